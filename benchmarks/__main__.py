@@ -23,7 +23,7 @@ import benchmarks
 LIBRARIES = ("numpy", "pandas", "torch", "ipython", "bokeh")
 
 
-def found() -> dict[str, ModuleType]:
+def benchmark_modules() -> dict[str, ModuleType]:
     """Benchmarks of this folder, by name."""
     modules = {}
     for info in sorted(pkgutil.iter_modules(benchmarks.__path__), key=lambda info: info.name):
@@ -71,7 +71,7 @@ def machine() -> str:
 
 def main() -> int:
     """Run what was asked for."""
-    modules = found()
+    modules = benchmark_modules()
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run benchmarks.")
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"out of {', '.join(modules)}; all by default"
@@ -82,22 +82,22 @@ def main() -> int:
         metavar="FILE",
         help="also write the tables to FILE; with NAMEs, only their sections of it are replaced",
     )
-    asked = parser.parse_args()
-    if unknown := [name for name in asked.names if name not in modules]:
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in modules]:
         parser.error(f"no benchmark {unknown[0]!r}; choose from {', '.join(modules)}")
     parts = ["# Performance", f"Measured by `python -m benchmarks` on {machine()}."]
     print("\n\n".join(parts), flush=True)
-    for name in asked.names or modules:
+    for name in options.names or modules:
         module = modules[name]
         summary = (module.__doc__ or "").strip()
         part = f"## {module.TITLE}\n\n{summary}\n\n{as_markdown(module.run())}"
         print(f"\n{part}", flush=True)
         parts.append(part)
-    if asked.write is not None:
+    if options.write is not None:
         text = "\n\n".join(parts) + "\n"
-        if asked.names and asked.write.exists():
-            text = replaced(asked.write.read_text(encoding="utf-8"), parts[2:])
-        asked.write.write_text(text, encoding="utf-8")
+        if options.names and options.write.exists():
+            text = replaced(options.write.read_text(encoding="utf-8"), parts[2:])
+        options.write.write_text(text, encoding="utf-8")
     return 0
 
 
@@ -115,8 +115,8 @@ def replaced(text: str, sections: Iterable[str]) -> str:
         if old is None:
             text = f"{text.rstrip()}\n\n{section}\n"
         else:
-            rest = text[old.end() :]
-            text = text[: old.start()] + section + ("\n\n" if rest else "\n") + rest
+            after = text[old.end() :]
+            text = text[: old.start()] + section + ("\n\n" if after else "\n") + after
     return text
 
 

@@ -363,22 +363,22 @@ def measure(program: Program) -> dict[str, Any]:
         execute(_MEASURE.format(before=before, after=after, rounds=1))  # caches, and pages that are asked for
         times = json.loads(execute(_MEASURE.format(before=before, after=after, rounds=ROUNDS)))
         execute(f"%%profile p --quiet\n{before}")
-        told, withheld = json.loads(execute(_SAY).strip().splitlines()[-1])
+        advised, withheld = json.loads(execute(_SAY).strip().splitlines()[-1])
     return {
         "before_s": statistics.median(times[0]),
         "after_s": statistics.median(times[1]),
-        "told": {row["rule"]: row for row in told},
+        "advised": {row["rule"]: row for row in advised},
         "withheld": withheld,
     }
 
 
 def _row(program: Program) -> dict[str, Any]:
-    found = measure(program)
-    saved = 1 - found["after_s"] / found["before_s"]
-    told = found["told"].get(program.rule)
-    predicted = told["gain_share"] if told else float("nan")
-    ratio = predicted / saved if told and saved > 0 else float("nan")
-    good = told is not None and not told["bound"] and 1 / FACTOR <= ratio <= FACTOR
+    measured = measure(program)
+    saved = 1 - measured["after_s"] / measured["before_s"]
+    advised = measured["advised"].get(program.rule)
+    predicted = advised["gain_share"] if advised else float("nan")
+    ratio = predicted / saved if advised and saved > 0 else float("nan")
+    good = advised is not None and not advised["bound"] and 1 / FACTOR <= ratio <= FACTOR
     return {
         "rule": program.rule,
         "program": program.what,
@@ -386,7 +386,7 @@ def _row(program: Program) -> dict[str, Any]:
         "measured": f"{saved:.1%}",
         "predicted ÷ measured": f"{ratio:.2f}",
         "within 1.5": "yes" if good else "**no**",
-        "times faster": f"{found['before_s'] / found['after_s']:.1f}",
+        "times faster": f"{measured['before_s'] / measured['after_s']:.1f}",
     }
 
 
@@ -398,11 +398,11 @@ def _kernel() -> Iterator[Any]:
     manager, client = start_new_kernel(kernel_name="python3")
 
     def execute(code: str) -> str:
-        asked = client.execute(code)
+        msg_id = client.execute(code)
         said: list[str] = []
         while True:
             message = client.get_iopub_msg(timeout=120)
-            if message["parent_header"].get("msg_id") != asked:
+            if message["parent_header"].get("msg_id") != msg_id:
                 continue
             kind, content = message["msg_type"], message["content"]
             if kind == "error":

@@ -35,9 +35,9 @@ def training(slices: int = SLICES, steps: int = STEPS) -> Trace:
     b = TraceBuilder(metadata={"devices": ["NVIDIA H100"]})
     main, autograd = b.track("main", tid=1), b.track("autograd", tid=2)
     streams = [b.track("", "stream", device=0, stream=number) for number in (7, 20)]
-    known = np.array(_PHASES, dtype=object)[phase]
+    phases = np.array(_PHASES, dtype=object)[phase]
     module = np.array(modules, dtype=object)[rng.integers(0, len(modules), each)]
-    row: dict[str, Any] = {"phase": known, "module": module}
+    row: dict[str, Any] = {"phase": phases, "module": module}
     b.slices(ts=at, dur=np.full(each, 8_000), name=words, track=main, **row)
     b.slices(ts=at + 1_000, dur=np.full(each, 4_000), name="aten::inner", track=main)
     calls = b.slices(
@@ -103,7 +103,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def _takes_a_trace(function: Any) -> bool:
-    first, *rest = inspect.signature(function).parameters.values()
+    first, *others = inspect.signature(function).parameters.values()
     return first.name == "trace" and all(
-        one.default is not one.empty for one in rest if one.kind != one.VAR_KEYWORD
+        one.default is not one.empty for one in others if one.kind != one.VAR_KEYWORD
     )

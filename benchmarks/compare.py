@@ -77,12 +77,12 @@ def run() -> list[dict[str, Any]]:
 
 def _row(how: str, share: float, compared: Sequence[Any]) -> dict[str, Any]:
     half = sorted((c.interval[1] - c.interval[0]) / 2 for c in compared)[len(compared) // 2]
-    held = sum(c.interval[0] <= share <= c.interval[1] for c in compared)
+    covered = sum(c.interval[0] <= share <= c.interval[1] for c in compared)
     return {
         "compared": how,
         "planted": f"{share:.0%}",
         "pairs": len(compared),
         "called different": f"{sum(c.significant for c in compared) / len(compared):.0%}",
-        "truth in the interval": f"{held / len(compared):.0%}",
+        "truth in the interval": f"{covered / len(compared):.0%}",
         "half width, median": f"{half:.1%}",
     }

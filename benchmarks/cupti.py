@@ -39,9 +39,9 @@ def run() -> list[dict[str, Any]]:
     turns = _RECORDS // count
     whole = max(_BUFFER_WORDS // len(one), 1)
     buffers = [np.tile(one, min(whole, turns - at)) for at in range(0, turns, whole)]
-    found: list[Records] = []
-    rows = [_row("buffers → records", turns * count, lambda: found.append(walk(buffers, strides)))]
-    records = _spread(found[-1], turns)
+    walked: list[Records] = []
+    rows = [_row("buffers → records", turns * count, lambda: walked.append(walk(buffers, strides)))]
+    records = _spread(walked[-1], turns)
     old, names.text_at = names.text_at, lambda address: f"kernel {address}"
     try:
         rows.append(_row("records → slices, launches, attributes", turns * count, lambda: _built(records)))

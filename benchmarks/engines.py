@@ -104,15 +104,15 @@ def costs(rounds: int) -> Iterator[dict[str, Any]]:
     for name, (body, collectors) in bodies.items():
         body()
         bare: list[tuple[float, float]] = []
-        seen: dict[str, list[tuple[float, float, float]]] = {engine: [] for engine in ENGINES}
+        ratios_of: dict[str, list[tuple[float, float, float]]] = {engine: [] for engine in ENGINES}
         for _ in range(rounds):
             bare.append(_timed(body)[:2])
             for engine in ENGINES:
                 with nbp.profile(*collectors, engine=engine) as p:  # type: ignore[arg-type]
                     cpu, wall, beside = _timed(body)
                 if p.trace.metadata["python_engine"] == engine:
-                    seen[engine].append((cpu / bare[-1][0], wall / bare[-1][1], beside / wall))
-        for engine, ratios in seen.items():
+                    ratios_of[engine].append((cpu / bare[-1][0], wall / bare[-1][1], beside / wall))
+        for engine, ratios in ratios_of.items():
             if ratios:
                 cpu, wall, beside = (statistics.median(column) for column in zip(*ratios, strict=True))
                 yield {
@@ -185,8 +185,8 @@ def failing() -> Iterator[dict[str, Any]]:
         "next start, ms": round(1000 * second),
     }
     for line in _run(_CHILDREN).splitlines():
-        seconds, seen = line.split()
-        yield {"five children that sleep": f"{seconds} s", "have a track": int(seen)}
+        seconds, count = line.split()
+        yield {"five children that sleep": f"{seconds} s", "have a track": int(count)}
     with _process(_KILLED) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())

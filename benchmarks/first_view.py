@@ -51,11 +51,11 @@ def measured(notebook: Any, n: int) -> dict[str, Any]:
     )
     page.evaluate(WATCH)
     page.wait_for_function("() => Object.keys(window.nbpSeen).length === 5", timeout=OPENING_MS)
-    seen = page.evaluate("() => window.nbpSeen")
+    shown_ms = page.evaluate("() => window.nbpSeen")
     peak = notebook.kernel(
         "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
-    times = {what: round(seen[what], 1) for what in ("widget", "timeline", "table", "verdict", "static")}
+    times = {what: round(shown_ms[what], 1) for what in ("widget", "timeline", "table", "verdict", "static")}
     return {"slices": n, **times, "peak MB of the kernel": int(peak)}
 
 

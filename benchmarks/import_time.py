@@ -40,10 +40,10 @@ def run(rounds: int = 9) -> list[dict[str, Any]]:
     times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     for turn in range(rounds + 1):
         for name, statement in STATEMENTS.items():
-            taken = seconds(statement)
+            duration = seconds(statement)
             if turn:  # the first round fills the disk cache
-                times[name].append(taken)
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
+                times[name].append(duration)
+    medians = {name: statistics.median(durations) for name, durations in times.items()}
     return [
         {
             "statement": name,

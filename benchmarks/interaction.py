@@ -228,20 +228,20 @@ def measured(notebook: Any, n: int) -> list[dict[str, Any]]:
         act(page, x, y)
         page.wait_for_timeout(300)
         busy = _busy(clock) - before
-        found = page.evaluate("() => window.nbpStop()")
+        latencies = page.evaluate("() => window.nbpStop()")
         out.append(
             {
                 "slices": n,
                 "gesture": name,
-                "fresh p50, p95": _p(found["fresh"]),
-                "waited p50, p95": _p(found["waited"]),
-                "first p50, p95": _p(found["first"]),
-                "last p50, p95": _p(found["last"]),
-                "waited": f"{len(found['waited'])} of {len(found['fresh'])}",
-                "frame p50, p95": _p(found["frames"]),
-                "kernel p50, p95": _p(found["kernel"]),
-                "update kB": round(found["largest"] / 1e3),
-                "rectangles": found["quads"],
+                "fresh p50, p95": _p(latencies["fresh"]),
+                "waited p50, p95": _p(latencies["waited"]),
+                "first p50, p95": _p(latencies["first"]),
+                "last p50, p95": _p(latencies["last"]),
+                "waited": f"{len(latencies['waited'])} of {len(latencies['fresh'])}",
+                "frame p50, p95": _p(latencies["frames"]),
+                "kernel p50, p95": _p(latencies["kernel"]),
+                "update kB": round(latencies["largest"] / 1e3),
+                "rectangles": latencies["quads"],
                 "CPU s": round(busy, 2),
             }
         )

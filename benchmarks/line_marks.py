@@ -47,8 +47,10 @@ def run() -> list[dict[str, Any]]:
     for name, source in CELLS.items() if available() else ():
         ratios = []
         for turn in range(ROUNDS):
-            taken = {watched: _once(source, watched) for watched in ((False, True), (True, False))[turn % 2]}
-            ratios.append(taken[True] / taken[False])
+            duration_of = {
+                watched: _once(source, watched) for watched in ((False, True), (True, False))[turn % 2]
+            }
+            ratios.append(duration_of[True] / duration_of[False])
         rows.append({"cell": name, "watched : bare": round(statistics.median(ratios), 2)})
     return rows
 

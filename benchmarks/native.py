@@ -76,14 +76,14 @@ def run() -> list[dict[str, Any]]:
     """Write and open each format."""
     trace = made()
     rows = []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         for name, write, read, rounds in (
             ("native folder", write_native, read_trace, ROUNDS),
             ("native zip", write_native, read_trace, ROUNDS),
             ("pickle", _pickle, _unpickle, ROUNDS),
             ("Chrome JSON, gzip", write_chrome, read_trace, 1),
         ):
-            path = Path(place) / {"native zip": "run.nbprof.zip", "Chrome JSON, gzip": "run.json.gz"}.get(
+            path = Path(temporary) / {"native zip": "run.nbprof.zip", "Chrome JSON, gzip": "run.json.gz"}.get(
                 name, f"run {name}"
             )
             written = _seconds(lambda: write(trace, path), 1)  # noqa: B023

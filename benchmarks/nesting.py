@@ -17,8 +17,8 @@ def shapes(n: int) -> dict[str, tuple[Any, Any, Any]]:
     rng = np.random.default_rng(0)
     at = np.arange(n, dtype=np.int64) * 10
     zero = np.zeros(n, np.int64)
-    place = at // 10 % 10
-    tree = np.where(place == 0, 99, np.where(place % 3 == 1, 25, 5))
+    position = at // 10 % 10
+    tree = np.where(position == 0, 99, np.where(position % 3 == 1, 25, 5))
     return {
         "flat stream": (zero, at, np.full(n, 5)),
         "one root over all": (zero, np.append(0, at[:-1] + 1), np.append(n * 10 + 10, np.full(n - 1, 5))),

@@ -137,21 +137,23 @@ class Kernel:
 
     def run(self, code: str) -> tuple[float, float, float]:
         """Seconds by the clock, of CPU of the thread that runs cells, and of CPU of all others."""
-        mine, all_of_it, begun = self._cpu_s(self._pid), self._cpu_s(None), time.perf_counter()
-        asked, reply = self.client.execute(code, store_history=False), None
-        while reply is None or reply["parent_header"].get("msg_id") != asked:
+        kernel_s, all_of_it, begun = self._cpu_s(self._pid), self._cpu_s(None), time.perf_counter()
+        msg_id, reply = self.client.execute(code, store_history=False), None
+        while reply is None or reply["parent_header"].get("msg_id") != msg_id:
             reply = self.client.get_shell_msg(timeout=600)
         took = time.perf_counter() - begun
         if reply["content"]["status"] != "ok":
             raise RuntimeError(f"{reply['content']}\n{code}")
-        mine = self._cpu_s(self._pid) - mine
-        return took, mine, self._cpu_s(None) - all_of_it - mine
+        kernel_s = self._cpu_s(self._pid) - kernel_s
+        return took, kernel_s, self._cpu_s(None) - all_of_it - kernel_s
 
     def _cpu_s(self, tid: int | None) -> float:
         """CPU time of one thread of the kernel, or of all that live."""
         tasks = Path(f"/proc/{self._pid}/task")
-        found = [tasks / str(tid)] if tid is not None else list(tasks.iterdir())
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in found if task.exists()) / 1e9
+        tasks_of = [tasks / str(tid)] if tid is not None else list(tasks.iterdir())
+        return (
+            sum(int((task / "schedstat").read_text().split()[0]) for task in tasks_of if task.exists()) / 1e9
+        )
 
     def close(self) -> None:
         """End the kernel."""
@@ -210,5 +212,5 @@ def run(names: tuple[str, ...] = (), rounds: int = 5) -> list[dict[str, Any]]:
     """Rows: a cell each; ``generate`` only where transformers can be imported; Linux only."""
     from importlib.util import find_spec
 
-    wanted = names or tuple(name for name in CELLS if name != "generate" or find_spec("transformers"))
-    return [measure(name, rounds) for name in wanted]
+    cells = names or tuple(name for name in CELLS if name != "generate" or find_spec("transformers"))
+    return [measure(name, rounds) for name in cells]

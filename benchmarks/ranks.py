@@ -137,8 +137,8 @@ def measured(folder: Path, count: int, how: str) -> dict[str, Any]:
     text = process.stdout.read() if process.stdout is not None else ""
     if process.returncode:
         raise RuntimeError(f"the measurement {how!r} of {count} ranks failed with {process.returncode}")
-    told: dict[str, Any] = json.loads(text.splitlines()[-1])
-    return {**told, "peak_mb": round(peak / 1e6)}
+    figures: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return {**figures, "peak_mb": round(peak / 1e6)}
 
 
 def _resident(process: psutil.Process) -> int:
@@ -204,16 +204,16 @@ def _answer(find: Callable[..., Any], elsewhere: Callable[[], list[float]]) -> N
     clocks = {
         int(r): int(o) for r, o in zip(*(ranks.clocks()[c] for c in ("rank", "offset_ns")), strict=True)
     }
-    told = {"seconds": seconds, "own_s": own, "others_s": others, "late": late, "clocks": clocks}
-    print(json.dumps({**told, "report": repr(ranks.report)}))
+    figures = {"seconds": seconds, "own_s": own, "others_s": others, "late": late, "clocks": clocks}
+    print(json.dumps({**figures, "report": repr(ranks.report)}))
 
 
 def run(full: bool = False) -> list[dict[str, Any]]:
     """A table of measurements, one of the comparison, and one of the extrapolation."""
     counts, megabytes = (FULL if full else SCALED).values()
     most = max(counts)
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as temporary:
+        folder = Path(temporary)
         shifts = write_ranks(folder, most, megabytes)
         rows = []
         planned = [(count, "1") for count in counts[:-1]]
@@ -221,32 +221,32 @@ def run(full: bool = False) -> list[dict[str, Any]]:
         planned += [(most, how) for _ in range(ROUNDS) for how in WAYS]
         for count, how in planned:
             # the stragglers are the last ranks of the largest run
-            told = measured(folder, count, how)
-            rows.append(_row(count, how, megabytes, told, shifts, most))
+            figures = measured(folder, count, how)
+            rows.append(_row(count, how, megabytes, figures, shifts, most))
         first = inspected(str(folder / "rank0.json"))
         travels = len(pickle.dumps(reduce_rank(first, STANDARD)))
     return [*rows, *_compared(rows), *_far(rows, megabytes, travels)]
 
 
 def _row(
-    count: int, how: str, megabytes: float, told: dict[str, Any], shifts: dict[int, int], most: int
+    count: int, how: str, megabytes: float, figures: dict[str, Any], shifts: dict[int, int], most: int
 ) -> dict[str, Any]:
     planted = set(range(most - STRAGGLERS, most)) & set(range(count))
-    clocks = {int(rank): offset for rank, offset in told["clocks"].items()}
+    clocks = {int(rank): offset for rank, offset in figures["clocks"].items()}
     apart = [clocks[rank] - shifts[rank] for rank in clocks]
-    right = set(told["late"]) >= planted and max(apart) - min(apart) <= 1000
-    own, others = told["own_s"], told["others_s"]
+    right = set(figures["late"]) >= planted and max(apart) - min(apart) <= 1000
+    own, others = figures["own_s"], figures["others_s"]
     return {
         "ranks": count,
         "MB a rank": megabytes,
         "how": WAYS[how],
-        "seconds": round(told["seconds"], 1),
-        "s a rank": round(told["seconds"] / count, 3),
+        "seconds": round(figures["seconds"], 1),
+        "s a rank": round(figures["seconds"] / count, 3),
         "CPU s": round(own + sum(others), 1),
         "of that own": round(own, 1),
         "longest path s": round(own + max(others), 1) if how != "2" else "–",
-        "peak MB": told["peak_mb"],
-        "found": "yes" if right else f"no: {told['late']}, {told['report']}",
+        "peak MB": figures["peak_mb"],
+        "found": "yes" if right else f"no: {figures['late']}, {figures['report']}",
     }
 
 

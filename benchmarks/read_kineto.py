@@ -150,17 +150,17 @@ def hta_python() -> str | None:
 def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
     """Measure all sides in turn; HTA, which takes long, twice at most."""
     pythons = {side: sys.executable for side in SIDES if side != "hta"} | {"hta": hta_python()}
-    found: dict[str, list[dict[str, Any]]] = {}
+    runs_of: dict[str, list[dict[str, Any]]] = {}
     for turn in range(repeat):
         for side, python in pythons.items():
             if python is None or (side == "hta" and turn > 1):
                 continue
             command = [python, "-m", "benchmarks.read_kineto", "--side", side, "--file", str(path)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found.setdefault(side, []).append(json.loads(done.stdout.splitlines()[-1]))
+            runs_of.setdefault(side, []).append(json.loads(done.stdout.splitlines()[-1]))
     megabytes = path.stat().st_size / 1e6
     table = []
-    for side, runs in found.items():
+    for side, runs in runs_of.items():
         wall, cpu = ([run[key] for run in runs] for key in ("s", "cpu_s"))
         peak = max(run["peak_mb"] for run in runs)
         table.append(
@@ -173,8 +173,8 @@ def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
                 "CPU s, median": round(statistics.median(cpu), 2),
                 "least ": round(min(cpu), 2),
                 "MB/s of CPU, at best": round(megabytes / min(cpu)),
-                "× json.load": _ratio(found, "json.load", side),
-                "× HTA": _ratio(found, "hta", side),
+                "× json.load": _ratio(runs_of, "json.load", side),
+                "× HTA": _ratio(runs_of, "hta", side),
                 "peak MB": round(peak),
                 "peak / file": round(peak / megabytes, 2),
             }
@@ -182,11 +182,11 @@ def compare(path: Path, repeat: int) -> list[dict[str, Any]]:
     return table
 
 
-def _ratio(found: dict[str, list[dict[str, Any]]], other: str, side: str) -> str:
+def _ratio(runs_of: dict[str, list[dict[str, Any]]], other: str, side: str) -> str:
     """Return how many times faster than another side, by the least CPU time."""
-    if other not in found:
+    if other not in runs_of:
         return "not installed"
-    theirs, ours = (min(run["cpu_s"] for run in found[each]) for each in (other, side))
+    theirs, ours = (min(run["cpu_s"] for run in runs_of[each]) for each in (other, side))
     return f"{theirs / ours:.1f}"
 
 
@@ -210,14 +210,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--record", type=Path, help="only write the recording to this file")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    if asked.record:
-        record(asked.record, asked.megabytes)
+    options = parser.parse_args(arguments)
+    if options.record:
+        record(options.record, options.megabytes)
         return
-    if asked.side:
-        print(json.dumps(measure(asked.side, asked.file)))
+    if options.side:
+        print(json.dumps(measure(options.side, options.file)))
         return
-    rows = run(asked.megabytes, asked.repeat, asked.file)
+    rows = run(options.megabytes, options.repeat, options.file)
     print("| " + " | ".join(rows[0]) + " |")
     print("|" + "---|" * len(rows[0]))
     for row in rows:

@@ -139,9 +139,9 @@ def compare(count: int, repeat: int) -> dict[str, Any]:
                 str(count),
             ]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found = json.loads(done.stdout.splitlines()[-1])
-            if side not in best or found["cpu_s"] < best[side]["cpu_s"]:
-                best[side] = found
+            result = json.loads(done.stdout.splitlines()[-1])
+            if side not in best or result["cpu_s"] < best[side]["cpu_s"]:
+                best[side] = result
     best["ratio"] = round(best["key_averages"]["cpu_s"] / best["ours"]["cpu_s"], 1)
     return best
 
@@ -171,11 +171,11 @@ def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     parser.add_argument("--events", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    if asked.side:
-        print(json.dumps(measure(asked.side, asked.events[0])))
+    options = parser.parse_args(arguments)
+    if options.side:
+        print(json.dumps(measure(options.side, options.events[0])))
         return []
-    results = [compare(count, asked.repeat) for count in asked.events]
+    results = [compare(count, options.repeat) for count in options.events]
     rows = [_flat(row) for row in results]
     print("| " + " | ".join(rows[0]) + " |")
     print("|" + "---|" * len(rows[0]))

@@ -56,7 +56,7 @@ def long_trace(n: int, tracks: int = 64, names: int = 5_000, seed: int = 0) -> T
     return builder.seal()
 
 
-def _asked(
+def _answer_ms(
     protocol: PageQueries, make: Callable[[], dict[str, Any]], times: int
 ) -> tuple[float, float, float]:
     spent, largest = [], 0
@@ -110,10 +110,10 @@ def measured(trace: Trace) -> dict[str, Any]:
 
     whole = {"t": "lod", "a": -end / 2, "b": 1.5 * end, "px": 2200, "rows": LANES}
     texts = {
-        "whole p50, p95": _asked(protocol, lambda: whole, 30),
-        "window p50, p95": _asked(protocol, lod, 100),
-        "brush p50, p95": _asked(protocol, brush, 40),
-        "name p50, p95": _asked(protocol, named, len(store.columns.names[:30])),
+        "whole p50, p95": _answer_ms(protocol, lambda: whole, 30),
+        "window p50, p95": _answer_ms(protocol, lod, 100),
+        "brush p50, p95": _answer_ms(protocol, brush, 40),
+        "name p50, p95": _answer_ms(protocol, named, len(store.columns.names[:30])),
     }
     update = max(kb for *_, kb in texts.values())
     return {

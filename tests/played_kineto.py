@@ -26,21 +26,21 @@ class Activity:
 
     def __init__(self, event: dict[str, Any], base_ns: int) -> None:
         self._kind, self._name = event["cat"], event["name"]
-        told = {key: value for key, value in event.get("args", {}).items() if key != "External id"}
+        arguments = {key: value for key, value in event.get("args", {}).items() if key != "External id"}
         self._pid, self._tid = event["pid"], event["tid"]
         self._ts = base_ns + int(event["ts"] * 1000)
         self.dur = int(event["dur"] * 1000)
-        self._correlation = int(told.get("correlation", 0))
-        self._device = int(told.get("device", -1)) if self._kind in DEVICE_TYPES else -1
-        stream = told.get("stream", -1)
+        self._correlation = int(arguments.get("correlation", 0))
+        self._device = int(arguments.get("device", -1)) if self._kind in DEVICE_TYPES else -1
+        stream = arguments.get("stream", -1)
         self._stream = stream if stream >= 0 or self._kind == "cuda_sync" else self._tid
-        exchanged = {key: value for key, value in told.items() if key not in _OF_KERNELS}
+        exchanged = {key: value for key, value in arguments.items() if key not in _OF_KERNELS}
         self._linked: Activity | None = None
         if self._kind == "kernel" and exchanged:
             parent = {**event, "cat": "cpu_op", "name": COMMUNICATION, "args": exchanged}
             self._linked = Activity(parent, base_ns)
-            told = {key: value for key, value in told.items() if key in _OF_KERNELS}
-        self._json = json.dumps(told, default=float)[1:-1]
+            arguments = {key: value for key, value in arguments.items() if key in _OF_KERNELS}
+        self._json = json.dumps(arguments, default=float)[1:-1]
 
     def type(self) -> str:
         return str(self._kind)

@@ -9,10 +9,10 @@ import psutil
 
 def attached_to(pid: int) -> list[psutil.Process]:
     """Processes of py-spy that look at a process; they are nobody's children."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             if words and "py-spy" in words[0] and words[-2:] == ["--pid", str(pid)]:
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

@@ -18,17 +18,19 @@ def changes(before: Trace, after: Trace) -> list[str]:
     Metadata is compared by what JSON can say of it, but for the name of the file, which is that of the file
     that was read. Categories of tables in the metadata may have another order.
     """
-    found = [
+    messages = [
         table.name for table in TABLES if _differ(getattr(before, table.name), getattr(after, table.name))
     ]
-    told = _metadata(after) if "source" in before.metadata else {**_metadata(after), "source": None}
-    found += [f"metadata {key}" for key in ({"source": None} | _metadata(before)).items() ^ told.items()]
+    metadata = _metadata(after) if "source" in before.metadata else {**_metadata(after), "source": None}
+    messages += [
+        f"metadata {key}" for key in ({"source": None} | _metadata(before)).items() ^ metadata.items()
+    ]
     tables = [trace.metadata.get("tables") or {} for trace in (before, after)]
     if list(tables[0]) != list(tables[1]):
-        return [*found, f"tables {list(tables[0])} become {list(tables[1])}"]
-    found += [f"table {name}" for name, table in tables[0].items() if not _same(table, tables[1][name])]
-    found += ["report"] if list(before.report) != list(after.report) else []
-    return found + (["span"] if before.span != after.span else [])
+        return [*messages, f"tables {list(tables[0])} become {list(tables[1])}"]
+    messages += [f"table {name}" for name, table in tables[0].items() if not _same(table, tables[1][name])]
+    messages += ["report"] if list(before.report) != list(after.report) else []
+    return messages + (["span"] if before.span != after.span else [])
 
 
 def _differ(left: pd.DataFrame, right: pd.DataFrame) -> bool:
@@ -50,8 +52,8 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _metadata(trace: Trace) -> dict[str, str]:
-    told = {key: value for key, value in trace.metadata.items() if key not in ("file", "tables")}
-    return {key: repr(_sayable(value)) for key, value in told.items()}
+    metadata = {key: value for key, value in trace.metadata.items() if key not in ("file", "tables")}
+    return {key: repr(_sayable(value)) for key, value in metadata.items()}
 
 
 def _sayable(value: Any) -> Any:

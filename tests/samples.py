@@ -48,9 +48,9 @@ def expected() -> dict[str, dict[str, Any]]:
 def kinds() -> frozenset[str]:
     """One sample of each kind: the first of those of a format that hold the same tables and miss the same."""
     first: dict[tuple[Any, ...], str] = {}
-    for sample, told in expected().items():
-        held = (tuple(told[part]) for part in ("rows", "tables", "report"))
-        first.setdefault((told["source"], *held), sample)
+    for sample, row in expected().items():
+        parts = (tuple(row[part]) for part in ("rows", "tables", "report"))
+        first.setdefault((row["source"], *parts), sample)
     return frozenset(first.values())
 
 
@@ -65,8 +65,8 @@ def files() -> Iterator[str]:
 
 def path_of(sample: str) -> Path:
     """Where a sample lies."""
-    root, _, rest = sample.partition("/")
-    return ROOTS[root] / rest
+    root, _, path = sample.partition("/")
+    return ROOTS[root] / path
 
 
 def figures(trace: Trace) -> dict[str, Any]:

@@ -32,9 +32,9 @@ def run() -> list[dict[str, Any]]:
     state = NvmlCollector.availability()
     if state.ok:
         return figures(run_all(scenes_only(JOBS)))
-    known = KEPT / "performance.json"
-    if known.is_file():
-        rows: list[dict[str, Any]] = json.loads(known.read_text(encoding="utf-8"))
+    path = KEPT / "performance.json"
+    if path.is_file():
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
         return rows
     print(f"nothing was measured on a GPU yet, and there is none here: {state.reason}", file=sys.stderr)
     return []

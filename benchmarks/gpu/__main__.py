@@ -32,27 +32,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="also what FOLDER says was done already")
     parser.add_argument("--list", action="store_true", help="print the names of the jobs")
     parser.add_argument("--inside", metavar="JOB", help="do this one here, in this process")
-    asked = parser.parse_args(arguments)
-    if asked.inside is not None:
-        return inside(asked.inside, asked.save)
+    options = parser.parse_args(arguments)
+    if options.inside is not None:
+        return inside(options.inside, options.save)
     state = NvmlCollector.availability()
-    if not state.ok and not asked.list:
+    if not state.ok and not options.list:
         print(f"needs an NVIDIA GPU: {state.reason}", file=sys.stderr)
         return 1
     jobs = [*plan.JOBS, *plan.tests(runner.collect())]
-    jobs = [job for job in jobs if not asked.only or any(fnmatch(job.name, one) for one in asked.only)]
-    if asked.list:
+    jobs = [job for job in jobs if not options.only or any(fnmatch(job.name, one) for one in options.only)]
+    if options.list:
         print("\n".join(job.name for job in jobs))
         return 0
-    return _all(jobs, asked.save, asked.minutes, asked.again, state.reason)
+    return _all(jobs, options.save, options.minutes, options.again, state.reason)
 
 
 def inside(name: str, folder: Path | None) -> int:
     """One job in this process; its rows go out as one line of JSON."""
     kind, _, what = name.partition("/")
     if kind == "machine":
-        found: Any = getattr(card, what)()
-        _give([found] if isinstance(found, dict) else found)
+        rows: Any = getattr(card, what)()
+        _give([rows] if isinstance(rows, dict) else rows)
     elif kind == "ncu":
         if lacking := ncu.missing():
             print(f"{LACKS}{lacking}")
@@ -74,31 +74,31 @@ def _give(rows: list[dict[str, Any]]) -> None:
 
 
 def _all(jobs: list[plan.Job], folder: Path | None, minutes: float | None, again: bool, card_: str) -> int:
-    known: dict[str, Outcome] = {}
+    outcome_of: dict[str, Outcome] = {}
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        known = outcomes.read(folder / "outcomes.json")
-        done = () if again else [name for name, one in known.items() if one.outcome in ("ok", "skipped")]
+        outcome_of = outcomes.read(folder / "outcomes.json")
+        done = () if again else [name for name, one in outcome_of.items() if one.outcome in ("ok", "skipped")]
         jobs = [job for job in jobs if job.name not in done]
 
-    def told(one: Outcome) -> None:
+    def save(one: Outcome) -> None:
         print(f"{one.outcome:>11}  {one.seconds:6.1f} s  {one.name}  {one.reason[:160]}", flush=True)
-        known[one.name] = one
+        outcome_of[one.name] = one
         if folder is not None:
-            outcomes.write(folder / "outcomes.json", known.values())
+            outcomes.write(folder / "outcomes.json", outcome_of.values())
 
     print(f"{machine()}; {card_}; {len(jobs)} jobs", flush=True)
-    runner.run_all(jobs, folder, minutes, told)
+    runner.run_all(jobs, folder, minutes, save)
     for name, value in next(
-        (one.rows[0] for one in known.values() if one.name == FACTS and one.rows), {}
+        (one.rows[0] for one in outcome_of.values() if one.name == FACTS and one.rows), {}
     ).items():
         print(f"{name}: {value}")
-    rows = outcomes.figures(known.values())
-    print(f"\n{as_markdown(rows)}\n\n{as_markdown(outcomes.table(known.values()))}")
+    rows = outcomes.figures(outcome_of.values())
+    print(f"\n{as_markdown(rows)}\n\n{as_markdown(outcomes.table(outcome_of.values()))}")
     if folder is not None:
         text = json.dumps(rows, indent=1, ensure_ascii=False)
         (folder / "performance.json").write_text(text + "\n", encoding="utf-8")
-    return int(any(one.outcome not in ("ok", "skipped") for one in known.values()))
+    return int(any(one.outcome not in ("ok", "skipped") for one in outcome_of.values()))
 
 
 if __name__ == "__main__":

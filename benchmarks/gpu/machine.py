@@ -62,13 +62,13 @@ def ceilings() -> list[dict[str, Any]]:
     """What `nbp.measure_device` finds, a row for each element type."""
     rows = []
     for dtype in ("float32", "float16", "bfloat16"):
-        found = nbp.measure_device(dtype=dtype)
+        rates = nbp.measure_device(dtype=dtype)
         rows.append(
             {
-                "ceilings of": found.device,
+                "ceilings of": rates.device,
                 "type": dtype,
-                "TFLOP/s": round(found.flops_per_s / 1e12, 2),
-                "GB/s": round(found.bytes_per_s / 1e9, 1),
+                "TFLOP/s": round(rates.flops_per_s / 1e12, 2),
+                "GB/s": round(rates.bytes_per_s / 1e9, 1),
             }
         )
     return rows

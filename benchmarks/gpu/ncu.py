@@ -68,9 +68,9 @@ def durations(lines: Iterable[str]) -> dict[str, list[float]]:
     """Nanoseconds by kernel, from ncu's CSV; lines before its head are its own messages."""
     text = list(lines)
     head = next((at for at, line in enumerate(text) if line.startswith('"ID"')), None)
-    found: dict[str, list[float]] = {}
+    by_kernel: dict[str, list[float]] = {}
     for row in csv.DictReader(text[head:] if head is not None else []):
         if row.get("Metric Name") == _METRIC:
             value = float(row["Metric Value"].replace(",", "")) * _TO_NS[row["Metric Unit"]]
-            found.setdefault(row["Kernel Name"], []).append(value)
-    return found
+            by_kernel.setdefault(row["Kernel Name"], []).append(value)
+    return by_kernel

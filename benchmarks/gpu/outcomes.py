@@ -57,9 +57,9 @@ def judge(name: str, code: int | None, seconds: float, out: str, err: str) -> Ou
     if lacking:
         return Outcome(name, "skipped", took, lacking)
     if code:
-        told = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR"))]
+        errors = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR"))]
         return Outcome(
-            name, "failed", took, (told[0] if told else _last(err) or _last(out)).strip(), rows, log
+            name, "failed", took, (errors[0] if errors else _last(err) or _last(out)).strip(), rows, log
         )
     if name.startswith("test/") and not any(" passed" in line for line in lines[-3:]):
         skips = [line for line in lines if line.startswith("SKIPPED")]
@@ -91,7 +91,7 @@ def read(path: Path) -> dict[str, Outcome]:
     """Outcomes of an earlier call, by name; {} where there are none."""
     if not path.is_file():
         return {}
-    return {told["name"]: Outcome(**told) for told in json.loads(path.read_text(encoding="utf-8"))}
+    return {fields["name"]: Outcome(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))}
 
 
 def write(path: Path, outcomes: Iterable[Outcome]) -> None:

@@ -17,14 +17,17 @@ from . import ROOT
 from .outcomes import Outcome, judge
 from .plan import Job
 
-Told = Callable[[Outcome], None]
+OnOutcome = Callable[[Outcome], None]
 _QUIET: Final = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONUNBUFFERED": "1", "NBP_GPU_ALONE": "1"}
 """JAX takes three quarters of the card's memory otherwise; tests know that they are alone already."""
 _SHORTEST_S: Final = 20.0
 
 
 def run_all(
-    jobs: Iterable[Job], folder: Path | None = None, minutes: float | None = None, told: Told | None = None
+    jobs: Iterable[Job],
+    folder: Path | None = None,
+    minutes: float | None = None,
+    on_outcome: OnOutcome | None = None,
 ) -> list[Outcome]:
     """Run the jobs; those for which no time is left are outcomes too.
 
@@ -35,7 +38,7 @@ def run_all(
         For recordings.
     minutes : float, optional
         For all of them.
-    told : callable, optional
+    on_outcome : callable, optional
         Gets each outcome at once.
     """
     end = None if minutes is None else time.monotonic() + 60 * minutes
@@ -48,8 +51,8 @@ def run_all(
         else:
             outcome = _one(job, folder, left, environment)
         outcomes.append(outcome)
-        if told is not None:
-            told(outcome)
+        if on_outcome is not None:
+            on_outcome(outcome)
     return outcomes
 
 

@@ -36,11 +36,11 @@ def measure(scene: Any, folder: Path | None, route: str | None = None) -> dict[s
     table = profile.kernels()
     if folder is not None:
         _keep(profile, folder / f"{scene.name}{f'-{route}' if route else ''}.nbprof.zip")
-    taken = profile.trace.metadata.get("cuda_route", "kineto" if "torch" in scene.collectors else "")
+    recorded_route = profile.trace.metadata.get("cuda_route", "kineto" if "torch" in scene.collectors else "")
     return {
         "card": ", ".join(profile.trace.metadata.get("devices", [])) or platform.node(),
         "scene": scene.name,
-        "route": taken,
+        "route": recorded_route,
         "slices": len(profile.trace.slices),
         "device work": int(table["count"].sum()),
         "device ms": round(float(table["total_ns"].sum()) / 1e6, 3),

@@ -16,17 +16,17 @@ PHASES = ("Dataloader", "Forward", "Backward", "Optimization")
 
 def sections(text: str) -> dict[str, list[list[str]]]:
     """Rows of each table, cells split at runs of blanks, by title."""
-    found: dict[str, list[list[str]]] = {}
+    rows_of: dict[str, list[list[str]]] = {}
     rows: list[list[str]] = []
     for line in text.splitlines():
         if match := re.fullmatch(r"-+([A-Z][\w ():-]+?)-+", line.strip()):
             if not match[1].startswith("Thread"):
-                rows = found.setdefault(match[1].strip(), [])
+                rows = rows_of.setdefault(match[1].strip(), [])
         elif line.startswith("Note:"):
             rows = []
         elif line.strip() and not set(line.strip()) <= {"-", " "}:
             rows.append(re.split(r"\s{2,}", line.strip()))
-    return found
+    return rows_of
 
 
 def numbers(cell: str) -> list[float]:
@@ -44,9 +44,9 @@ def typed(trace: Trace) -> pd.DataFrame:
     flows = trace.flows[trace.flows["kind"] == "launch"]
     up = parent.copy()
     up[flows["dst"]] = flows["src"]
-    for column, wanted in (("kernel_ns", ["Kernel"]), ("gpu_ns", ["Kernel", "Memcpy", "Memset"])):
+    for column, counted in (("kernel_ns", ["Kernel"]), ("gpu_ns", ["Kernel", "Memcpy", "Memset"])):
         total = np.zeros(len(table), np.int64)
-        work = np.flatnonzero(table["type"].isin(wanted).to_numpy())
+        work = np.flatnonzero(table["type"].isin(counted).to_numpy())
         above, dur = up[work], table["dur"].to_numpy()[work]
         while (above >= 0).any():
             dur, above = dur[above >= 0], above[above >= 0]
@@ -59,14 +59,14 @@ def typed(trace: Trace) -> pd.DataFrame:
 
 def outermost(table: pd.DataFrame, types: tuple[str, ...]) -> pd.DataFrame:
     """Rows of these types that are inside no other one of them."""
-    mine = table["type"].isin(types).to_numpy()
+    selected = table["type"].isin(types).to_numpy()
     inside = np.zeros(len(table), bool)
     up = table["up"].to_numpy()
     above = up.copy()
     while (above >= 0).any():
-        inside |= np.append(mine, False)[above]
+        inside |= np.append(selected, False)[above]
         above = np.append(up, -1)[above]
-    return table[mine & ~inside]
+    return table[selected & ~inside]
 
 
 def spread(durations: pd.Series, whole: float) -> list[float]:
@@ -95,6 +95,8 @@ def distribution(table: pd.DataFrame) -> dict[str, int]:
     }
 
 
-def close(found: list[float], told: list[float]) -> bool:
+def close(values: list[float], reported: list[float]) -> bool:
     """Equal to the two decimals that Paddle prints."""
-    return len(found) == len(told) and all(abs(a - b) < 0.0051 for a, b in zip(found, told, strict=True))
+    return len(values) == len(reported) and all(
+        abs(a - b) < 0.0051 for a, b in zip(values, reported, strict=True)
+    )

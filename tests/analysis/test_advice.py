@@ -30,7 +30,7 @@ MB = 2**20
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
-def found(trace, rule, **options):
+def advice_row(trace, rule, **options):
     table = advice(trace, **options).set_index("rule")
     return table.loc[rule] if rule in table.index else None
 
@@ -51,19 +51,19 @@ def test_data_that_workers_make_is_late():
     b, main, _, at = stepped()
     b.slices(ts=at + 60 * US, dur=np.full(4, 30 * US), name=SEVERAL, phase="data", track=main)
     trace = b.seal()
-    row = found(trace, "input-bound")
+    row = advice_row(trace, "input-bound")
     assert row["gain_ns"] == 4 * 30 * US
     assert row["gain_share"] == pytest.approx(0.3, rel=0.05)
     assert row["bound"]
     assert row["count"] == len(row["rows"]) == 4
     assert "num_workers" in row["remedy"]
-    assert found(trace, "dataloader-workers") is None
+    assert advice_row(trace, "dataloader-workers") is None
 
 
 def test_data_made_in_the_training_thread():
     trace = draw("steps: [0                 ]\nmain:  [next/data ][mm/forward ]", unit_ns=US)
-    assert found(trace, "dataloader-workers")["select"] == {"phase": "data"}
-    assert found(trace, "input-bound") is None
+    assert advice_row(trace, "dataloader-workers")["select"] == {"phase": "data"}
+    assert advice_row(trace, "input-bound") is None
 
 
 def test_exposed_communication():
@@ -76,7 +76,7 @@ def test_exposed_communication():
         """,
         categories={"nccl": "collective"},
     )
-    row = found(trace, "communication-exposed")
+    row = advice_row(trace, "communication-exposed")
     assert row["gain_ns"] == 12
     assert trace.slices["name"].iloc[row["rows"]].tolist() == ["nccl"]
 
@@ -88,12 +88,12 @@ def test_a_device_that_waits_for_launches():
     )
     work = b.slices(ts=at + 58 * US, dur=np.full(4, 5 * US), name="add", category="kernel", track=stream)
     b.flows("launch", calls, work)
-    row = found(b.seal(), "launch-bound")
+    row = advice_row(b.seal(), "launch-bound")
     assert row["gain_share"] > 0.8
     assert row["select"] == {"category": "launch"}
     busy, _, stream, at = stepped()
     busy.slices(ts=at, dur=np.full(4, 100 * US), name="add", category="kernel", track=stream)
-    assert found(busy.seal(), "launch-bound") is None
+    assert advice_row(busy.seal(), "launch-bound") is None
 
 
 def optimizers(names, operators=60, work_ns=50_000):
@@ -111,19 +111,19 @@ def optimizers(names, operators=60, work_ns=50_000):
 
 
 def test_an_optimizer_of_many_operators():
-    row = found(optimizers("aten::addcmul_"), "unfused-optimizer")
+    row = advice_row(optimizers("aten::addcmul_"), "unfused-optimizer")
     spent = 4 * 59 * (5_000 * US // 60) + 4 * 50_000  # from the first operator to the end of the last
     cost = 4 * 60 * RECORDED_NS
     assert row["gain_ns"] == pytest.approx(FUSED * (spent - cost), rel=1e-6)
     assert "60 operators a step" in row["finding"]
     assert not row["bound"]
-    assert found(optimizers("aten::_foreach_add_"), "unfused-optimizer") is None
-    assert found(optimizers("aten::add_"), "unfused-optimizer") is None  # SGD gains nothing
+    assert advice_row(optimizers("aten::_foreach_add_"), "unfused-optimizer") is None
+    assert advice_row(optimizers("aten::add_"), "unfused-optimizer") is None  # SGD gains nothing
 
 
 def test_small_operators_are_not_judged_where_recording_costs_much():
     trace = optimizers("aten::addcmul_", operators=5_000, work_ns=900)
-    assert found(trace, "unfused-optimizer") is None
+    assert advice_row(trace, "unfused-optimizer") is None
     assert "they cannot be judged" in advice(trace).attrs["withheld"]["unfused-optimizer"]
 
 
@@ -135,12 +135,12 @@ def test_syncs_after_which_the_device_runs_dry():
     stream 7: [gemm         ]           [gemm     ]
     """
     kinds = {"call": "launch", "cudaStreamSync": "sync"}
-    row = found(draw(picture, categories=kinds, launches=[("call", "gemm")]), "sync-points")
+    row = advice_row(draw(picture, categories=kinds, launches=[("call", "gemm")]), "sync-points")
     assert "item (1)" in row["finding"]
     assert row["gain_ns"] == 11
     assert row["select"] == {"category": "sync"}
     without = picture.replace("[cudaStreamSync ]", " " * 17)
-    assert found(draw(without, categories=kinds, launches=[("call", "gemm")]), "sync-points") is None
+    assert advice_row(draw(without, categories=kinds, launches=[("call", "gemm")]), "sync-points") is None
 
 
 @pytest.mark.parametrize(("name", "pinned"), [("Pageable -> Device", False), ("Pinned -> Device", True)])
@@ -153,7 +153,7 @@ def test_copies_that_are_not_pinned(name, pinned):
         ts=at + 50, dur=np.full(4, 8 * US), name=f"Memcpy HtoD ({name})", category="memcpy", track=stream
     )
     b.flows("launch", calls, work)
-    row = found(b.seal(), "pageable-copies")
+    row = advice_row(b.seal(), "pageable-copies")
     if pinned:
         assert row is None
     else:
@@ -174,7 +174,7 @@ def test_copies_that_are_not_pinned(name, pinned):
 def test_tensor_cores(kernel, device, advised):
     b, _, stream, at = stepped(extra={"devices": [device]}.items())
     b.slices(ts=at, dur=np.full(4, 80 * US), name=kernel, category="kernel", track=stream)
-    row = found(b.seal(), "tensor-cores-unused")
+    row = advice_row(b.seal(), "tensor-cores-unused")
     assert (row is not None) == advised
     if advised:
         assert row["gain_ns"] == 4 * 80 * US // 2
@@ -184,7 +184,7 @@ def test_low_occupancy(data: Path, tmp_path: Path):
     path = tmp_path / "synthetic_rank0_time_2026.paddle_trace.json"
     with gzip.open(data / "paddle" / "synthetic_rank0.json.gz") as packed, path.open("wb") as plain:
         shutil.copyfileobj(packed, plain)
-    row = found(read_trace(path), "low-occupancy")
+    row = advice_row(read_trace(path), "low-occupancy")
     # half a block for each multiprocessor over 518 µs, 0.9875 over 160 µs
     assert row["gain_ns"] == 259_000 + 2_000
     assert row["count"] == 8
@@ -202,20 +202,20 @@ def memory(sizes, reserved, total=None):
 
 def test_memory_that_is_nearly_full_or_in_pieces():
     trace = memory([900 * MB] * 4, 970 * MB, 1000 * MB)
-    row = found(trace, "memory-near-full")
+    row = advice_row(trace, "memory-near-full")
     assert row["gain_bytes"] == 70 * MB
     assert row["gain_ns"] == 0
-    assert found(trace, "memory-fragmented") is None
+    assert advice_row(trace, "memory-fragmented") is None
     pieces = memory([300 * MB] * 4, 970 * MB, 4000 * MB)
-    assert found(pieces, "memory-fragmented")["gain_bytes"] == 670 * MB
-    assert found(pieces, "memory-near-full") is None
+    assert advice_row(pieces, "memory-fragmented")["gain_bytes"] == 670 * MB
+    assert advice_row(pieces, "memory-near-full") is None
 
 
 def test_a_driver_that_is_asked_for_memory_in_every_step():
     b, main, stream, at = stepped()
     b.slices(ts=at, dur=np.full(4, 5), name="k", category="kernel", track=stream)
     b.slices(ts=at + 60 * US, dur=np.full(4, 20 * US), name="cudaMalloc", category="launch", track=main)
-    row = found(b.seal(), "small-allocations")
+    row = advice_row(b.seal(), "small-allocations")
     assert row["gain_ns"] == 4 * 20 * US
     assert row["bound"]
     assert row["select"] == {"name": ["cudaMalloc"]}
@@ -358,7 +358,7 @@ def test_what_looks_like_a_habit_and_is_none(calls):
 
 def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
     """Ten steps of 40 ms, 32 of them data that the loop's own thread gets."""
-    told = {
+    loader = {
         "dataset": "Slow",
         "method": "__getitem__",
         "file": "/tmp/ipykernel_7/1.py",
@@ -374,13 +374,13 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
         **facts,
     }
     b = TraceBuilder(
-        metadata={"machine": {"cpus": cpus, "accelerators": [], "start_method": "fork"}, "loaders": [told]}
+        metadata={"machine": {"cpus": cpus, "accelerators": [], "start_method": "fork"}, "loaders": [loader]}
     )
     main = b.track("MainThread", pid=1, tid=1)
     ms = 1_000_000
     at = np.arange(10) * 40 * ms
     b.steps(np.arange(10), at, np.full(10, 40 * ms), "loop")
-    workers = "Multi" if told["num_workers"] else "Single"
+    workers = "Multi" if loader["num_workers"] else "Single"
     kind = f"_{workers}ProcessDataLoaderIter" if workers == "Single" else "_MultiProcessingDataLoaderIter"
     data = int(32 * item_ms * ms)
     b.slices(
@@ -393,21 +393,21 @@ def loading(cpus=2, item_ms=1.0, busy=0.1, **facts):
 
 
 def test_workers_by_the_machine_and_the_item():
-    row = found(loading(), "dataloader-workers")
+    row = advice_row(loading(), "dataloader-workers")
     # 320 ms of waiting side by side in two processes, the last step, and starting them
     assert row["gain_share"] == pytest.approx(1 - (160 + 8 + 25) / 400, abs=0.01)
     assert "num_workers=2" in row["remedy"]
     assert "pin_memory" not in row["remedy"]
     assert row["place"] == "cell:9"
     assert "`Slow.__getitem__` (cell:9)" in row["finding"]
-    assert "num_workers=1" in found(loading(cpus=1), "dataloader-workers")["remedy"]
+    assert "num_workers=1" in advice_row(loading(cpus=1), "dataloader-workers")["remedy"]
     # two cores that compute all the time have no time for more
-    assert found(loading(busy=1.0), "dataloader-workers") is None
+    assert advice_row(loading(busy=1.0), "dataloader-workers") is None
 
 
 def test_no_more_workers_than_cores():
-    assert "num_workers=2 in place of 1" in found(loading(num_workers=1), "input-bound")["remedy"]
-    assert found(loading(num_workers=2), "input-bound") is None
+    assert "num_workers=2 in place of 1" in advice_row(loading(num_workers=1), "input-bound")["remedy"]
+    assert advice_row(loading(num_workers=2), "input-bound") is None
 
 
 def test_no_workers_for_what_lies_in_memory():
@@ -439,19 +439,19 @@ def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None):
 
 
 def test_threads_that_take_turns():
-    row = found(concurrent([0, 100, 100]), "threads-take-turns")
+    row = advice_row(concurrent([0, 100, 100]), "threads-take-turns")
     assert row["gain_ns"] == 200_000_000 - 100_000_000 - 2 * PROCESS_NS
     assert "2 threads compute" in row["finding"]
-    assert found(concurrent([0, 190, 190]), "threads-take-turns") is None  # two cores, as NumPy gets
-    assert found(concurrent([0, 195, 2]), "threads-take-turns") is None  # one of them waits
+    assert advice_row(concurrent([0, 190, 190]), "threads-take-turns") is None  # two cores, as NumPy gets
+    assert advice_row(concurrent([0, 195, 2]), "threads-take-turns") is None  # one of them waits
 
 
 def test_a_pool_that_costs_more_than_it_works():
     function = ("map", "/usr/lib/python3.12/multiprocessing/pool.py", 5)
-    row = found(concurrent([5], [10, 12], "pool.map(f, data)", function), "pool-overhead")
+    row = advice_row(concurrent([5], [10, 12], "pool.map(f, data)", function), "pool-overhead")
     assert row["gain_ns"] == 200_000_000 - 22_000_000
     assert row["place"] == "cell:1"
-    assert found(concurrent([5], [190, 190], "pool.map(f, data)", function), "pool-overhead") is None
+    assert advice_row(concurrent([5], [190, 190], "pool.map(f, data)", function), "pool-overhead") is None
 
 
 windows = st.tuples(st.integers(0, 60), st.integers(61, 120))
@@ -474,10 +474,12 @@ def check(trace, window=None):
         names = row.select.get("name", [])
         assert {names} <= words if isinstance(names, str) else set(names) <= words
         if row.place:
-            known = {f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()}
-            known |= {f"cell:{line}" for line in loaders(trace)["line"]}
-            known |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
-            assert row.place in known
+            locations = {
+                f"{file}:{line}" for file, line in lines(trace)[["file", "line"]].to_numpy().tolist()
+            }
+            locations |= {f"cell:{line}" for line in loaders(trace)["line"]}
+            locations |= {f"{Path(file).name}:{n}" for file, n in loaders(trace)[["file", "line"]].to_numpy()}
+            assert row.place in locations
         selection = Selection()
         selection.update(**row.select)
         if len(row.rows) and row.rule not in ("memory-growth",):
@@ -490,8 +492,8 @@ def check(trace, window=None):
 def test_every_rule_is_measured_or_a_bound():
     from benchmarks.advice import BOUNDS, PROGRAMS
 
-    told = re.search(r"``rule`` str:(.*?)- ``finding``", advice.__doc__, re.DOTALL)
-    rules = {word for part in re.findall(r"``([^`]+)``", told[1]) for word in part.split()}
+    match = re.search(r"``rule`` str:(.*?)- ``finding``", advice.__doc__, re.DOTALL)
+    rules = {word for part in re.findall(r"``([^`]+)``", match[1]) for word in part.split()}
     measured = {program.rule for program in PROGRAMS}
     assert measured | set(BOUNDS) == rules
     assert not measured & set(BOUNDS)

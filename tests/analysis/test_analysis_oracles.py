@@ -40,15 +40,15 @@ FOLDERS = {
 def test_operators_agree_with_key_averages(data: Path, name: str) -> None:
     """Calls are equal; self times differ only where slices overlap in part, where torch's go negative."""
     folder = data / "torch213_cpu"
-    told = pd.read_csv(folder / f"{name}.key_averages.csv.gz")
-    told = told[told["name"] != "[memory]"].groupby("name").sum(numeric_only=True)
+    reported = pd.read_csv(folder / f"{name}.key_averages.csv.gz")
+    reported = reported[reported["name"] != "[memory]"].groupby("name").sum(numeric_only=True)
     ours = analysis.operators(read_trace(folder / f"{name}.pt.trace.json.gz"))
     ours["name"] = ours["name"].str.replace(r"ProfilerStep#\d+", "ProfilerStep*", regex=True)
-    ours = ours.groupby("name").sum(numeric_only=True).reindex(told.index)
-    assert (ours["count"] == told["count"]).mean() > 0.99
-    assert ((ours["self_ns"] / 1e3 - told["self_cpu_time_total_us"]).abs() <= 1).mean() > 0.95
+    ours = ours.groupby("name").sum(numeric_only=True).reindex(reported.index)
+    assert (ours["count"] == reported["count"]).mean() > 0.99
+    assert ((ours["self_ns"] / 1e3 - reported["self_cpu_time_total_us"]).abs() <= 1).mean() > 0.95
     # recursion: torch adds nested calls of one name to its total, we do not
-    excess = ours["total_ns"] / 1e3 - told["cpu_time_total_us"]
+    excess = ours["total_ns"] / 1e3 - reported["cpu_time_total_us"]
     assert (excess.abs() <= 1).mean() > 0.95
     assert excess.max() <= 1
 
@@ -56,33 +56,35 @@ def test_operators_agree_with_key_averages(data: Path, name: str) -> None:
 @pytest.mark.parametrize("name", TRACELENS)
 def test_device_time_by_operator_agrees_with_tracelens(shared_traces: Path, name: str) -> None:
     folder = shared_traces / "tracelens"
-    told = pd.read_csv(folder / f"{name}_oracle" / "ops_summary.csv").set_index("name")
-    ours = analysis.operators(read_trace(folder / f"{name}.json.gz")).set_index("name").reindex(told.index)
-    np.testing.assert_allclose(
-        ours["device_self_ns"] / 1e3, told["total_direct_kernel_time_sum"], rtol=0, atol=0.02
+    reported = pd.read_csv(folder / f"{name}_oracle" / "ops_summary.csv").set_index("name")
+    ours = (
+        analysis.operators(read_trace(folder / f"{name}.json.gz")).set_index("name").reindex(reported.index)
     )
     np.testing.assert_allclose(
-        ours["device_ns"] / 1e3, told["total_subtree_kernel_time_sum"], rtol=0, atol=0.02
+        ours["device_self_ns"] / 1e3, reported["total_direct_kernel_time_sum"], rtol=0, atol=0.02
+    )
+    np.testing.assert_allclose(
+        ours["device_ns"] / 1e3, reported["total_subtree_kernel_time_sum"], rtol=0, atol=0.02
     )
     assert ours["device_self_ns"].sum() / 1e3 == pytest.approx(
-        told["total_direct_kernel_time_sum"].sum(), abs=0.1
+        reported["total_direct_kernel_time_sum"].sum(), abs=0.1
     )
 
 
 def test_device_agrees_with_independent_intervals(shared_traces: Path) -> None:
-    told = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())
+    reported = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())
     wrong, checked = {}, 0
-    for key, scopes in told.items():
+    for key, scopes in reported.items():
         folder, _, name = key.rpartition("/")
         path = shared_traces / FOLDERS[folder] / f"{name.removesuffix('.gz')}.gz"
         if not path.exists():
             continue
         columns = ("span", "busy", "idle", "comp", "comm", "mem", "comm_exposed_vs_comp")
         want = [scopes["all"][f"{column}_ns"] for column in columns]
-        found = analysis.device(read_trace(path)).iloc[0].tolist()[1:]
+        figures = analysis.device(read_trace(path)).iloc[0].tolist()[1:]
         checked += 1
-        if found != want:
-            wrong[key] = (found, want)
+        if figures != want:
+            wrong[key] = (figures, want)
     assert not wrong
     assert checked >= 20
 

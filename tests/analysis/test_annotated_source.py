@@ -38,8 +38,8 @@ def test_every_line_of_the_cell_has_a_row_with_what_lines_tells_of_it() -> None:
     assert table["text"].tolist() == CELL.split("\n")
     assert table["line"].tolist() == list(range(1, 10))
     ran = table[table["total_ns"] > 0].drop(columns="text").set_index("line")
-    told = expected.drop(columns="text").set_index("line").sort_index()
-    assert ran.equals(told)
+    from_lines = expected.drop(columns="text").set_index("line").sort_index()
+    assert ran.equals(from_lines)
     assert not table[["total_ns", "self_ns", "threads"]][table["total_ns"] == 0].any(axis=None)
 
 

@@ -62,10 +62,10 @@ def check_tree_order(table: pd.DataFrame, key: str) -> None:
 
 def check_call_trees(trace: Trace) -> None:
     """What holds of every trace: nothing is lost, nothing counted twice, and all tables agree."""
-    tree, turned, mine = call_tree(trace), bottom_up(trace), call_tree(trace, only_my_code=True)
+    tree, turned, only_mine = call_tree(trace), bottom_up(trace), call_tree(trace, only_my_code=True)
     by_name = operators(trace, by=["name", "category"], waits=None)
     busy, launched = by_name["self_ns"].sum(), by_name["device_self_ns"].sum()
-    for table in (tree, mine, call_tree(trace, by_thread=True)):
+    for table in (tree, only_mine, call_tree(trace, by_thread=True)):
         assert table["self_ns"].sum() == busy
         assert table["device_self_ns"].sum() == launched
         assert (table["total_ns"] == table["self_ns"] + children_of(table, "total_ns")).all()

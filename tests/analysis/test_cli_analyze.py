@@ -61,8 +61,8 @@ def static(data: Path) -> str:
 
 
 def oracle(shared_traces: Path, name: str) -> tuple[list[str], str]:
-    first, *rest = (shared_traces / f"megengine/analyze_oracle/train_{name}.txt").read_text().splitlines()
-    return shlex.split(first)[5:], "\n".join(rest).rsplit("rc=", 1)[0].rstrip()
+    first, *others = (shared_traces / f"megengine/analyze_oracle/train_{name}.txt").read_text().splitlines()
+    return shlex.split(first)[5:], "\n".join(others).rsplit("rc=", 1)[0].rstrip()
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -93,7 +93,8 @@ def test_the_same_rows_but_for_ties(shared_traces: Path, static: str, name: str,
         for part in (ours, text)
     ]
     times = [
-        [cell for cell in found if cell and cell[0] in "0123456789i" and "%" not in cell] for found in rows
+        [cell for cell in column_cells if cell and cell[0] in "0123456789i" and "%" not in cell]
+        for column_cells in rows
     ]
     assert times[0] == times[1]
 
@@ -155,12 +156,14 @@ def test_markdown_has_the_same_figures(shared_traces: Path, static: str, name: s
         except ValueError:
             return cell
 
-    found, told = cells(ours), cells(text)
-    assert len(found) == len(told)
-    for mine, theirs in zip(found, told, strict=True):
-        mine = [cell.replace(" -[1]", "") for cell in mine]
-        if mine[0] == theirs[0]:
-            assert [number(c) for c in mine] == pytest.approx([number(c) for c in theirs], abs=0.051), theirs
+    our_rows, their_rows = cells(ours), cells(text)
+    assert len(our_rows) == len(their_rows)
+    for ours_cells, theirs in zip(our_rows, their_rows, strict=True):
+        ours_cells = [cell.replace(" -[1]", "") for cell in ours_cells]
+        if ours_cells[0] == theirs[0]:
+            assert [number(c) for c in ours_cells] == pytest.approx([number(c) for c in theirs], abs=0.051), (
+                theirs
+            )
 
 
 def test_it_takes_every_format(data: Path, capsys) -> None:

@@ -26,18 +26,18 @@ def test_rates_are_those_of_the_file(shared_traces: Path, name: str) -> None:
     with gzip.open(shared_traces / name) as file:
         content = json.load(file)
     events = content["traceEvents"] if isinstance(content, dict) else content
-    wanted: dict[str, list[float]] = {}
+    sums_of: dict[str, list[float]] = {}
     for event in events:
         if event.get("cat", "").lower() in ("gpu_memcpy", "memcpy") and event.get("ph") == "X":
-            told = wanted.setdefault(event["name"], [0, 0.0, 0])
-            told[0] += 1
-            told[1] += event["dur"]
-            told[2] += event["args"]["bytes"]
+            sums = sums_of.setdefault(event["name"], [0, 0.0, 0])
+            sums[0] += 1
+            sums[1] += event["dur"]
+            sums[2] += event["args"]["bytes"]
     table = copies(read_trace(shared_traces / name))
     name_of = "Memcpy " + table["direction"] + " (" + table["source"] + " -> " + table["target"] + ")"
-    assert set(name_of) == set(wanted)
+    assert set(name_of) == set(sums_of)
     for at, key in enumerate(name_of):
-        count, micros, size = wanted[key]
+        count, micros, size = sums_of[key]
         row = table.iloc[at]
         assert (row["count"], row["bytes"]) == (count, size)
         assert row["total_ns"] == pytest.approx(1000 * micros, abs=count)
@@ -75,8 +75,8 @@ def test_pinned_or_not_against_the_link() -> None:
     assert table["link_share"].iloc[1] == pytest.approx(rate / 32e9)
     assert table["link_share"].isna().tolist() == [False, False, False, True]
     assert table["union_ns"].tolist() == table["total_ns"].tolist()
-    told = copies(recording({PINNED: [40_000]}), link_bytes_per_s=64e9)
-    assert told["link_share"].iloc[0] == pytest.approx(rate / 64e9)
+    pinned = copies(recording({PINNED: [40_000]}), link_bytes_per_s=64e9)
+    assert pinned["link_share"].iloc[0] == pytest.approx(rate / 64e9)
     assert copies(recording({PINNED: [40_000]}, link=False))["link_share"].isna().all()
 
 

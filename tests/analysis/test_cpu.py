@@ -59,9 +59,9 @@ def test_waits_are_others_until_the_own_threads_are_more_than_the_cores() -> Non
 
 def test_a_scheduler_that_counts_late_does_not_run_faster_than_time() -> None:
     rows = [*whole((0, 0, 0), (40, 0, 0), (50, 44, 0)), *thread((0, 0, 0), (40, 0, 0), (50, 44, 0))]
-    found = cpu_within(made(rows), np.array([0, 40]), np.array([40, 50]))
-    assert found is not None
-    assert [part.tolist() for part in found] == [[0, 44], [0, 10], [40, 0]]
+    parts = cpu_within(made(rows), np.array([0, 40]), np.array([40, 50]))
+    assert parts is not None
+    assert [part.tolist() for part in parts] == [[0, 44], [0, 10], [40, 0]]
 
 
 def test_nothing_recorded() -> None:

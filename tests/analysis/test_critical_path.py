@@ -62,18 +62,18 @@ def test_every_kind_of_recording(name: str) -> None:
 
 
 def test_dependences_are_found_once_and_go_with_their_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    calls = []
     make = dependences._dependences
-    monkeypatch.setattr(dependences, "_dependences", lambda *of: found.append(of) or make(*of))
+    monkeypatch.setattr(dependences, "_dependences", lambda *of: calls.append(of) or make(*of))
     trace = draw("main: [mm][add]")
     profile = Profile(trace)
     for _ in range(2):
         profile.critical_path()
         profile.critical_path.hops()
         profile.why(1)
-    assert len(found) == 1
+    assert len(calls) == 1
     alive = weakref.ref(trace)
-    found.clear()
+    calls.clear()
     del trace, profile
     gc.collect()
     assert alive() is None

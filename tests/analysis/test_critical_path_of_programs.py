@@ -13,20 +13,20 @@ from notebook_prof.testing.programs import Run, joined, program
 COUNT = 100
 
 
-def found(run: Run, *, waits_told: bool) -> list[tuple[int, int, str, str]]:
-    pieces = Profile(run.trace(waits_told=waits_told)).critical_path()
+def walked_path(run: Run, *, waits_recorded: bool) -> list[tuple[int, int, str, str]]:
+    pieces = Profile(run.trace(waits_told=waits_recorded)).critical_path()
     names = pieces["name"].astype(object).fillna("")
     columns = (pieces["start_ns"], pieces["end_ns"], pieces["resource"].astype(str), names)
     return [(int(a), int(b), str(c), str(d)) for a, b, c, d in zip(*columns, strict=True)]
 
 
-def compared(first: int, *, waits_told: bool = True, **options: object) -> tuple[float, float]:
+def compared(first: int, *, waits_recorded: bool = True, **options: object) -> tuple[float, float]:
     """Share of programs whose paths are equal piece by piece, and mean share of time charged otherwise."""
     equal, off = [], []
     for seed in range(first, first + COUNT):
         run = Run(program(seed, **options))  # type: ignore[arg-type]
         resources = {name: name for name in run.stretches}
-        true, walked = joined(run.path()), joined(found(run, waits_told=waits_told))
+        true, walked = joined(run.path()), joined(walked_path(run, waits_recorded=waits_recorded))
         walked = [(a, b, _short(c, resources), d) for a, b, c, d in walked]
         equal.append(true == walked)
         off.append(0.0 if equal[-1] else _difference(true, walked) / run.end)
@@ -47,7 +47,7 @@ def _difference(a: list[tuple[int, int, str, str]], b: list[tuple[int, int, str,
 
 
 @pytest.mark.parametrize(
-    ("options", "told", "least", "most_off"),
+    ("options", "waits_recorded", "least", "most_off"),
     [
         ({}, True, 0.95, 0.002),
         ({"threads": False}, True, 0.99, 0.0005),
@@ -55,13 +55,13 @@ def _difference(a: list[tuple[int, int, str, str]], b: list[tuple[int, int, str,
         ({"events": False}, False, 0.9, 0.01),
         ({}, False, 0.85, 0.02),
     ],
-    ids=["told", "one-thread", "one-stream", "no-events-untold", "untold"],
+    ids=["all-waits", "one-thread", "one-stream", "no-events-no-waits", "no-waits"],
 )
 @pytest.mark.parametrize("first", [0, 5000])
 def test_the_walk_finds_the_true_path(
-    first: int, options: dict[str, object], told: bool, least: float, most_off: float
+    first: int, options: dict[str, object], waits_recorded: bool, least: float, most_off: float
 ) -> None:
     """Rates of the rest: two hand-overs in a row, and waits for a stream that nothing names."""
-    equal, off = compared(first, waits_told=told, **options)
+    equal, off = compared(first, waits_recorded=waits_recorded, **options)
     assert equal >= least
     assert off <= most_off

@@ -77,12 +77,14 @@ def check_busy(trace: Trace) -> None:
 def check_streams(trace: Trace, busy_share: pd.Series[float]) -> None:
     """Check that the page tells of a device's only stream what `device` tells of the device."""
     store = ViewStore(trace)
-    told = {track["track"]: track["busy"] for track in meta(store, {}, {"doubts": "later"}).content["tracks"]}
-    assert all(0 <= share <= 1 for share in told.values())
+    busy_of = {
+        track["track"]: track["busy"] for track in meta(store, {}, {"doubts": "later"}).content["tracks"]
+    }
+    assert all(0 <= share <= 1 for share in busy_of.values())
     work = on_device(trace)
     pairs = pd.DataFrame({"device": device_of(trace, work), "track": work.ints("track")}).drop_duplicates()
     for number, tracks in pairs.groupby("device")["track"]:
-        of_streams = [told[track] for track in tracks]
+        of_streams = [busy_of[track] for track in tracks]
         assert max(of_streams) <= busy_share[number] + 1e-6 <= sum(of_streams) + 2e-6
         if len(of_streams) == 1:
             assert abs(of_streams[0] - busy_share[number]) < 1e-6

@@ -111,12 +111,12 @@ def test_causes_sum_to_the_gap_and_gaps_to_idle_time(trace, window):
     assert (table[PARTS] >= 0).all(axis=None)
     assert table[PARTS].sum(axis=1).tolist() == table["dur"].tolist()
     idle = device(trace, window=window).set_index("device")["idle_ns"]
-    found = table.groupby("device")["dur"].sum().reindex(idle.index, fill_value=0)
-    assert found.tolist() == idle.tolist()
+    idle_of_gaps = table.groupby("device")["dur"].sum().reindex(idle.index, fill_value=0)
+    assert idle_of_gaps.tolist() == idle.tolist()
     for column, name in (("next", "ts"), ("launch", "ts")):
-        known = table[column].notna()
-        at = trace.slices[name].to_numpy()[table.loc[known, column].to_numpy(dtype=np.int64)]
-        ends = (table["ts"] + table["dur"])[known].to_numpy()
+        has_value = table[column].notna()
+        at = trace.slices[name].to_numpy()[table.loc[has_value, column].to_numpy(dtype=np.int64)]
+        ends = (table["ts"] + table["dur"])[has_value].to_numpy()
         assert (at == ends).all() if column == "next" else True
 
 

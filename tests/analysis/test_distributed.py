@@ -71,10 +71,11 @@ def test_parts_add_up(trace):
         assert (table["overlap_ns"] >= 0).all()
         either = table["communication_ns"] + table["computation_ns"] - table["overlap_ns"]
         assert (either <= table["busy_ns"]).all()
-    told = device(trace)
-    if len(told):
+    devices = device(trace)
+    if len(devices):
         assert (
-            distributed(trace, by="trace")["exposed_ns"].tolist() == told["exposed_communication_ns"].tolist()
+            distributed(trace, by="trace")["exposed_ns"].tolist()
+            == devices["exposed_communication_ns"].tolist()
         )
 
 
@@ -83,24 +84,24 @@ def test_hta_and_own_figures_of_dlrm(shared_traces: Path, rank: int):
     oracle = json.loads((shared_traces / "oracle" / "hta_0.5.0" / "dlrm_8rank.json").read_text())
     path = next((shared_traces / "param_dlrm_8rank").glob(f"worker{rank}_*"))
     row = distributed(read_trace(path)).iloc[0]
-    told = next(x for x in oracle["temporal_breakdown"] if x["rank"] == rank)
-    assert row["computation_ns"] == told["compute_time(us)"] * 1000
-    assert row["busy_ns"] - row["computation_ns"] == told["non_compute_time(us)"] * 1000
-    assert row["span_ns"] == told["kernel_time(us)"] * 1000
+    reported = next(x for x in oracle["temporal_breakdown"] if x["rank"] == rank)
+    assert row["computation_ns"] == reported["compute_time(us)"] * 1000
+    assert row["busy_ns"] - row["computation_ns"] == reported["non_compute_time(us)"] * 1000
+    assert row["span_ns"] == reported["kernel_time(us)"] * 1000
     share = next(x for x in oracle["comm_comp_overlap"] if x["rank"] == rank)
     assert round(100 * row["overlap_share"], 2) == share["comp_comm_overlap_pctg"]
 
 
 def test_integer_figures_of_other_files(shared_traces: Path):
-    told = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())
+    reported = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())
     tested = 0
-    for key, figures in told.items():
+    for key, figures in reported.items():
         name = key.rsplit("/", 1)[1]
         named = shared_traces.rglob(name.removesuffix(".gz") + "*")
-        found = [path for path in named if path.suffix in (".gz", ".json") and _same(path, key)]
-        if not found or not found[0].stat().st_size:
+        matches = [path for path in named if path.suffix in (".gz", ".json") and _same(path, key)]
+        if not matches or not matches[0].stat().st_size:
             continue
-        table = distributed(read_trace(found[0]), by="trace")
+        table = distributed(read_trace(matches[0]), by="trace")
         if len(table) != 1:  # the figures join all devices of a file
             continue
         row, every = table.iloc[0], figures["all"]

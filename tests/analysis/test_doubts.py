@@ -58,9 +58,9 @@ def test_a_clean_recording_has_no_such_column() -> None:
 def test_lost_kernels_mark_the_operators_that_launched_them() -> None:
     trace = recording(lost=(0, 2, 4))
     assert "kernels-lost-at-start" in set(trust(trace)["code"])
-    found = marks(operators(trace))
+    marked = marks(operators(trace))
     code = "kernels-lost-at-start, kernels-lost-between"
-    assert found == {"mm": code, "epoch": code}
+    assert marked == {"mm": code, "epoch": code}
     assert "doubt" not in kernels(trace)  # what was seen took what it took
 
 
@@ -106,9 +106,9 @@ def test_only_the_steps_that_are_asked_for_count() -> None:
 
 def test_views_and_text_show_the_marks() -> None:
     trace = recording(long=(6,), lost=(0, 2, 4))
-    told = meta(ViewStore(trace), {}, {}).content["doubts"]
-    assert told["device"] == marks(kernels(trace))
-    assert told["host"] == marks(operators(trace))
+    sent = meta(ViewStore(trace), {}, {}).content["doubts"]
+    assert sent["device"] == marks(kernels(trace))
+    assert sent["host"] == marks(operators(trace))
     lines = str(Profile(trace).summary(by="name")).splitlines()
     assert lines[0].split()[-1] == "doubt"
     assert any(line.split()[0] == "mm" and "stream-overlap" in line for line in lines)

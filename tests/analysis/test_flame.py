@@ -28,7 +28,7 @@ stream 7:        [gemm      ]
 def paths(table):
     """Folded stacks with their values."""
     names, parents = table["name"].tolist(), table["parent"].fillna(-1).tolist()
-    found = {}
+    value_of = {}
     for row in range(len(table)):
         path, at = [], row
         while True:
@@ -36,8 +36,8 @@ def paths(table):
             if parents[at] < 0:
                 break
             at = int(parents[at])
-        found[";".join(reversed(path))] = table["value"].iloc[row]
-    return found
+        value_of[";".join(reversed(path))] = table["value"].iloc[row]
+    return value_of
 
 
 def test_stacks_are_merged():
@@ -161,10 +161,10 @@ def test_stacks_by_definition(trace):
         device[path(launcher[row])] += slices["dur"].iloc[row]
     for metric, expected in (("self_ns", own), ("device_ns", device)):
         table = flame(trace, metric=metric, by_thread=False)
-        found, names = {}, []
+        value_of, names = {}, []
         for at in range(len(table)):
             above = table["parent"].iloc[at]
             me = (table["name"].iloc[at], table["category"].iloc[at])
             names.append((*names[int(above)], me) if str(above) != "<NA>" else (me,))
-            found[names[-1]] = table["value"].iloc[at]
-        assert {k: v for k, v in found.items() if v} == {k: v for k, v in expected.items() if v}
+            value_of[names[-1]] = table["value"].iloc[at]
+        assert {k: v for k, v in value_of.items() if v} == {k: v for k, v in expected.items() if v}

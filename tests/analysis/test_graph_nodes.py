@@ -29,10 +29,10 @@ def recorded(*launches: Launch, numbers: bool = True) -> Trace:
         call = builder.slices(ts=begin, dur=5, name="cudaGraphLaunch", category="launch", track=main)
         for name, stream, ts, dur, graph, node in works:
             track = builder.track(f"GPU 0 stream {stream}", "stream", device=0, stream=stream)
-            place = {"device": 0, "stream": stream}
-            work = builder.slices(ts=ts, dur=dur, name=name, category="kernel", track=track, **place)
+            stream_columns = {"device": 0, "stream": stream}
+            work = builder.slices(ts=ts, dur=dur, name=name, category="kernel", track=track, **stream_columns)
             builder.flows("launch", call, work)
-            rows.append({**place, "start_unix_ns": ts, "graph": graph, "graph_node": node})
+            rows.append({**stream_columns, "start_unix_ns": ts, "graph": graph, "graph_node": node})
     if numbers:
         table = pd.DataFrame(rows).astype({"graph": "Int64", "graph_node": "Int64"})
         builder.metadata["tables"] = {"device_events": table}
@@ -79,12 +79,14 @@ def test_what_is_asked_for() -> None:
 def test_work_whose_call_was_not_recorded_is_known_by_its_number() -> None:
     builder = TraceBuilder()
     track = builder.track("GPU 0 stream 7", "stream", device=0, stream=7)
-    place = {"device": 0, "stream": 7}
+    stream_columns = {"device": 0, "stream": 7}
     builder.slices(
         ts=[0, 5, 50], dur=[4, 2, 1], name=["a", "b", "c"], category="kernel", track=track,
-        correlation=[8, 8, 9], **place,
+        correlation=[8, 8, 9], **stream_columns,
     )  # fmt: skip
-    rows = [{**place, "start_unix_ns": ts, "graph": graph} for ts, graph in ((0, 4), (5, 4), (50, None))]
+    rows = [
+        {**stream_columns, "start_unix_ns": ts, "graph": graph} for ts, graph in ((0, 4), (5, 4), (50, None))
+    ]
     builder.metadata["tables"] = {"device_events": pd.DataFrame(rows).astype({"graph": "Int64"})}
     table = graph_nodes(builder.seal())
     assert table[["graph", "name", "replays"]].values.tolist() == [[4, "a", 1], [4, "b", 1]]
@@ -113,11 +115,11 @@ def test_no_graph() -> None:
 def test_real_graphs(name: str, graphs: dict[int, int], shared_traces: Path) -> None:
     """Nodes, replays and times against the events of the file, taken apart here."""
     table = graph_nodes(read_trace(shared_traces / name))
-    found = table.groupby("graph").agg(
+    by_graph = table.groupby("graph").agg(
         nodes=("name", "size"), least=("replays", "min"), most=("replays", "max")
     )
-    assert {row.nodes: row.least for row in found.itertuples()} == graphs
-    assert (found["least"] == found["most"]).all()
+    assert {row.nodes: row.least for row in by_graph.itertuples()} == graphs
+    assert (by_graph["least"] == by_graph["most"]).all()
     assert (table["count"] == table["replays"]).all()
     events = json.loads(gzip.decompress((shared_traces / name).read_bytes()))["traceEvents"]
     calls = {

@@ -37,11 +37,11 @@ def test_arrays_that_a_list_collects() -> None:
     assert row["bytes_per_step"] == pytest.approx(8 * MB, rel=0.01)
     assert row["steps"] >= 36
     assert "growing 8 MiB every step" in str(verdict(trace))
-    found = advice(trace)
-    assert "outside of the blocks that were recorded" in found["finding"].str.cat()
+    table = advice(trace)
+    assert "outside of the blocks that were recorded" in table["finding"].str.cat()
 
 
-def test_torchs_blocks_are_not_told_twice() -> None:
+def test_torchs_blocks_are_not_reported_twice() -> None:
     level = 200 * MB + np.arange(40) * 3 * MB
     table = memory_growth(resident(level, blocks=3 * MB))
     assert table["source"].tolist() == ["allocator"]
@@ -157,8 +157,8 @@ def test_a_queue_of_batches_that_fills_up_is_no_leak() -> None:
     assert "growing" not in str(verdict(trace))
 
 
-@pytest.mark.parametrize(("growth", "told"), [(8, False), (4096, True)])
-def test_growth_is_told_where_it_matters(growth: int, told: bool) -> None:
+@pytest.mark.parametrize(("growth", "significant"), [(8, False), (4096, True)])
+def test_growth_is_reported_where_it_matters(growth: int, significant: bool) -> None:
     """Eight bytes a step beside a peak of 16 MB are true, and not worth a word."""
     builder, n = TraceBuilder(), np.arange(20)
     main = builder.track("main")
@@ -179,5 +179,5 @@ def test_growth_is_told_where_it_matters(growth: int, told: bool) -> None:
     )
     trace = builder.seal()
     assert level_growth(trace)["grows"].tolist() == [True]
-    assert ("every step" in str(verdict(trace))) == told
-    assert ("memory-growth" in advice(trace)["rule"].tolist()) == told
+    assert ("every step" in str(verdict(trace))) == significant
+    assert ("memory-growth" in advice(trace)["rule"].tolist()) == significant

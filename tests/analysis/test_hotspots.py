@@ -57,16 +57,16 @@ def test_a_window_cuts_exactly(trace):
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "row"),
     [
         ("torch/optim/adam.py(214): step", ["step", "torch/optim/adam.py", 214]),
         ("train.<locals>.inner (/home/me/cell.py:12)", ["train.<locals>.inner", "/home/me/cell.py", 12]),
     ],
 )
-def test_names_that_hold_a_place_are_read(name, found):
+def test_names_that_hold_a_place_are_read(name, row):
     b = TraceBuilder()
     b.slices(ts=0, dur=5, name=name, track=b.track("main"), category="python")
-    assert hotspots(b.seal())[["name", "file", "line"]].values.tolist() == [found]
+    assert hotspots(b.seal())[["name", "file", "line"]].values.tolist() == [row]
 
 
 def test_a_function_without_a_place_is_its_name():

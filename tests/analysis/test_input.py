@@ -87,8 +87,8 @@ def test_the_wait_is_part_of_the_fetch_and_the_fetch_of_the_step(trace):
 
 
 def test_the_loader_of_a_v100(shared_traces: Path):
-    told = json.loads((shared_traces / "kineto_2021" / "tb_plugin_resnet50_num_workers_4.json").read_text())
-    assert told
+    plugin = json.loads((shared_traces / "kineto_2021" / "tb_plugin_resnet50_num_workers_4.json").read_text())
+    assert plugin
     name = "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz"
     table = input_pipeline(read_trace(shared_traces / "kineto_2021" / name))
     assert set(table["loader"]) == {"workers"}
@@ -98,9 +98,9 @@ def test_the_loader_of_a_v100(shared_traces: Path):
 
 def test_suspects_of_both_rules(shared_traces: Path):
     trace = read_trace(shared_traces / ANALYSER)
-    told = json.loads((shared_traces / ORACLE / "minddata_pipeline_suspects_2.3.1.json").read_text())
-    told = {int(name.rsplit("_", 1)[1]): set(ids) for name, ids in told.items()}
-    assert _suspects(input_operators(trace)) == told
+    reported = json.loads((shared_traces / ORACLE / "minddata_pipeline_suspects_2.3.1.json").read_text())
+    reported = {int(name.rsplit("_", 1)[1]): set(ids) for name, ids in reported.items()}
+    assert _suspects(input_operators(trace)) == reported
     # MindInsight r0.5 on the same four files
     assert _suspects(input_operators(trace, rule="0.5")) == {0: {4}, 1: {1}, 2: {0}, 3: {2, 3}}
 
@@ -112,21 +112,21 @@ def _suspects(table: pd.DataFrame) -> dict[int, set[int]]:
 def test_queues_of_a_real_pipeline(shared_traces: Path):
     trace = read_trace(shared_traces / "mindspore" / "v200_minddata")
     answers = shared_traces / "mindspore" / "mindinsight_oracle" / "v200_minddata"
-    told = json.loads((answers / "queue_summary.json").read_text())["device_queue_info"]["summary"]
+    reported = json.loads((answers / "queue_summary.json").read_text())["device_queue_info"]["summary"]
     host = input_queues(trace).iloc[0]
     assert (host["queue"], host["finding"]) == ("host", "data_process")
     assert (host["samples"], host["empty"], host["full"]) == (
-        told["total_batch"],
-        told["empty_batch_count"],
-        told["full_batch_count"],
+        reported["total_batch"],
+        reported["empty_batch_count"],
+        reported["full_batch_count"],
     )
     assert input_pipeline(trace)["wait_ns"].mean() / 1e6 == 8.8125
     pipeline = json.loads((answers / "minddata_pipeline_all.json").read_text())
     names = pipeline["col_name"]
     rows = pd.DataFrame(pipeline["object"], columns=names).set_index("op_id").iloc[1:]
-    found = input_operators(trace).set_index("op_id").iloc[1:]
-    assert found["usage"].tolist() == rows["output_queue_usage_rate"].tolist()
-    assert found["queue_mean"].tolist() == rows["output_queue_average_size"].tolist()
+    children = input_operators(trace).set_index("op_id").iloc[1:]
+    assert children["usage"].tolist() == rows["output_queue_usage_rate"].tolist()
+    assert children["queue_mean"].tolist() == rows["output_queue_average_size"].tolist()
     for rule in ("2.3.1", "0.5"):
         table = input_operators(trace, rule=rule)
         assert table.loc[table["suspect"], "name"].tolist() == ["MapOp_2"]
@@ -136,16 +136,18 @@ def test_queues_of_a_real_pipeline(shared_traces: Path):
 def test_findings_of_mindinsight(shared_traces: Path, run: str):
     trace = read_trace(shared_traces / RESOURCE / run)
     name = "run_2" if run.startswith("run_2") else "profiler_0"
-    told = json.loads((shared_traces / ORACLE / name / "queue_summary.json").read_text())
+    reported = json.loads((shared_traces / ORACLE / name / "queue_summary.json").read_text())
     table = input_queues(trace)
     rank = table["rank"].iloc[0]
     warned = [
-        key for key in ("data_process", "data_transmission") if told.get(key, {}).get("status") == "warning"
+        key
+        for key in ("data_process", "data_transmission")
+        if reported.get(key, {}).get("status") == "warning"
     ]
     assert table.loc[table["queue"] == "host", "finding"].tolist() == warned
-    if "get_next_queue_info" in told:
+    if "get_next_queue_info" in reported:
         device = table[table["queue"] == "device"].iloc[0]
-        summary = told["get_next_queue_info"]["summary"]
+        summary = reported["get_next_queue_info"]["summary"]
         assert (device["samples"], device["empty"]) == (summary["total_batch"], summary["empty_batch_count"])
     operators = input_operators(trace)
     own = operators[operators["rank"] == rank]

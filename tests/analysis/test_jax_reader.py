@@ -49,16 +49,16 @@ def test_xplane_and_json_give_the_same_slices(folder: Path) -> None:
 
 def test_the_verdict_counts_what_xla_ran_while_python_waited(folder: Path) -> None:
     trace = read_trace(folder / "vm.xplane.pb.gz")
-    found = verdict(trace)
-    assert found.kind == "compute-bound"
+    result = verdict(trace)
+    assert result.kind == "compute-bound"
     # all of XLA's operators lie in the steps, and none while a Python frame works
     slices = trace.slices[trace.slices["category"] == "operator"]
     pieces = sorted(zip(slices["ts"], slices["ts"] + slices["dur"], strict=True))
     covered, at = 0, 0
     for start, end in pieces:
         covered, at = covered + max(0, end - max(start, at)), max(at, end)
-    assert found.evidence["operator_ns"] == pytest.approx(covered, rel=0.02)
-    assert found.evidence["operator_ns"] <= covered
+    assert result.evidence["operator_ns"] == pytest.approx(covered, rel=0.02)
+    assert result.evidence["operator_ns"] <= covered
 
 
 def test_steps_operators_and_frames(folder: Path) -> None:
@@ -82,31 +82,31 @@ def test_steps_operators_and_frames(folder: Path) -> None:
 
 def arguments(trace: Trace) -> pd.DataFrame:
     table = trace.metadata["tables"]["event_arguments"]
-    told = [json.loads(text) for text in table["arguments"]]
-    return table.assign(told=told).sort_values(["start_unix_ns", "dur_ns", "track"], ignore_index=True)
+    parsed = [json.loads(text) for text in table["arguments"]]
+    return table.assign(parsed=parsed).sort_values(["start_unix_ns", "dur_ns", "track"], ignore_index=True)
 
 
 def test_annotations_keep_what_they_were_called_with(folder: Path) -> None:
     planes = arguments(read_trace(folder / "vm.xplane.pb.gz"))
     text = arguments(read_trace(folder / "vm.trace.json.gz"))
     batch = planes[planes["name"] == "make_batch"]
-    assert batch["told"].tolist() == [{"batch": 256}] * 8
+    assert batch["parsed"].tolist() == [{"batch": 256}] * 8
     # the JSON has all of them as text, and lacks the number of the program
     rows = json.loads(gzip.decompress((folder / "vm.trace.json.gz").read_bytes()))["traceEvents"]
     elsewhere = {"step_num", "hlo_module"}
     want = [row["args"].keys() - elsewhere for row in rows if row.get("ph") == "X" and "args" in row]
     assert len(planes) == len(text) == sum(map(bool, want)) == 689
-    for ours, theirs in zip(planes["told"], text["told"], strict=True):
+    for ours, theirs in zip(planes["parsed"], text["parsed"], strict=True):
         ours.pop("program_id", None)
         assert {name: str(value) for name, value in ours.items()} == theirs
 
 
 def test_arguments_of_devices_and_of_metadata(shared_traces: Path) -> None:
-    told = arguments(read_trace(shared_traces / "jax_gpu_rocm" / "tw003.xplane.pb"))
-    kernels = [each for each in told["told"] if "kernel_details" in each]
+    table = arguments(read_trace(shared_traces / "jax_gpu_rocm" / "tw003.xplane.pb"))
+    kernels = [each for each in table["parsed"] if "kernel_details" in each]
     assert len(kernels) == 235
     assert all(" grid:" in each["kernel_details"] for each in kernels)
-    assert sum("allocation_bytes" in each for each in told["told"]) == 230
+    assert sum("allocation_bytes" in each for each in table["parsed"]) == 230
 
 
 def test_the_kernels_of_eight_gpus_have_launches(shared_traces: Path) -> None:
@@ -133,15 +133,15 @@ def test_content_decides_and_log_folders_open(folder: Path, tmp_path: Path) -> N
         read_trace(tmp_path / "none.pb", format="jax")
     logs = tmp_path / "logs"
     for run in ("2026_11_21_08_00_00", "2026_11_21_09_00_00"):
-        place = logs / "plugins" / "profile" / run
-        place.mkdir(parents=True)
-        (place / "vm.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
-        shutil.copy(folder / "vm.trace.json.gz", place / "vm.trace.json.gz")
+        profile_folder = logs / "plugins" / "profile" / run
+        profile_folder.mkdir(parents=True)
+        (profile_folder / "vm.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
+        shutil.copy(folder / "vm.trace.json.gz", profile_folder / "vm.trace.json.gz")
     trace = read_trace(logs)
     assert len(trace) == 1037
     assert trace.report["older-runs"].example.endswith("08_00_00")
-    (place / "vm2.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
-    both = read_trace(place)
+    (profile_folder / "vm2.xplane.pb").write_bytes(gzip.decompress(packed.read_bytes()))
+    both = read_trace(profile_folder)
     assert len(both) == 2 * 1037
     assert sorted(both.tracks["rank"].unique()) == [0, 1]
 

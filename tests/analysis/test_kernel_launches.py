@@ -73,10 +73,14 @@ def test_hta_adds_up_the_same_launches(shared_traces: Path, rank: int):
     oracle = json.loads((shared_traces / "oracle" / "hta_0.5.0" / "dlrm_8rank.json").read_text())
     path = next((shared_traces / "param_dlrm_8rank").glob(f"worker{rank}_*"))
     table = kernel_launches(read_trace(path))
-    told = oracle["launch_stats"][str(rank)]
+    reported = oracle["launch_stats"][str(rank)]
     sums = table[["call_ns", "dur", "delay_ns"]].sum() / 1000
-    assert len(table) == told["n"]
-    assert sums.tolist() == [told["cpu_duration_sum"], told["gpu_duration_sum"], told["launch_delay_sum"]]
+    assert len(table) == reported["n"]
+    assert sums.tolist() == [
+        reported["cpu_duration_sum"],
+        reported["gpu_duration_sum"],
+        reported["launch_delay_sum"],
+    ]
     longest = table.groupby("stream")["queue"].max()
     for row in oracle["queue_length_summary"]:
         if row["('rank', '')"] == rank:

@@ -51,13 +51,13 @@ def operator_around(trace: Trace, rows: np.ndarray) -> np.ndarray:
     """Row of the innermost operator around each slice; -1 for none."""
     up = trace.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     operator = (trace.slices["category"] == "operator").to_numpy()
-    found = rows.copy()
-    todo = np.flatnonzero(~operator[found])
+    operator_rows = rows.copy()
+    todo = np.flatnonzero(~operator[operator_rows])
     while len(todo):
-        found[todo] = up[found[todo]]
-        todo = todo[found[todo] >= 0]
-        todo = todo[~operator[found[todo]]]
-    return found
+        operator_rows[todo] = up[operator_rows[todo]]
+        todo = todo[operator_rows[todo] >= 0]
+        todo = todo[~operator[operator_rows[todo]]]
+    return operator_rows
 
 
 @pytest.mark.parametrize("name", TRACELENS)
@@ -112,9 +112,9 @@ def test_tracelens_timeline_of_the_device(shared_traces: Path, name: str, table:
 
 @pytest.mark.parametrize(("oracle", "rank", "file"), HTA, ids=lambda value: str(value)[:24])
 def test_hta_breakdown_on_whole_microseconds(shared_traces: Path, oracle: str, rank: int, file: str) -> None:
-    told = json.loads((shared_traces / "oracle" / "hta_0.5.0" / f"{oracle}.json").read_text())
-    want = next(row for row in told["temporal_breakdown"] if row["rank"] == rank)
-    share = next(row for row in told["comm_comp_overlap"] if row["rank"] == rank)
+    reported = json.loads((shared_traces / "oracle" / "hta_0.5.0" / f"{oracle}.json").read_text())
+    want = next(row for row in reported["temporal_breakdown"] if row["rank"] == rank)
+    share = next(row for row in reported["comm_comp_overlap"] if row["rank"] == rank)
     trace = read_trace(next(shared_traces.glob(file)))
     slices, flows = trace.slices, launches(trace)
     if len(trace.steps) > 1:
@@ -136,8 +136,8 @@ def test_hta_breakdown_on_whole_microseconds(shared_traces: Path, oracle: str, r
 
 def test_hta_collective_arguments(shared_traces: Path) -> None:
     trace = read_trace(shared_traces / "hta" / "nccl_data.json.gz")
-    told = trace.metadata["tables"]["collectives"]
-    kernels = told[told["device"] >= 0]
+    collectives = trace.metadata["tables"]["collectives"]
+    kernels = collectives[collectives["device"] >= 0]
     work = trace.slices[(trace.slices["category"] == "collective") & trace.slices["device"].notna()]
     assert len(kernels) == len(work) == 21
     start = kernels["start_ns"].to_numpy() - trace.metadata["start_unix_ns"]

@@ -34,8 +34,8 @@ def test_device_work_that_was_launched_before(
 ) -> None:
     trace = read_trace(shared_traces / file)
     assert int(work(trace).sum()) == rows
-    told = {issue.code: issue.count for issue in trace.report}
-    assert told.get("device-work-without-launch", 0) == without
+    count_of = {issue.code: issue.count for issue in trace.report}
+    assert count_of.get("device-work-without-launch", 0) == without
 
 
 def test_hta_puts_device_work_under_the_same_annotations(shared_traces: Path) -> None:
@@ -69,9 +69,9 @@ def test_hta_puts_device_work_under_the_same_annotations(shared_traces: Path) ->
 
 def test_operators_of_compiled_code_tell_their_kernels(shared_traces: Path) -> None:
     trace = read_trace(shared_traces / "hta" / "triton_example" / "triton_example.json.gz")
-    told = trace.metadata["tables"]["event_arguments"]
-    first = json.loads(told["arguments"].iloc[0])
-    assert told["name"].iloc[0] == "triton_poi_fused_add_cos_sin_0"
+    arguments = trace.metadata["tables"]["event_arguments"]
+    first = json.loads(arguments["arguments"].iloc[0])
+    assert arguments["name"].iloc[0] == "triton_poi_fused_add_cos_sin_0"
     assert first["kernel_backend"] == "triton"
     assert first["kernel_hash"].startswith("cqaokwf2")
     assert first["grid"] == "grid(100,)"

@@ -53,9 +53,9 @@ def _one_track(slices: pd.DataFrame) -> pd.DataFrame:
 
 def compared(trace: Trace, csv: Path, by: str | list[str] = "name") -> pd.DataFrame:
     """Torch's figures beside ours, with which of them agree: counts exactly, times within 1 µs."""
-    told = pd.read_csv(csv)
-    told["shapes"] = told["input_shapes"].astype(object).where(told["input_shapes"].notna(), "")
-    want = told.groupby(by).agg(
+    reported = pd.read_csv(csv)
+    reported["shapes"] = reported["input_shapes"].astype(object).where(reported["input_shapes"].notna(), "")
+    want = reported.groupby(by).agg(
         count=("count", "sum"), total=("cpu_time_total_us", "sum"), own=("self_cpu_time_total_us", "sum")
     )
     both = want.join(key_averages(trace, by).add_suffix("_ours"))
@@ -153,18 +153,18 @@ GPU = {
 
 @pytest.mark.parametrize("key", GPU, ids=lambda key: key.rsplit("/", 1)[1][:24])
 def test_device_work_is_complete_and_exact(shared_traces: Path, key: str) -> None:
-    told = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())[key]
+    reported = json.loads((shared_traces / "oracle" / "own_gpu_intervals.json").read_text())[key]
     path = shared_traces / GPU[key] / (key.rsplit("/", 1)[1].removesuffix(".gz") + ".gz")
     trace = read_trace(path)
     slices = trace.slices
     work = slices[slices["category"].isin(DEVICE_CATEGORIES) & slices["device"].notna()]
-    assert len(work) == told["all"]["n"]
-    assert _busy(work) == told["all"]["busy_ns"]
-    assert _busy(work[work["category"] == "collective"]) == told["all"]["comm_ns"]
-    assert int((work["ts"] + work["dur"]).max() - work["ts"].min()) == told["all"]["span_ns"]
+    assert len(work) == reported["all"]["n"]
+    assert _busy(work) == reported["all"]["busy_ns"]
+    assert _busy(work[work["category"] == "collective"]) == reported["all"]["comm_ns"]
+    assert int((work["ts"] + work["dur"]).max() - work["ts"].min()) == reported["all"]["span_ns"]
     linked = trace.flows.loc[trace.flows["kind"] == "launch", "dst"]
-    assert len(linked) == linked.nunique() == told["linked_to_runtime"]["n"]
-    assert _busy(slices.loc[linked]) == told["linked_to_runtime"]["busy_ns"]
+    assert len(linked) == linked.nunique() == reported["linked_to_runtime"]["n"]
+    assert _busy(slices.loc[linked]) == reported["linked_to_runtime"]["busy_ns"]
     streams = trace.tracks.set_index("track").loc[work["track"].unique()]
     assert set(streams["kind"]) == {"stream"}
 

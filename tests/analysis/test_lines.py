@@ -102,8 +102,8 @@ def check_laws(trace: Trace) -> None:
     backward = (slices["phase"] == "backward").to_numpy()
     assert table["backward_ns"].sum() == slices["self_ns"].to_numpy()[backward & (kind == "thread")].sum()
     assert table["backward_device_ns"].sum() == slices["dur"].to_numpy()[backward & work].sum()
-    taken = trace.allocations["bytes"].to_numpy()
-    assert table["bytes_allocated"].sum() == taken[taken > 0].sum()
+    sizes = trace.allocations["bytes"].to_numpy()
+    assert table["bytes_allocated"].sum() == sizes[sizes > 0].sum()
     assert (table["bytes_kept"] <= table["bytes_allocated"]).all()
     assert (table["peak_bytes"] <= table["bytes_allocated"]).all()
 

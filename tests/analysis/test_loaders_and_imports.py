@@ -15,7 +15,7 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 
 
-def test_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machine_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = machine()
     assert facts["cpus"] >= 1
     assert facts["start_method"] in ("fork", "spawn", "forkserver")
@@ -25,7 +25,7 @@ def test_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine()["accelerators"] == []
 
 
-def test_loaders_are_told_and_nothing_is_left_behind() -> None:
+def test_loaders_are_reported_and_nothing_is_left_behind() -> None:
     torch = pytest.importorskip("torch")
     from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
     from torch.utils.data import dataloader as module

@@ -69,29 +69,29 @@ def quantity(cell: list[str], suffix: str) -> float | None:
 def shape_cells(shapes: str, layouts: str | None) -> list[str]:
     """Shapes in profile_analyze's spelling: ``{8,3}``, then ``-[1,0]`` where the strides are unusual."""
     strides = json.loads(layouts) if layouts else []
-    found = []
+    texts = []
     for shape, stride in itertools.zip_longest(json.loads(shapes), strides):
-        found.append("{" + ",".join(map(str, shape)) + "}")
+        texts.append("{" + ",".join(map(str, shape)) + "}")
         if stride:
-            found.append("-" + json.dumps(stride, separators=(",", ":")))
-    return found
+            texts.append("-" + json.dumps(stride, separators=(",", ":")))
+    return texts
 
 
-def check_row(row: Any, found: Any, kern: bool = False) -> None:
-    seconds = found["device_kern_ns" if kern else "device_ns"] / 1e9
+def check_row(row: Any, ours: Any, kern: bool = False) -> None:
+    seconds = ours["device_kern_ns" if kern else "device_ns"] / 1e9
     assert f"{seconds:.3g}" == f"{float(row[0][1]):.3g}"
     for name, cell, suffix in (("flop_count", 3, "FLO"), ("memory_bytes", 5, "")):
-        told = quantity(row[cell], suffix)
-        if told is None:
-            assert pd.isna(found[name])
+        reported = quantity(row[cell], suffix)
+        if reported is None:
+            assert pd.isna(ours[name])
         else:
             # two decimals after scaling
-            scale = told / float(row[cell][0]) if float(row[cell][0]) else 1.0
-            assert abs(found[name] - told) <= 0.0051 * scale, (name, row)
-    if not pd.isna(found["flop_count"]) and seconds:
-        assert found["flop_count"] / seconds == pytest.approx(quantity(row[4], "FLOPS"), rel=6e-3)
-    if found["memory_bytes"] and seconds:
-        assert found["memory_bytes"] / seconds == pytest.approx(quantity(row[6], ""), rel=6e-3, abs=0.01)
+            scale = reported / float(row[cell][0]) if float(row[cell][0]) else 1.0
+            assert abs(ours[name] - reported) <= 0.0051 * scale, (name, row)
+    if not pd.isna(ours["flop_count"]) and seconds:
+        assert ours["flop_count"] / seconds == pytest.approx(quantity(row[4], "FLOPS"), rel=6e-3)
+    if ours["memory_bytes"] and seconds:
+        assert ours["memory_bytes"] / seconds == pytest.approx(quantity(row[6], ""), rel=6e-3, abs=0.01)
 
 
 def test_totals(table: pd.DataFrame, static: Trace) -> None:
@@ -105,18 +105,18 @@ def test_totals(table: pd.DataFrame, static: Trace) -> None:
 def test_every_operator_of_profile_analyze(folder: Path, table: pd.DataFrame) -> None:
     rows = cells(gzip.decompress((folder / "analyze_all.txt.gz").read_bytes()).decode())
     assert len(rows) == 207
-    known = table.set_index("id")
+    by_id = table.set_index("id")
     cumulative = 0
     for row in rows:
         info = [line.removeprefix("-  ") for line in row[2]]
-        found = known.loc[info[-1]]
-        assert found["name"] + found["type"] == "".join(info[:-1])
-        check_row(row, found)
-        cumulative += found["device_ns"]
+        operator = by_id.loc[info[-1]]
+        assert operator["name"] + operator["type"] == "".join(info[:-1])
+        check_row(row, operator)
+        cumulative += operator["device_ns"]
         assert cumulative / 1e9 == pytest.approx(float(row[1][0]), rel=6e-3)
-        assert abs(100 * found["device_ns"] / 18_813_000 - float(row[0][2].rstrip("%"))) <= 0.051
-        assert row[7] == shape_cells(found["in_shapes"], found["in_layouts"]), info
-        assert row[8] == shape_cells(found["out_shapes"], None), info
+        assert abs(100 * operator["device_ns"] / 18_813_000 - float(row[0][2].rstrip("%"))) <= 0.051
+        assert row[7] == shape_cells(operator["in_shapes"], operator["in_layouts"]), info
+        assert row[8] == shape_cells(operator["out_shapes"], None), info
 
 
 def test_by_type(folder: Path, table: pd.DataFrame) -> None:
@@ -128,12 +128,12 @@ def test_by_type(folder: Path, table: pd.DataFrame) -> None:
     for row in rows:
         if len(row) < 15 or not row[0].isdecimal():
             continue
-        found = by_type.loc[row[6]]
-        assert found["count"] == int(row[7])
-        assert f"{found['device_ns'] / 1e9:.3g}" == f"{float(row[1]):.3g}"
+        ours = by_type.loc[row[6]]
+        assert ours["count"] == int(row[7])
+        assert f"{ours['device_ns'] / 1e9:.3g}" == f"{float(row[1]):.3g}"
         if row[9] != "N/A":
-            assert abs(found["flop_count"] / 1e6 - float(row[9])) < 0.06
-        assert abs(found["memory_bytes"] / 2**20 - float(row[12])) < 0.06
+            assert abs(ours["flop_count"] / 1e6 - float(row[9])) < 0.06
+        assert abs(ours["memory_bytes"] / 2**20 - float(row[12])) < 0.06
         compared += 1
     assert compared == 5
 
@@ -148,13 +148,13 @@ def ids(rows: list[list[list[str]]]) -> list[str]:
 
 def test_kernel_time_and_host_time(shared_traces: Path, table: pd.DataFrame) -> None:
     rows = oracle(shared_traces, "train_kern")
-    known = table.set_index("id")
+    by_id = table.set_index("id")
     for row in rows:
-        check_row(row, known.loc[row[2][-1]], kern=True)
+        check_row(row, by_id.loc[row[2][-1]], kern=True)
     top = table.nlargest(5, "device_kern_ns")["id"].tolist()
     assert set(ids(rows)) == set(top)
     for row in oracle(shared_traces, "train_only_host"):
-        assert f"{known.loc[row[2][-1], 'host_ns'] / 1e9:.3g}" == f"{float(row[0][1]):.3g}"
+        assert f"{by_id.loc[row[2][-1], 'host_ns'] / 1e9:.3g}" == f"{float(row[0][1]):.3g}"
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_orders(shared_traces: Path, table: pd.DataFrame, name: str, order: str)
     ran = ran.assign(bandwidth=ran["memory_bytes"] / (ran["device_ns"] / 1e9))
     rows = oracle(shared_traces, name)
     ranked = ran.sort_values(order, ascending=order == "device_ns")[order].head(len(rows)).tolist()
-    known = ran.set_index("id")
-    assert [known.loc[key, order] for key in ids(rows)] == pytest.approx(ranked)
+    by_id = ran.set_index("id")
+    assert [by_id.loc[key, order] for key in ids(rows)] == pytest.approx(ranked)
 
 
 def test_filters(shared_traces: Path, table: pd.DataFrame) -> None:
@@ -191,13 +191,13 @@ def test_mean_of_everything(shared_traces: Path, table: pd.DataFrame) -> None:
 def test_aggregates_by_type(shared_traces: Path, table: pd.DataFrame, name: str, how: str) -> None:
     ran = table[table["device_ns"].notna()].fillna({"flop_count": 0, "memory_bytes": 0})
     groups = ran.groupby("type")
-    found = groups[["device_ns", "flop_count", "memory_bytes"]].agg(how).assign(count=groups.size())
+    totals = groups[["device_ns", "flop_count", "memory_bytes"]].agg(how).assign(count=groups.size())
     rows = oracle(shared_traces, name)
     assert rows
     for row in rows:
         kind = "".join(line.removeprefix("-  ") for line in row[2][:-2])
-        assert found.loc[kind, "count"] == int(row[2][-2])
-        ours = found.loc[kind].to_dict()
+        assert totals.loc[kind, "count"] == int(row[2][-2])
+        ours = totals.loc[kind].to_dict()
         if quantity(row[3], "FLO") is None:
             assert ours.pop("flop_count") == 0
             ours["flop_count"] = None
@@ -206,18 +206,18 @@ def test_aggregates_by_type(shared_traces: Path, table: pd.DataFrame, name: str,
 
 @pytest.mark.parametrize("name", ["train_t5", "train_maxtime", "train_types2", "train_oprname", "train_host"])
 def test_rows_of_filtered_tables(shared_traces: Path, table: pd.DataFrame, name: str) -> None:
-    known = table.set_index("id")
+    by_id = table.set_index("id")
     text = (shared_traces / "megengine/analyze_oracle" / f"{name}.txt").read_text()
     tables = re.split(r"(?=╒)", text)[1:]
     assert tables
     for part in tables:
         host = "host self time" in part
         for row in cells(part):
-            found = known.loc[row[2][-1]]
+            operator = by_id.loc[row[2][-1]]
             if host:
-                assert f"{found['host_ns'] / 1e9:.3g}" == f"{float(row[0][1]):.3g}"
+                assert f"{operator['host_ns'] / 1e9:.3g}" == f"{float(row[0][1]):.3g}"
             else:
-                check_row(row, found)
+                check_row(row, operator)
 
 
 def test_static_phases_and_modules(static: Trace) -> None:
@@ -241,12 +241,12 @@ def test_device_usage(folder: Path, name: str, share: float, busy: float) -> Non
     # MegEngine's ratio is kept as the file has it; it is not what the kernels of the file amount to
     trace = read_trace(folder / f"{name}.chrome_timeline.json.gz")
     track = trace.tracks.set_index("name").loc["gpu_usage_ratio"]
-    told = trace.counters.loc[trace.counters["track"] == track["track"], "value"]
-    assert (set(told), track["unit"]) == ({share}, "%")
+    values = trace.counters.loc[trace.counters["track"] == track["track"], "value"]
+    assert (set(values), track["unit"]) == ({share}, "%")
     kernels = trace.slices[trace.slices["category"] == "kernel"]
     ends = kernels["ts"] + kernels["dur"]
-    found = length(union(kernels["ts"], ends)) / (ends.max() - kernels["ts"].min())
-    assert round(100 * found, 2) == busy
+    busy_share = length(union(kernels["ts"], ends)) / (ends.max() - kernels["ts"].min())
+    assert round(100 * busy_share, 2) == busy
 
 
 def test_dynamic_operators(sampled: Trace) -> None:
@@ -261,11 +261,11 @@ def test_dynamic_operators(sampled: Trace) -> None:
     assert set(conv["phase"]) == {"forward"}
     host = slices[(slices["category"] == "operator") & (slices["name"] == "Convolution")]
     assert host["shapes"].iloc[0] == "[[8, 3, 32, 32], [16, 3, 3, 3]]"
-    known = sampled.metadata["tables"]
-    assert len(known["operators"]) == 218
-    assert json.loads(known["operators"]["params"].iloc[0])["stride_h"] == "1"
-    assert known["tensors"]["tensor"].is_unique
-    assert set(known["tensors"]["dtype"]) <= {"Float32", "Int32", "Byte"}
+    tables = sampled.metadata["tables"]
+    assert len(tables["operators"]) == 218
+    assert json.loads(tables["operators"]["params"].iloc[0])["stride_h"] == "1"
+    assert tables["tensors"]["tensor"].is_unique
+    assert set(tables["tensors"]["dtype"]) <= {"Float32", "Int32", "Byte"}
     assert sampled.metadata["start_unix_ns"] > 1_700_000_000 * 10**9
 
 

@@ -24,21 +24,21 @@ def training(steps=6, leak=0, ring=0):
     """Each step: an input, an activation freed by backward, a temporary; a gradient and state that stay."""
     b = TraceBuilder()
     main = b.track("main")
-    level, held = 0, {}
+    level, size_of = 0, {}
 
     def put(ts, key, size):
         nonlocal level
         level += size
-        held[key] = size
+        size_of[key] = size
         b.allocations(ts=ts, addr=key, bytes=size, device=0, allocated=level, reserved=100 * MB, track=main)
 
     def drop(ts, key):
         nonlocal level
-        if key not in held:
+        if key not in size_of:
             return
-        level -= held[key]
+        level -= size_of[key]
         b.allocations(
-            ts=ts, addr=key, bytes=-held.pop(key), device=0, allocated=level, reserved=100 * MB, track=main
+            ts=ts, addr=key, bytes=-size_of.pop(key), device=0, allocated=level, reserved=100 * MB, track=main
         )
 
     for n in range(steps):
@@ -51,9 +51,9 @@ def training(steps=6, leak=0, ring=0):
         put(at + 22, 2, 5 * MB)  # activation
         put(at + 24, 3, 1 * MB)
         drop(at + 26, 3)  # temporary
-        put(at + 42, 4, 7 * MB) if 4 not in held else None  # gradient, kept
+        put(at + 42, 4, 7 * MB) if 4 not in size_of else None  # gradient, kept
         drop(at + 44, 2)
-        put(at + 62, 5, 9 * MB) if 5 not in held else None  # state, kept
+        put(at + 62, 5, 9 * MB) if 5 not in size_of else None  # state, kept
         if leak:
             put(at + 70, 1000 + n, leak)
         if ring:
@@ -106,9 +106,9 @@ def test_parameters_of_a_recorded_model():
         model = torch.nn.Linear(300, 200)
         for _ in nbp.steps(range(3)):
             model(torch.ones(8, 300)).sum().backward()
-    found = p.memory.by("kind", at=int(p.steps()["ts"].iloc[1])).set_index("kind")["bytes"]
-    assert found["parameter"] >= 4 * (300 * 200 + 200)
-    assert found["gradient"] == 4 * (300 * 200 + 200)
+    bytes_of = p.memory.by("kind", at=int(p.steps()["ts"].iloc[1])).set_index("kind")["bytes"]
+    assert bytes_of["parameter"] >= 4 * (300 * 200 + 200)
+    assert bytes_of["gradient"] == 4 * (300 * 200 + 200)
 
 
 def test_what_was_there_before_is_known_when_it_is_freed():
@@ -153,12 +153,12 @@ def test_operators_can_be_narrowed():
 )
 def test_pytorch_adds_the_same_up(shared_traces: Path, name: str):
     folder = shared_traces / "torch213_cpu"
-    told = pd.read_csv(folder / f"{name.partition('.')[0]}.key_averages.csv")
-    told = told[told["name"].str.startswith(("aten::", "autograd::"))]
-    told = told.groupby("name")["self_cpu_memory_usage_B"].sum()
-    found = memory_operators(read_trace(folder / name)).set_index("name")["increase_bytes"]
-    assert len(told) > 40
-    assert found.reindex(told.index, fill_value=0).tolist() == told.tolist()
+    reported = pd.read_csv(folder / f"{name.partition('.')[0]}.key_averages.csv")
+    reported = reported[reported["name"].str.startswith(("aten::", "autograd::"))]
+    reported = reported.groupby("name")["self_cpu_memory_usage_B"].sum()
+    increase = memory_operators(read_trace(folder / name)).set_index("name")["increase_bytes"]
+    assert len(reported) > 40
+    assert increase.reindex(reported.index, fill_value=0).tolist() == reported.tolist()
 
 
 def test_a_leak_is_found():
@@ -205,17 +205,17 @@ def test_blocks_are_those_of_visualdl(shared_traces: Path):
     folder = shared_traces / "paddle"
     trace = read_trace(next((folder / "v262_full").glob("*.paddle_trace.json")))
     oracle = folder / "visualdl_oracle/v262_full/worker_f_span0/memory_events_Place_cpu.json"
-    told = pd.DataFrame(json.loads(oracle.read_text())["data"]).dropna(
+    reported = pd.DataFrame(json.loads(oracle.read_text())["data"]).dropna(
         subset=["AllocatedTimestamp", "FreeTimestamp"]
     )
-    told["addr"] = [int(text, 16) for text in told["MemoryAddr"]]
-    told = told.astype({"AllocatedTimestamp": "float64"}).sort_values("AllocatedTimestamp")
+    reported["addr"] = [int(text, 16) for text in reported["MemoryAddr"]]
+    reported = reported.astype({"AllocatedTimestamp": "float64"}).sort_values("AllocatedTimestamp")
     blocks = memory_blocks(trace)
     blocks = blocks[blocks["birth_ts"].notna() & blocks["death_ts"].notna()].copy()
     blocks["addr"] = blocks["addr"].astype("int64")
     blocks["at"] = blocks["birth_ts"].astype("float64") / 1e6
     near = pd.merge_asof(
-        told, blocks.sort_values("at"), left_on="AllocatedTimestamp", right_on="at", by="addr",
+        reported, blocks.sort_values("at"), left_on="AllocatedTimestamp", right_on="at", by="addr",
         direction="nearest", tolerance=0.02,
     )  # fmt: skip
     assert len(near) == 632

@@ -42,11 +42,11 @@ class Run:
         self._answers = shared / own / name
         self.rank = 1 if name in ("run_1", "run_2", "profiler_1") else 0
 
-    def told(self, name: str) -> Any:
+    def read(self, name: str) -> Any:
         return json.loads((self._answers / f"{name}.json").read_text())
 
     def listed(self, name: str) -> pd.DataFrame:
-        answer = self.told(name)
+        answer = self.read(name)
         return pd.DataFrame(answer["object"], columns=answer["col_name"])
 
     def pipeline(self) -> Trace:
@@ -70,7 +70,7 @@ def run(shared_traces: Path, name: str) -> Run:
 
 @pytest.mark.parametrize("name", ["run_1", "profiler_0"])
 def test_the_graph_of_an_average_step(run: Run) -> None:
-    graph = run.told("step_trace_graph_avg")
+    graph = run.read("step_trace_graph_avg")
     lanes = graph["training_trace_graph"]
     average = run.table("step_trace_average").iloc[0]
     parts = [round(average[f"{part}_ns"] / MS, 4) for part in ("interval", "fp_bp", "tail")]
@@ -85,16 +85,16 @@ def test_the_graph_of_an_average_step(run: Run) -> None:
     blocks = [block for lane in lanes[2:] for block in lane if block["name"]]
     assert len(blocks) > 2
     for block in blocks:
-        found = own.loc[block["name"]].tolist()
-        assert found == pytest.approx([block["start"], block["duration"]], abs=6e-4), block
+        times = own.loc[block["name"]].tolist()
+        assert times == pytest.approx([block["start"], block["duration"]], abs=6e-4), block
 
 
 @pytest.mark.parametrize("name", ["run_1", "run_2", "profiler_0", "v200_minddata"])
 def test_queues_of_every_data_operator(run: Run) -> None:
     table = run.pipeline().metadata["tables"]["minddata_pipeline"].set_index("op_id")
-    told = run.told("minddata_pipeline_op_queues")
-    assert {int(key) for key in told} == set(table.index)
-    queues = {int(key): answer for key, answer in told.items() if answer["queue_info"]}
+    reported = run.read("minddata_pipeline_op_queues")
+    assert {int(key) for key in reported} == set(table.index)
+    queues = {int(key): answer for key, answer in reported.items() if answer["queue_info"]}
     assert queues
     for op, answer in queues.items():
         row, want = table.loc[op], answer["queue_info"]
@@ -105,28 +105,28 @@ def test_queues_of_every_data_operator(run: Run) -> None:
         assert list(row["sizes"]) == want["output_queue_size"]
         figures = [row["queue_mean"], row["queue_length"], row["queue_usage"], row["interval_ns"] / MS]
         keys = ("average_size", "length", "usage_rate")
-        told_figures = [*(want[f"output_queue_{key}"] for key in keys), want["sample_interval"]]
-        assert figures == pytest.approx([float(value) for value in told_figures], abs=1e-4)
+        reported_figures = [*(want[f"output_queue_{key}"] for key in keys), want["sample_interval"]]
+        assert figures == pytest.approx([float(value) for value in reported_figures], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["run_1", "run_2", "profiler_0", "v200_minddata"])
 def test_the_slowest_data_operator(run: Run) -> None:
-    told = run.listed("minddata_pipeline_bottleneck")
-    found = input_operators(run.pipeline())
-    found = found[found["suspect"]]
-    assert found["op_id"].tolist() == told["op_id"].tolist()
+    reported = run.listed("minddata_pipeline_bottleneck")
+    table = input_operators(run.pipeline())
+    table = table[table["suspect"]]
+    assert table["op_id"].tolist() == reported["op_id"].tolist()
 
 
 @pytest.mark.parametrize("name", ["run_1", "profiler_1"])
 def test_the_longest_operators_of_the_ai_core(run: Run) -> None:
-    told = run.listed("aicore_detail_top20").set_index("op_name")
-    own = run.table("operator_details").set_index("full_name").loc[told.index]
-    assert len(told) >= 5
-    np.testing.assert_allclose(own["mean_ns"] / US, told["avg_execution_time"], atol=6e-4)
-    assert own["count"].tolist() == told["execution_frequency"].tolist()
-    assert own["type"].tolist() == told["kernel_type"].tolist()
+    reported = run.listed("aicore_detail_top20").set_index("op_name")
+    own = run.table("operator_details").set_index("full_name").loc[reported.index]
+    assert len(reported) >= 5
+    np.testing.assert_allclose(own["mean_ns"] / US, reported["avg_execution_time"], atol=6e-4)
+    assert own["count"].tolist() == reported["execution_frequency"].tolist()
+    assert own["type"].tolist() == reported["kernel_type"].tolist()
     info = run.table("framework").set_index("full_name")
-    for name, want in told["op_info"].items():
+    for name, want in reported["op_info"].items():
         shapes = [part["shape"] for key, part in want.items() if key.startswith("input")]
         listed = [
             [int(n) for n in shape.split(",") if n] if isinstance(shape, str) else shape for shape in shapes
@@ -136,27 +136,27 @@ def test_the_longest_operators_of_the_ai_core(run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["run_2"])
 def test_operators_of_the_ai_cpu(run: Run) -> None:
-    told = run.listed("aicpu_detail").set_index("kernel_name")
+    reported = run.listed("aicpu_detail").set_index("kernel_name")
     own = run.table("aicpu").groupby("type")[["total_ns", "dispatch_ns"]].agg(["mean", "size"])
-    own = own.loc[told.index]
-    assert (own["total_ns", "mean"] / US).tolist() == pytest.approx(told["avg_execution_time"].tolist())
-    assert (own["dispatch_ns", "mean"] / US).tolist() == pytest.approx(told["dispatch_time"].tolist())
-    assert own["total_ns", "size"].tolist() == told["execution_frequency"].tolist()
+    own = own.loc[reported.index]
+    assert (own["total_ns", "mean"] / US).tolist() == pytest.approx(reported["avg_execution_time"].tolist())
+    assert (own["dispatch_ns", "mean"] / US).tolist() == pytest.approx(reported["dispatch_time"].tolist())
+    assert own["total_ns", "size"].tolist() == reported["execution_frequency"].tolist()
 
 
 @pytest.mark.parametrize("name", ["profiler_0"])
 def test_the_timeline_in_short(run: Run) -> None:
-    want = run.told("timeline_summary_ascend")
-    mine = [value for value in run.table("timeline_summary")["value"] if value["num_of_ops"] == 213]
+    want = run.read("timeline_summary_ascend")
+    values = [value for value in run.table("timeline_summary")["value"] if value["num_of_ops"] == 213]
     for key in ("total_time", "num_of_streams", "num_of_ops", "op_exe_times"):
-        assert mine[0][key] == want[key]
+        assert values[0][key] == want[key]
 
 
 @pytest.mark.parametrize("name", ["run_2"])
 def test_the_processor(run: Run) -> None:
     table = run.table("minddata_cpu")
     idle = table[(table["metric"] == "idle_utilization") & (table["op_id"] == -1)]["value"]
-    told = run.told("minddata_cpu_utilization")
-    assert run.told("proposals")["minddata_cpu_utilization"] == [100 - round(idle.mean())]
+    reported = run.read("minddata_cpu_utilization")
+    assert run.read("proposals")["minddata_cpu_utilization"] == [100 - round(idle.mean())]
     # a sample belongs to the step that it ends: the first ends none
-    assert told["device_info"]["idle_utilization"]["metrics"] == idle.tolist()[1:]
+    assert reported["device_info"]["idle_utilization"]["metrics"] == idle.tolist()[1:]

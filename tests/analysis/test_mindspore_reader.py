@@ -37,41 +37,41 @@ def no_points(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def answer(place: Path, name: str) -> Any:
-    return json.loads((place / f"{name}.json").read_bytes())
+def answer(run: Path, name: str) -> Any:
+    return json.loads((run / f"{name}.json").read_bytes())
 
 
 def tables(trace: Trace) -> dict[str, pd.DataFrame]:
-    found: dict[str, pd.DataFrame] = trace.metadata["tables"]
-    return found
+    tables_of: dict[str, pd.DataFrame] = trace.metadata["tables"]
+    return tables_of
 
 
 def test_operators_of_the_cpu_profile_are_those_of_mindinsight(folder: Path) -> None:
     trace = read_trace(folder / "v200_graph")
     want = answer(folder / "mindinsight_oracle" / "v200_graph", "cpu_op_detail")
-    told = pd.DataFrame(want["object"], columns=want["col_name"]).set_index("full_op_name")
+    reported = pd.DataFrame(want["object"], columns=want["col_name"]).set_index("full_op_name")
     ops = trace.slices[trace.slices["category"] == "operator"]
     assert len(ops) == 680
     assert ops["dur"].sum() == 146_705_656
     got = ops.groupby(ops["name"].astype(str))["dur"].agg(["size", "sum"])
-    assert len(got) == len(told) == 34
-    got = got.reindex(told["op_name"])
-    assert (got["size"].to_numpy() == told["op_occurrences"]).all()
-    np.testing.assert_allclose(got["sum"] / 1e3, told["op_total_time"], rtol=1e-5)
+    assert len(got) == len(reported) == 34
+    got = got.reindex(reported["op_name"])
+    assert (got["size"].to_numpy() == reported["op_occurrences"]).all()
+    np.testing.assert_allclose(got["sum"] / 1e3, reported["op_total_time"], rtol=1e-5)
     table = operators(trace)
-    assert table["count"][table["name"].isin(told["op_name"])].sum() == 680
+    assert table["count"][table["name"].isin(reported["op_name"])].sum() == 680
     assert table["name"].iloc[0] == "Conv2D-op93"
 
 
 def test_tables_of_the_cpu_profile_are_those_of_mindinsight(folder: Path) -> None:
-    found = tables(read_trace(folder / "v200_graph"))
+    ours = tables(read_trace(folder / "v200_graph"))
     want = answer(folder / "mindinsight_oracle" / "v200_graph", "cpu_op_type")
-    told = pd.DataFrame(want["object"], columns=want["col_name"])
-    got = found["operator_types"]
-    assert got["type"].tolist() == told["op_type"].tolist()
-    assert got["count"].tolist() == told["type_occurrences"].tolist()
-    np.testing.assert_allclose(got["total_ns"] / 1e3, told["total_compute_time"])
-    np.testing.assert_allclose(got["share"] * 100, told["total_time_proportion"], rtol=1e-3)
+    reported = pd.DataFrame(want["object"], columns=want["col_name"])
+    got = ours["operator_types"]
+    assert got["type"].tolist() == reported["op_type"].tolist()
+    assert got["count"].tolist() == reported["type_occurrences"].tolist()
+    np.testing.assert_allclose(got["total_ns"] / 1e3, reported["total_compute_time"])
+    np.testing.assert_allclose(got["share"] * 100, reported["total_time_proportion"], rtol=1e-3)
     conv = got.set_index("type").loc["Conv2D"]
     assert (round(conv["total_ns"] / MS, 4), round(conv["share"], 4)) == (47.0658, 0.3208)
 
@@ -101,8 +101,8 @@ def test_steps_scopes_shapes_and_phases_of_the_cpu_profile(folder: Path) -> None
 def test_the_data_pipeline_is_that_of_mindinsight(folder: Path) -> None:
     trace = read_trace(folder / "v200_minddata")
     oracle = folder / "mindinsight_oracle" / "v200_minddata"
-    found = tables(trace)
-    queue = found["minddata_queue"]
+    tables_read = tables(trace)
+    queue = tables_read["minddata_queue"]
     size, cost = answer(oracle, "device_queue_info")
     assert queue["size"].tolist() == size["info"]["queue"]
     assert (int((queue["size"] == 0).sum()), len(queue)) == (79, 80)
@@ -110,11 +110,11 @@ def test_the_data_pipeline_is_that_of_mindinsight(folder: Path) -> None:
         assert (queue[ours] / MS).tolist() == cost["info"][theirs]
     assert queue["get_ns"].mean() / MS == pytest.approx(8.8125)
     want = answer(oracle, "minddata_pipeline_all")
-    told = pd.DataFrame(want["object"], columns=want["col_name"])
-    got = found["minddata_pipeline"]
-    assert got["op_type"].tolist() == told["op_type"].tolist()
-    np.testing.assert_allclose(got["queue_mean"], told["output_queue_average_size"].astype(float))
-    np.testing.assert_allclose(got["queue_usage"][1:], told["output_queue_usage_rate"].astype(float)[1:])
+    reported = pd.DataFrame(want["object"], columns=want["col_name"])
+    got = tables_read["minddata_pipeline"]
+    assert got["op_type"].tolist() == reported["op_type"].tolist()
+    np.testing.assert_allclose(got["queue_mean"], reported["output_queue_average_size"].astype(float))
+    np.testing.assert_allclose(got["queue_usage"][1:], reported["output_queue_usage_rate"].astype(float)[1:])
     assert got["parent"].tolist() == [-1, 0, 1, 2]
     names = trace.tracks["name"][trace.tracks["kind"] == "counter"].tolist()
     assert {"host queue", "queue of MapOp_2", "processor user_utilization"} <= set(names)
@@ -155,10 +155,10 @@ def test_a_single_file_is_known_by_its_content(folder: Path, tmp_path: Path) -> 
 
 
 def test_points_are_named_by_argument_or_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = folder / "v200_graph"
-    names = tables(read_trace(place))["step_trace"]
+    run = folder / "v200_graph"
+    names = tables(read_trace(run))["step_trace"]
     fp = "Default/network-WithLossCell/_backbone-Net/relu-ReLU/ReLU-op95"
-    trace = read_trace(place, fp_point=fp, bp_point="MaxPoolGrad-op121")
+    trace = read_trace(run, fp_point=fp, bp_point="MaxPoolGrad-op121")
     table = tables(trace)["step_trace"]
     assert set(table["points"]) == {"argument"}
     origin = trace.metadata["start_unix_ns"]
@@ -172,22 +172,22 @@ def test_points_are_named_by_argument_or_environment(folder: Path, monkeypatch: 
     assert (parts == table["total_ns"]).all()
     monkeypatch.setenv("FP_POINT", fp)
     monkeypatch.setenv("PROFILING_BP_END", "MaxPoolGrad-op121")
-    by_environment = tables(read_trace(place))["step_trace"]
+    by_environment = tables(read_trace(run))["step_trace"]
     assert set(by_environment["points"]) == {"environment"}
     assert by_environment["fp_bp_ns"].tolist() == table["fp_bp_ns"].tolist()
     monkeypatch.setenv("FP_POINT", "nothing")
-    assert "point-not-found" in read_trace(place).report
+    assert "point-not-found" in read_trace(run).report
     with pytest.raises(OptionError, match=r"no operator 'ReLU-op59'.*did you mean"):
-        read_trace(place, fp_point="ReLU-op59")
+        read_trace(run, fp_point="ReLU-op59")
     with pytest.raises(OptionError, match=r"choose from fp_point, bp_point|did you mean"):
-        read_trace(place, fp="x")
+        read_trace(run, fp="x")
 
 
-@pytest.mark.parametrize(("place", "oracle"), [("run_1/normal_run", "run_1"), ("profiler", "profiler_0")])
-def test_step_traces_are_those_of_mindinsight(shared_traces: Path, place: str, oracle: str) -> None:
-    found = tables(read_trace(shared_traces / RESOURCE / place))
+@pytest.mark.parametrize(("run", "oracle"), [("run_1/normal_run", "run_1"), ("profiler", "profiler_0")])
+def test_step_traces_are_those_of_mindinsight(shared_traces: Path, run: str, oracle: str) -> None:
+    ours = tables(read_trace(shared_traces / RESOURCE / run))
     answers = shared_traces / "fetched" / "mindinsight_oracle" / oracle
-    steps = found["step_trace"]
+    steps = ours["step_trace"]
     for part, column in (
         ("total", "total_ns"),
         ("iteration_interval", "interval_ns"),
@@ -198,13 +198,13 @@ def test_step_traces_are_those_of_mindinsight(shared_traces: Path, place: str, o
         assert [round(ns / MS, 4) for ns in steps[column]] == want
     summary = answer(answers, "step_trace_summary")
     assert len(steps) == summary["total_steps"]
-    average = found["step_trace_average"].iloc[0]
+    average = ours["step_trace_average"].iloc[0]
     got = {key: round(average[f"{name}_ns"] / MS, 4) for key, name in (
         ("total_time", "total"), ("iteration_interval", "interval"), ("fp_and_bp", "fp_bp"), ("tail", "tail")
     )}  # fmt: skip
     assert got == {key: summary[key] for key in got}
     graph = answer(answers, "step_trace_graph_step1")["training_trace_graph"]
-    first = found["reduces"][found["reduces"]["step"] == 1]
+    first = ours["reduces"][ours["reduces"]["step"] == 1]
     blocks = [block for lane in graph[2:] for block in lane if block["name"]]
     fp = steps["fp_ns"].iloc[0]
     own = {
@@ -238,9 +238,9 @@ def test_the_raw_record_gives_the_same_steps(shared_traces: Path) -> None:
 
 
 def test_ai_core_and_ai_cpu_tables_are_those_of_mindinsight(shared_traces: Path) -> None:
-    found = tables(read_trace(shared_traces / RESOURCE / "run_2"))
+    ours = tables(read_trace(shared_traces / RESOURCE / "run_2"))
     answers = shared_traces / "fetched" / "mindinsight_oracle" / "run_2"
-    aicpu = found["aicpu"].groupby("type", sort=False)["total_ns"].agg(["sum", "size"])
+    aicpu = ours["aicpu"].groupby("type", sort=False)["total_ns"].agg(["sum", "size"])
     want = answer(answers, "aicpu_type")["object"]
     assert [
         [n, round(t / 1e3, 3), int(c)] for n, t, c in zip(aicpu.index, *aicpu.T.to_numpy(), strict=True)
@@ -248,31 +248,31 @@ def test_ai_core_and_ai_cpu_tables_are_those_of_mindinsight(shared_traces: Path)
     shares = (aicpu["sum"] / aicpu["sum"].sum() * 100).round(2).tolist()
     assert shares == [row[3] for row in want]
     want = answer(answers, "aicore_type")
-    told = pd.DataFrame(want["object"], columns=want["col_name"]).set_index("kernel_type")
-    got = found["operator_types"].set_index("type").loc[told.index]
-    np.testing.assert_allclose(got["total_ns"] / 1e3, told["total_time"], atol=5e-4)
-    assert got["count"].tolist() == told["execution_frequency"].tolist()
-    assert found["minddata_next"]["size"].tolist() == [3, 2, 1]
-    assert (found["minddata_next"]["wait_ns"] / MS).tolist() == [0.001, 0.0, 0.001]
+    reported = pd.DataFrame(want["object"], columns=want["col_name"]).set_index("kernel_type")
+    got = ours["operator_types"].set_index("type").loc[reported.index]
+    np.testing.assert_allclose(got["total_ns"] / 1e3, reported["total_time"], atol=5e-4)
+    assert got["count"].tolist() == reported["execution_frequency"].tolist()
+    assert ours["minddata_next"]["size"].tolist() == [3, 2, 1]
+    assert (ours["minddata_next"]["wait_ns"] / MS).tolist() == [0.001, 0.0, 0.001]
 
 
 def test_a_cluster_folder_holds_all_ranks(shared_traces: Path) -> None:
     trace = read_trace(shared_traces / RESOURCE / "cluster_propose")
-    found = tables(trace)
+    ours = tables(trace)
     answers = shared_traces / "fetched" / "mindinsight_oracle" / "cluster_propose"
     want = answer(answers, "cluster_step_trace_step0")["info"]
-    average = found["cluster_steps"][found["cluster_steps"]["step"] == -1].iloc[:, 2:] / MS
+    average = ours["cluster_steps"][ours["cluster_steps"]["step"] == -1].iloc[:, 2:] / MS
     assert average.round(4).to_numpy().tolist() == [row["step_bottleneck_info"][1:] for row in want]
-    interval = (found["step_trace_average"]["interval_ns"] / MS).round(4).tolist()
-    told = answer(answers, "parallel_get_step_interval")
-    assert interval == pytest.approx([row["step_interval"] for row in told], abs=1.1e-4)
-    communication = found["communication"]
+    interval = (ours["step_trace_average"]["interval_ns"] / MS).round(4).tolist()
+    reported = answer(answers, "parallel_get_step_interval")
+    assert interval == pytest.approx([row["step_interval"] for row in reported], abs=1.1e-4)
+    communication = ours["communication"]
     first = communication[(communication["rank"] == 0) & (communication["step"] == -1)].iloc[0]
     query = answer(answers, "cluster_hccl_query")["communication"][0]["communication_info"]
     assert first["communication_ns"] / MS == pytest.approx(query[0])
     assert first["wait_ns"] / MS == pytest.approx(query[1])
     assert first["links"] == query[2]
-    assert found["flops_summary"]["FLOPs"].tolist() == [
+    assert ours["flops_summary"]["FLOPs"].tolist() == [
         row["FLOPs"] for row in answer(answers, "parallel_get_rank_flops")
     ]
     assert sorted(trace.tracks["rank"].dropna().unique()) == [0, 1, 2, 3]
@@ -335,7 +335,7 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
     folder: Path, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     files = [(label, content[:3000]) for label, content in pieces(folder / name)]
-    place = tmp_path_factory.mktemp("damaged")
+    run = tmp_path_factory.mktemp("damaged")
 
     @settings(max_examples=25, deadline=None)
     @given(st.data())
@@ -347,9 +347,9 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
         )
         cut = data.draw(st.integers(0, 40))
         for other, text in files:
-            (place / other).write_bytes(text)
-        (place / label).write_bytes(content[:at] + junk + content[at + cut :])
-        for path in (place, place / label):
+            (run / other).write_bytes(text)
+        (run / label).write_bytes(content[:at] + junk + content[at + cut :])
+        for path in (run, run / label):
             with contextlib.suppress(NotebookProfError):
                 assert read_trace(path).report is not None
 
@@ -358,14 +358,14 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
 
 def test_what_events_were_called_with_is_kept(shared_traces: Path) -> None:
     trace = read_trace(shared_traces / "ascend_msprof" / "trace_view.json.gz")
-    told = tables(trace)["event_arguments"]
+    arguments = tables(trace)["event_arguments"]
     with gzip.open(shared_traces / "ascend_msprof" / "trace_view.json.gz") as file:
         rows = [row for row in json.load(file) if row["ph"] == "X" and row.get("args")]
     slices = trace.slices.assign(start=trace.slices["ts"] + trace.metadata["start_unix_ns"])
     keys = ["track", "start", "dur", "name"]
     places = set(slices[keys].astype({"name": str}).itertuples(index=False, name=None))
-    mine = told[["track", "start_unix_ns", "dur_ns", "name"]].astype({"name": str})
-    assert set(mine.itertuples(index=False, name=None)) <= places
-    assert Counter(told["arguments"].map(lambda text: json.dumps(json.loads(text)))) == Counter(
+    events = arguments[["track", "start_unix_ns", "dur_ns", "name"]].astype({"name": str})
+    assert set(events.itertuples(index=False, name=None)) <= places
+    assert Counter(arguments["arguments"].map(lambda text: json.dumps(json.loads(text)))) == Counter(
         json.dumps(row["args"]) for row in rows
     )

@@ -41,26 +41,26 @@ def test_visualdl_tells_the_same_of_the_device(two_gpus: Trace):
 def test_visualdl_tells_the_same_of_phases(two_gpus: Trace):
     table = overview(two_gpus).phases.set_index("phase")
     assert table.loc["step", "host_ns"] == 6_102_000
-    told = {"data": (1.74, 28.52), "forward": (1.14, 18.68), "optimizer": (0.56, 9.18)}
+    reported = {"data": (1.74, 28.52), "forward": (1.14, 18.68), "optimizer": (0.56, 9.18)}
     # VisualDL leaves with the optimizer, once 4 µs, what its kernels wait behind the all-reduce
-    held = {"optimizer": 4_000}
-    for phase, (total, share) in told.items():
-        spent = table.loc[phase, "host_ns"] + held.get(phase, 0)
+    added_ns = {"optimizer": 4_000}
+    for phase, (total, share) in reported.items():
+        spent = table.loc[phase, "host_ns"] + added_ns.get(phase, 0)
         assert round(spent / 1e6, 2) == total
         assert round(100 * spent / table.loc["step", "host_ns"], 2) == share
         assert table.loc[phase, "calls"] == 4
     # VisualDL's backward holds the gradient exchange
-    both = table.loc["backward", "host_ns"] + table.loc["communication", "host_ns"] - held["optimizer"]
+    both = table.loc["backward", "host_ns"] + table.loc["communication", "host_ns"] - added_ns["optimizer"]
     assert round(both / 1e6, 2) == 1.64
     assert round(table.loc["forward", "device_ns"] / 1e6, 2) == 1.55
 
 
 def test_visualdl_tells_the_same_of_kernels(two_gpus: Trace, shared_traces: Path):
     oracle = shared_traces / "paddle/visualdl_oracle/synthetic_gpu2/synthetic_rank0_span0"
-    told = json.loads((oracle / "kernel_table_kernel_name.json").read_text())["events"]
+    reported = json.loads((oracle / "kernel_table_kernel_name.json").read_text())["events"]
     table = kernels(two_gpus, category=("kernel", "collective")).set_index("name")
-    assert len(told) == len(table)
-    for row in told:
+    assert len(reported) == len(table)
+    for row in reported:
         own = table.loc[row["name"]]
         assert own["count"] == row["calls"]
         assert own["total_ns"] == row["total_time"] * 1000
@@ -86,7 +86,7 @@ def test_attributes_that_were_not_recorded():
 
 
 def test_the_parts_of_a_drawing():
-    found = overview(
+    result = overview(
         draw(
             """
             steps:    [0                ][1                ]
@@ -97,37 +97,37 @@ def test_the_parts_of_a_drawing():
             launches=[("mm", "gemm")],
         )
     )
-    assert found.annotations[["name", "count", "total_ns"]].values.tolist() == [["augment", 1, 12]]
-    assert found.devices["device"].tolist() == [0]
-    events = found.events.set_index(["side", "category", "phase"])
+    assert result.annotations[["name", "count", "total_ns"]].values.tolist() == [["augment", 1, 12]]
+    assert result.devices["device"].tolist() == [0]
+    events = result.events.set_index(["side", "category", "phase"])
     assert events.loc[("device", "kernel", "forward"), "total_ns"] == 10
     assert events.loc[("host", "operator", "data"), "count"] == 1
-    items = found.configuration.set_index("item")["value"]
+    items = result.configuration.set_index("item")["value"]
     assert (items["steps"], items["threads"], items["streams"]) == ("2", "1", "1")
-    assert "augment" in repr(found)
+    assert "augment" in repr(result)
 
 
 def test_nothing_recorded():
-    found = overview(TraceBuilder().seal())
-    assert found.phases.empty
-    assert found.devices.empty
-    assert found.events.empty
-    assert found.annotations.empty
-    assert "configuration" in repr(found)
+    result = overview(TraceBuilder().seal())
+    assert result.phases.empty
+    assert result.devices.empty
+    assert result.events.empty
+    assert result.annotations.empty
+    assert "configuration" in repr(result)
 
 
 @settings(max_examples=25, deadline=None)
 @given(traces())
 def test_the_parts_add_up(trace):
-    found = overview(trace)
-    host = found.events[found.events["side"] == "host"]
+    result = overview(trace)
+    host = result.events[result.events["side"] == "host"]
     assert host["self_ns"].sum() == operators(trace)["self_ns"].sum()
-    assert host["count"].sum() + (found.events["side"] == "device").dot(found.events["count"]) == len(
+    assert host["count"].sum() + (result.events["side"] == "device").dot(result.events["count"]) == len(
         trace.slices
     )
-    assert (found.events["total_ns"] >= 0).all()
-    if len(found.phases):
-        table = found.phases.set_index("phase")
+    assert (result.events["total_ns"] >= 0).all()
+    if len(result.phases):
+        table = result.phases.set_index("phase")
         for side in ("host", "device"):
             assert table.loc[list(PHASES), f"{side}_ns"].sum() == table.loc["step", f"{side}_ns"]
             assert (table[f"{side}_min_ns"] <= table[f"{side}_max_ns"]).all()
@@ -138,11 +138,13 @@ def test_the_parts_add_up(trace):
 
 def test_the_tensorboard_plugin_tells_the_same_of_kernels(shared_traces: Path):
     folder = shared_traces / "kineto_2021"
-    told = json.loads((folder / "tb_plugin_resnet50_num_workers_4.json").read_text())["kernel_table"]["data"]
+    reported = json.loads((folder / "tb_plugin_resnet50_num_workers_4.json").read_text())["kernel_table"][
+        "data"
+    ]
     trace = read_trace(folder / "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz")
     table = kernels(trace, category="kernel").set_index("name")
-    assert len(told["rows"]) == len(table) > 30
-    for name, tensor_cores, calls, total, mean, most, least, blocks, occupancy in told["rows"]:
+    assert len(reported["rows"]) == len(table) > 30
+    for name, tensor_cores, calls, total, mean, most, least, blocks, occupancy in reported["rows"]:
         own = table.loc[name]
         assert (own["count"], own["total_ns"]) == (calls, total * 1000)
         assert (own["max_ns"], own["min_ns"]) == (most * 1000, least * 1000)

@@ -47,79 +47,79 @@ def test_nothing_is_lost(run: Any) -> None:
 
 
 def test_device_summary(run: Any) -> None:
-    _, trace, table, told = run
-    rows = dict(row for row in told["Device Summary"] if row[0] != "Device")
+    _, trace, table, summary = run
+    rows = dict(row for row in summary["Device Summary"] if row[0] != "Device")
     assert close([100 * trace.metadata["process_cpu_utilization"]], numbers(rows["CPU(Process)"]))
     assert close([100 * trace.metadata["system_cpu_utilization"]], numbers(rows["CPU(System)"]))
     steps = trace.steps["dur"].sum()
     for name, cell in rows.items():
         if name.startswith("GPU"):
-            mine = table[(table["type"] == "Kernel") & (table["device"] == int(name[3:]))]
-            assert close([100 * length(busy(mine)) / steps], numbers(cell))
+            on_device = table[(table["type"] == "Kernel") & (table["device"] == int(name[3:]))]
+            assert close([100 * length(busy(on_device)) / steps], numbers(cell))
 
 
 def test_overview_summary(run: Any) -> None:
-    _, trace, table, told = run
+    _, trace, table, summary = run
     steps = int(trace.steps["dur"].sum())
     compared = 0
-    for row in told["Overview Summary"]:
+    for row in summary["Overview Summary"]:
         if len(row) != 4 or not row[1].isdecimal():
             continue
         name, calls, ms, ratio = row[0], int(row[1]), float(row[2]), float(row[3])
-        mine = table[table["type"] == name]
+        events = table[table["type"] == name]
         if name in PHASES or name == "ProfileStep":
-            mine = outermost(table, PHASES)
-            mine = table[table["type"] == name] if name == "ProfileStep" else mine[mine["type"] == name]
-            time = int(mine["dur"].sum())
+            events = outermost(table, PHASES)
+            events = table[table["type"] == name] if name == "ProfileStep" else events[events["type"] == name]
+            time = int(events["dur"].sum())
         elif name == "Communication" and ms > 1:  # the block of the device
-            mine = table[table["category"].eq("collective") & table["device"].notna()]
-            time = length(busy(mine))
+            events = table[table["category"].eq("collective") & table["device"].notna()]
+            time = length(busy(events))
         else:
-            time = length(busy(mine))
-        assert len(mine) == calls, name
+            time = length(busy(events))
+        assert len(events) == calls, name
         assert close([time / 1e6, 100 * time / steps], [ms, ratio]), name
         compared += 1
     assert compared >= 5
 
 
 def test_model_summary(run: Any) -> None:
-    name, _, table, told = run
+    name, _, table, summary = run
     steps = table[table["type"] == "ProfileStep"]
     phases = outermost(table, PHASES)
     total, gpu = float(steps["dur"].sum()), float(steps["kernel_ns"].sum())
-    rows = [row for row in told.get("Model Summary", []) if len(row) == 4 and row[0] != "Name"]
+    rows = [row for row in summary.get("Model Summary", []) if len(row) == 4 and row[0] != "Name"]
     for label, calls, cpu, device in rows:
         if label == "Others":
-            rest = total - float(phases["dur"].sum())
-            assert close([rest / 1e6, 100 * rest / total], numbers(cpu))
+            other_ns = total - float(phases["dur"].sum())
+            assert close([other_ns / 1e6, 100 * other_ns / total], numbers(cpu))
             continue
-        mine = steps if label == "ProfileStep" else phases[phases["type"] == label]
-        assert len(mine) == int(calls)
+        events = steps if label == "ProfileStep" else phases[phases["type"] == label]
+        assert len(events) == int(calls)
         if int(calls):
-            assert close(spread(mine["dur"], total), numbers(cpu)), label
-            assert close(spread(mine["kernel_ns"], gpu), numbers(device)), label
+            assert close(spread(events["dur"], total), numbers(cpu)), label
+            assert close(spread(events["kernel_ns"], gpu), numbers(device)), label
     assert len(rows) == (0 if "static" in name else 6)  # a program has no phases
 
 
 def test_operator_summary(run: Any) -> None:
-    name, _, table, told = run
-    mine = table[table["type"] == "Operator"]
-    cpu, gpu = float(mine["dur"].sum()), float(mine["gpu_ns"].sum())
-    inner = table[(table["type"] != "Operator") & table["up"].isin(mine.index) & table["device"].isna()]
+    name, _, table, summary = run
+    own = table[table["type"] == "Operator"]
+    cpu, gpu = float(own["dur"].sum()), float(own["gpu_ns"].sum())
+    inner = table[(table["type"] != "Operator") & table["up"].isin(own.index) & table["device"].isna()]
     inner = inner.assign(of=table["name"].to_numpy()[inner["up"]])
-    rows = [row for row in told["Operator Summary"] if len(row) == 5 and row[0] != "Name"]
+    rows = [row for row in summary["Operator Summary"] if len(row) == 5 and row[0] != "Name"]
     compared, operator = 0, ""
     for label, calls, host, device, _ in rows:
         if host.startswith("-"):
             continue  # rows of kernels are in the kernel summary
-        group = mine[mine["name"] == label]
+        group = own[own["name"] == label]
         whole = cpu
         if len(group):
             operator = label
         else:
             group = inner[(inner["name"] == label) & (inner["of"] == operator)]
-            whole = float(mine.loc[mine["name"] == operator, "dur"].sum())
-            gpu_whole = float(mine.loc[mine["name"] == operator, "gpu_ns"].sum())
+            whole = float(own.loc[own["name"] == operator, "dur"].sum())
+            gpu_whole = float(own.loc[own["name"] == operator, "gpu_ns"].sum())
             assert close(spread(group["gpu_ns"], gpu_whole), numbers(device)), label
         assert len(group) == int(calls), label
         assert close(spread(group["dur"], whole), numbers(host)), label
@@ -130,19 +130,19 @@ def test_operator_summary(run: Any) -> None:
 
 
 def test_userdefined_summary(run: Any) -> None:
-    _, trace, table, told = run
+    _, trace, table, summary = run
     whole = float(trace.steps["dur"].sum())
-    rows = [row for row in told.get("UserDefined Summary", []) if len(row) == 4 and row[0] != "Name"]
+    rows = [row for row in summary.get("UserDefined Summary", []) if len(row) == 4 and row[0] != "Name"]
     assert rows
     for label, calls, cpu, _ in rows:
-        mine = table[(table["type"] == "PythonUserDefined") & (table["name"] == label)]
-        assert len(mine) == int(calls)
-        assert close(spread(mine["dur"], whole), numbers(cpu)), label
+        ranges = table[(table["type"] == "PythonUserDefined") & (table["name"] == label)]
+        assert len(ranges) == int(calls)
+        assert close(spread(ranges["dur"], whole), numbers(cpu)), label
 
 
 def test_memory_summary(run: Any) -> None:
-    _, trace, table, told = run
-    title, rows = next((title, rows) for title, rows in told.items() if title.startswith("Memory Summary"))
+    _, trace, table, summary = run
+    title, rows = next((title, rows) for title, rows in summary.items() if title.startswith("Memory Summary"))
     peak = trace.metadata["tables"]["memory_places"].set_index("place").iloc[0]
     heads = dict(row[0].split(": ") for row in rows[:2])
     assert peak["peak_allocated_bytes"] == int(heads["Peak Allocated Memory"]), title
@@ -159,8 +159,14 @@ def test_memory_summary(run: Any) -> None:
             continue
         at = inner == row[0] if row[0].endswith(" kernel launch") else label == row[0]
         size = events["bytes"].to_numpy()[at]
-        found = [(size > 0).sum(), (size < 0).sum(), size[size > 0].sum(), -size[size < 0].sum(), size.sum()]
-        assert [int(value) for value in found] == [int(cell) for cell in row[2:]], row[0]
+        figures = [
+            (size > 0).sum(),
+            (size < 0).sum(),
+            size[size > 0].sum(),
+            -size[size < 0].sum(),
+            size.sum(),
+        ]
+        assert [int(value) for value in figures] == [int(cell) for cell in row[2:]], row[0]
         compared += 1
     assert compared >= 2
 
@@ -252,8 +258,8 @@ def test_analyses_work_on_it(folder: Path) -> None:
 
 def test_distribution_summary(folder: Path) -> None:
     trace = read_trace(folder / "synthetic_rank0.json.gz")
-    found = distribution(typed(trace))
-    assert {name: round(ns / 1e6, 2) for name, ns in found.items()} == {
+    parts = distribution(typed(trace))
+    assert {name: round(ns / 1e6, 2) for name, ns in parts.items()} == {
         "Communication": 1.11,
         "Computation": 3.97,
         "Overlap": 1.11,
@@ -264,19 +270,19 @@ def test_visualdl_device_figures(folder: Path) -> None:
     trace = read_trace(folder / "synthetic_rank0.json.gz")
     steps = trace.steps["dur"].sum()
     events = trace.metadata["tables"]["device_events"]
-    mine = events[events["type"] == "Kernel"].merge(
+    joined = events[events["type"] == "Kernel"].merge(
         trace.slices.loc[trace.slices["device"].notna(), ["correlation", "dur"]], on="correlation"
     )
-    assert len(mine) == 32
-    time = mine["dur"].to_numpy()
-    efficiency = (np.minimum(mine["blocks_per_sm"], 1) * time).sum() / steps
-    occupancy = (mine["occupancy"] * time).sum() / time.sum()
-    tensor_core = time[mine["name"].str.contains("h884").to_numpy()].sum() / time.sum()
+    assert len(joined) == 32
+    time = joined["dur"].to_numpy()
+    efficiency = (np.minimum(joined["blocks_per_sm"], 1) * time).sum() / steps
+    occupancy = (joined["occupancy"] * time).sum() / time.sum()
+    tensor_core = time[joined["name"].str.contains("h884").to_numpy()].sum() / time.sum()
     assert [round(100 * value, 2) for value in (efficiency, occupancy, tensor_core)] == [61.21, 34.27, 10.34]
 
 
 def test_visualdl_kernels_by_attributes_without_its_double_count(folder: Path, shared_traces: Path) -> None:
-    told = json.loads(
+    reported = json.loads(
         (
             shared_traces
             / "paddle/visualdl_oracle/synthetic_gpu2/synthetic_rank0_span0"
@@ -286,18 +292,18 @@ def test_visualdl_kernels_by_attributes_without_its_double_count(folder: Path, s
     trace = read_trace(folder / "synthetic_rank0.pb.gz")
     events = trace.metadata["tables"]["device_events"]
     device = trace.slices[trace.slices["device"].notna()]
-    mine = events[events["type"] == "Kernel"].merge(device[["correlation", "dur"]], on="correlation")
+    joined = events[events["type"] == "Kernel"].merge(device[["correlation", "dur"]], on="correlation")
     keys = ["name", "grid", "block", "registers_per_thread", "shared_memory_bytes"]
-    found = mine.groupby(keys)["dur"].agg(["size", "sum"]).reset_index()
-    for row in told:
+    groups = joined.groupby(keys)["dur"].agg(["size", "sum"]).reset_index()
+    for row in reported:
         same = (
-            (found["name"] == row["name"])
-            & (found["grid"].str.replace(" ", "") == row["grid"])
-            & (found["block"].str.replace(" ", "") == row["block"])
-            & (found["registers_per_thread"].astype(str) == row["register per thread"])
-            & (found["shared_memory_bytes"].astype(str) == row["shared memory"])
+            (groups["name"] == row["name"])
+            & (groups["grid"].str.replace(" ", "") == row["grid"])
+            & (groups["block"].str.replace(" ", "") == row["block"])
+            & (groups["registers_per_thread"].astype(str) == row["register per thread"])
+            & (groups["shared_memory_bytes"].astype(str) == row["shared memory"])
         )
-        ours = found[same].iloc[0]
+        ours = groups[same].iloc[0]
         # VisualDL counts kernels that an operator launches itself twice
         twice = 2 if "Adam" in row["name"] else 1
         assert (twice * ours["size"], twice * ours["sum"] / 1000) == (row["calls"], row["total_time"]), row
@@ -305,23 +311,27 @@ def test_visualdl_kernels_by_attributes_without_its_double_count(folder: Path, s
 
 def test_visualdl_model_perspective(folder: Path, shared_traces: Path) -> None:
     oracle = shared_traces / "paddle/visualdl_oracle"
-    for run, place in (
+    for run, oracle_folder in (
         ("v262_full", "v262_full/worker_f_span0"),
         ("synthetic_rank0", "synthetic_gpu2/synthetic_rank0_span0"),
     ):
-        told = json.loads((oracle / place / "overview_model_perspective_us.json").read_text())["cpu"]
+        reported = json.loads((oracle / oracle_folder / "overview_model_perspective_us.json").read_text())[
+            "cpu"
+        ]
         table = typed(read_trace(folder / f"{run}.json.gz"))
         phases = outermost(table, PHASES)
         steps = table[table["type"] == "ProfileStep"]["dur"]
-        for row in told:
+        for row in reported:
             if row["name"] == "Other":
                 assert abs((steps.sum() - phases["dur"].sum()) / 1e3 - row["total_time"]) < 1
                 continue
-            mine = steps if row["name"] == "ProfileStep" else phases.loc[phases["type"] == row["name"], "dur"]
-            found = [len(mine), mine.sum() / 1e3, mine.max() / 1e3, mine.min() / 1e3]
+            durations = (
+                steps if row["name"] == "ProfileStep" else phases.loc[phases["type"] == row["name"], "dur"]
+            )
+            figures = [len(durations), durations.sum() / 1e3, durations.max() / 1e3, durations.min() / 1e3]
             want = [row[key] for key in ("calls", "total_time", "max_time", "min_time")]
             # VisualDL takes durations from the float32 start_time and end_time
-            assert np.allclose(found, want, rtol=1e-6, atol=0.2), row["name"]
+            assert np.allclose(figures, want, rtol=1e-6, atol=0.2), row["name"]
 
 
 def _events_by_name(trace: Trace) -> pd.DataFrame:
@@ -338,9 +348,9 @@ def _events_by_name(trace: Trace) -> pd.DataFrame:
 
 def test_visualdl_memory_by_event(folder: Path, shared_traces: Path) -> None:
     oracle = shared_traces / "paddle/visualdl_oracle/synthetic_gpu2/synthetic_rank0_span0"
-    found = _events_by_name(read_trace(folder / "synthetic_rank0.json.gz"))
+    ours_by_name = _events_by_name(read_trace(folder / "synthetic_rank0.json.gz"))
     for row in json.loads((oracle / "op_memory_events_Place_gpu0.json").read_text())["data"]:
-        ours = found.loc[row["EventName"]]
+        ours = ours_by_name.loc[row["EventName"]]
         assert ours.tolist() == [row["AllocationCount"], row["FreeCount"], row["IncreasedSize"]]
 
 
@@ -348,15 +358,15 @@ def test_visualdl_puts_memory_events_into_the_neighbour(folder: Path, shared_tra
     # where times are not whole microseconds, it places events by the cut time between float32 times;
     # Paddle's own summary is the reference (test_memory_summary), VisualDL agrees on the large events
     oracle = shared_traces / "paddle/visualdl_oracle/v262_full/worker_f_span0/op_memory_events_Place_cpu.json"
-    told = {row["EventName"]: row for row in json.loads(oracle.read_text())["data"]}
-    found = _events_by_name(read_trace(folder / "v262_full.json.gz"))
+    reported = {row["EventName"]: row for row in json.loads(oracle.read_text())["data"]}
+    by_name = _events_by_name(read_trace(folder / "v262_full.json.gz"))
     for name in ("add dygraph", "relu dygraph", "conv2d dygraph", "pool2d dygraph", "matmul dygraph"):
-        assert found.loc[name, ["made", "freed"]].tolist() == [
-            told[name]["AllocationCount"],
-            told[name]["FreeCount"],
+        assert by_name.loc[name, ["made", "freed"]].tolist() == [
+            reported[name]["AllocationCount"],
+            reported[name]["FreeCount"],
         ]
-    assert (told["Pool2dGradNode"]["FreeCount"], found.loc["Pool2dGradNode", "freed"]) == (43, 44)
-    assert (told["cast dygraph"]["AllocationCount"], found.loc["cast dygraph", "made"]) == (25, 33)
+    assert (reported["Pool2dGradNode"]["FreeCount"], by_name.loc["Pool2dGradNode", "freed"]) == (43, 44)
+    assert (reported["cast dygraph"]["AllocationCount"], by_name.loc["cast dygraph", "made"]) == (25, 33)
 
 
 def test_several_spans(shared_traces: Path) -> None:

@@ -26,7 +26,7 @@ OPTIONS = {
 }
 
 
-def told(text: str) -> str:
+def summary_text(text: str) -> str:
     """Paddle's text up to its FLOPs profiler, which walks the live layers."""
     return text.split("\n--------------------------------------- Flops Profiler Begin")[0].rstrip()
 
@@ -37,7 +37,7 @@ def test_the_whole_text(data: Path, run: str, kind: str) -> None:
     p = nbp.open_profile(data / f"paddle/{run}.{kind}.gz")
     text = gzip.decompress((data / f"paddle/{run}_summary.txt.gz").read_bytes()).decode()
     options = {"sorted_by": "GPUTotal"} if run == "synthetic_rank0" else {}
-    assert p.compat.paddle_summary(**options).rstrip() == told(text)
+    assert p.compat.paddle_summary(**options).rstrip() == summary_text(text)
 
 
 @pytest.mark.parametrize("run", ["full", "v262_full", "v262_sched"])
@@ -50,13 +50,13 @@ def test_every_option_and_view(shared_traces: Path, run: str) -> None:
     for path in texts:
         key = path.stem.removeprefix("summary_")
         options = {"views": key.removeprefix("view_")} if key.startswith("view_") else OPTIONS[key]
-        assert p.compat.paddle_summary(**options).rstrip() == told(path.read_text()), path.name
+        assert p.compat.paddle_summary(**options).rstrip() == summary_text(path.read_text()), path.name
 
 
 def test_json_differs_in_rounded_nanoseconds_only(shared_traces: Path) -> None:
     folder = shared_traces / "paddle/v262_full"
     p = nbp.open_profile(next(folder.glob("*.json")))
-    text = told((folder / "summary_threadsep_ns_cpumax.txt").read_text()).splitlines()
+    text = summary_text((folder / "summary_threadsep_ns_cpumax.txt").read_text()).splitlines()
     ours = p.compat.paddle_summary(**OPTIONS["threadsep_ns_cpumax"]).rstrip().splitlines()
     assert len(ours) == len(text)
     assert sum(a != b for a, b in zip(ours, text, strict=True)) < 12
@@ -73,8 +73,8 @@ def test_paddles_own_enums_are_taken() -> None:
 
 def test_the_signature_is_the_seeds() -> None:
     parameters = inspect.signature(Compat.paddle_summary).parameters
-    found = {name: p.default for name, p in parameters.items() if name not in ("self", "by", "rows")}
-    assert found == {
+    defaults = {name: p.default for name, p in parameters.items() if name not in ("self", "by", "rows")}
+    assert defaults == {
         "sorted_by": "CPUTotal",
         "views": None,
         "op_detail": True,
@@ -98,11 +98,11 @@ def test_errors(options: dict[str, str], words: str) -> None:
 
 def test_every_sort_key_and_direction(data: Path) -> None:
     events = Events(nbp.read_trace(data / "paddle/synthetic_rank0.pb.gz"))
-    for place in ("CPU", "GPU"):
+    for side in ("CPU", "GPU"):
         for word in ("Total", "Avg", "Max", "Min"):
-            table = operator_table(events, sorted_by=place + word, op_detail=False)
-            values = table[f"{place.lower()}_{word.lower()}_ns"].tolist()
-            assert values == sorted(values, reverse=word != "Min"), place + word
+            table = operator_table(events, sorted_by=side + word, op_detail=False)
+            values = table[f"{side.lower()}_{word.lower()}_ns"].tolist()
+            assert values == sorted(values, reverse=word != "Min"), side + word
 
 
 def test_memory_manipulation_by_name() -> None:
@@ -123,9 +123,9 @@ def test_other_traces_have_all_tables_too(data: Path) -> None:
     text = p.compat.paddle_summary()
     titles = [line.strip("-") for line in text.splitlines() if line.startswith("---") and "Summary" in line]
     assert titles[:3] == ["Overview Summary", "Model Summary", "Operator Summary"]
-    known = p.operators(name="aten::conv2d").iloc[0]
+    operator = p.operators(name="aten::conv2d").iloc[0]
     row = operator_table(Events(p.trace), op_detail=False).set_index("name").loc["aten::conv2d"]
-    assert (row["calls"], row["cpu_total_ns"]) == (known["count"], known["total_ns"])
+    assert (row["calls"], row["cpu_total_ns"]) == (operator["count"], operator["total_ns"])
     steps = p.phases().groupby("phase", observed=True)["host_ns"].sum()
     line = next(line for line in text.splitlines() if line.startswith("  Forward  ") and "/" in line)
     assert f"{steps['forward'] / 1e6:.2f}" in line

@@ -34,9 +34,9 @@ def test_priority_where_phases_overlap():
         main:     [recompute/forward]  [ddp/communication]
         """
     )
-    found = host(trace, 0)
-    assert "forward" not in found
-    assert found == {"communication": 19, "backward": 28}
+    phase_ns = host(trace, 0)
+    assert "forward" not in phase_ns
+    assert phase_ns == {"communication": 19, "backward": 28}
 
 
 def test_backward_counts_on_the_autograd_thread():
@@ -47,10 +47,10 @@ def test_backward_counts_on_the_autograd_thread():
         autograd:               [node/backward]
         """
     )
-    found = host(trace, 0)
-    assert found["forward"] == 12
-    assert found["backward"] == 15
-    assert sum(found.values()) == 34
+    phase_ns = host(trace, 0)
+    assert phase_ns["forward"] == 12
+    assert phase_ns["backward"] == 15
+    assert sum(phase_ns.values()) == 34
 
 
 def test_data_of_another_thread_does_not_hold_up_the_step():
@@ -73,8 +73,8 @@ def test_waiting_for_a_collective_elsewhere_is_communication():
         """,
         categories={"gloo:all_reduce": "collective"},
     )
-    found = host(trace, 0)
-    assert found == {"backward": 15, "communication": 24 - 15, "other": 27 - 24, "optimizer": 15}
+    phase_ns = host(trace, 0)
+    assert phase_ns == {"backward": 15, "communication": 24 - 15, "other": 27 - 24, "optimizer": 15}
 
 
 def test_a_gap_across_the_edge_of_a_step_is_other():
@@ -167,10 +167,10 @@ def test_a_closure_of_the_optimizer_is_forward_and_backward():
         main:    [mm/forward] [add/forward]  [node/backward] [sgd/optimizer]
         """
     )
-    found = host(trace, 0)
-    assert found["forward"] == 12 + 1 + 13
-    assert found["backward"] == 15
-    assert found["optimizer"] == len("[sgd/optimizer]")
+    phase_ns = host(trace, 0)
+    assert phase_ns["forward"] == 12 + 1 + 13
+    assert phase_ns["backward"] == 15
+    assert phase_ns["optimizer"] == len("[sgd/optimizer]")
 
 
 def test_evaluation_is_a_phase_of_its_own():

@@ -153,19 +153,19 @@ def test_resnet50_with_four_workers(shared_traces: Path):
     # busy for 72 % of the time, as the plugin says, but nobody waits for it: see test_what_would_help
     assert profile.verdict.kind == "launch-bound"
     assert profile.verdict.evidence["device_busy_share"] == pytest.approx(0.724, abs=0.001)
-    found = profile.advice().set_index("rule")
+    advice = profile.advice().set_index("rule")
     # what the TensorBoard plugin recommends for this run, and more
-    assert {"tensor-cores-unused", "pageable-copies"} <= set(found.index)
-    assert not {"input-bound", "dataloader-workers"} & set(found.index)
-    assert found["gain_ns"].is_monotonic_decreasing
-    assert found.loc["pageable-copies", "count"] == 12
-    assert set(found.loc["pageable-copies", "select"]["name"]) == {"Memcpy HtoD (Pageable -> Device)"}
+    assert {"tensor-cores-unused", "pageable-copies"} <= set(advice.index)
+    assert not {"input-bound", "dataloader-workers"} & set(advice.index)
+    assert advice["gain_ns"].is_monotonic_decreasing
+    assert advice.loc["pageable-copies", "count"] == 12
+    assert set(advice.loc["pageable-copies", "select"]["name"]) == {"Memcpy HtoD (Pageable -> Device)"}
 
 
 def test_resnet50_without_workers(shared_traces: Path):
-    found = sorted((shared_traces / "kineto_2021").glob("resnet50_num_workers_0*.json.gz"))
-    if not found:
+    files = sorted((shared_traces / "kineto_2021").glob("resnet50_num_workers_0*.json.gz"))
+    if not files:
         pytest.skip("the recording with 0 workers is not among the shared ones")
-    profile = Profile(read_trace(found[0]))
+    profile = Profile(read_trace(files[0]))
     assert profile.verdict.kind == "input-bound"
     assert rules(profile)[0] == "dataloader-workers"

@@ -72,13 +72,13 @@ def test_attention_is_what_the_flop_counter_says_of_its_gpu_kernels() -> None:
     q, k, v = (torch.randn(2, 4, n, 8, requires_grad=True) for n in (10, 12, 12))
     with nbp.profile("torch") as p:
         functional.scaled_dot_product_attention(q, k, v).sum().backward()
-    found = roofline(p.trace).query("kind == 'attention'")["flops"].tolist()
+    flops = roofline(p.trace).query("kind == 'attention'")["flops"].tolist()
     grad = (2, 4, 10, 8)
-    told = (
+    expected = (
         sdpa_backward_flop_count(grad, q.shape, k.shape, v.shape),
         sdpa_flop_count(q.shape, k.shape, v.shape),
     )
-    assert found == list(told)
+    assert flops == list(expected)
 
 
 def test_flops_are_those_that_the_profiler_counts() -> None:
@@ -90,14 +90,14 @@ def test_flops_are_those_that_the_profiler_counts() -> None:
         functional.conv2d(torch.randn(2, 4, 9, 9), torch.randn(6, 4, 3, 3), stride=2)
         _ = torch.randn(5, 3) + torch.randn(5, 3)
 
-    with kineto(activities=[ProfilerActivity.CPU], record_shapes=True, with_flops=True) as told:
+    with kineto(activities=[ProfilerActivity.CPU], record_shapes=True, with_flops=True) as reference:
         work()
     with nbp.profile("torch") as p:
         work()
-    found = operator_work(p.trace).set_index("name")["flops"]
+    flops_of = operator_work(p.trace).set_index("name")["flops"]
     for name in ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::conv2d"):
-        flops = sum(event.flops for event in told.key_averages() if event.key == name)
-        assert found[name] == flops > 0, name
+        flops = sum(event.flops for event in reference.key_averages() if event.key == name)
+        assert flops_of[name] == flops > 0, name
 
 
 # GFLOPs of one call and MiB moved: TraceLens' own reference output (unified_perf_summary.csv)
@@ -131,8 +131,8 @@ def test_tracelens_unified_perf_summary(shared_traces: Path, trace_name: str) ->
         first = (
             json.dumps(list(shape)) if name != "aten::addmm" else f"[{shape[0]}], [{shape[1]}, {shape[2]}]"
         )
-        mine = table[(table["name"] == name) & table["shapes"].str.startswith("[" + first)]
-        row = mine.iloc[0]
+        rows = table[(table["name"] == name) & table["shapes"].str.startswith("[" + first)]
+        row = rows.iloc[0]
         assert row["count"] == count, name
         flops, moved = row["flops"] / row["count"], row["bytes"] / row["count"] / 2**20
         if name == "aten::addmm":  # TraceLens counts the addition of the bias
@@ -162,8 +162,8 @@ def test_megengine_footprints(data: Path) -> None:
     table = roofline(trace, by=["name", "shapes"])
     top = table[table["name"] == "backward.ConvolutionBackwardFilterV2"].nlargest(1, "time_ns").iloc[0]
     assert (top["flops"], top["bytes"], top["time_ns"]) == (12_460_032, 306_688, 7_806_000)
-    known = trace.metadata["tables"]["operators"]
-    ran = known[known["device_ns"].notna()]
+    recorded = trace.metadata["tables"]["operators"]
+    ran = recorded[recorded["device_ns"].notna()]
     assert table["flops"].sum() == ran["flop_count"].sum()
     assert table["bytes"].sum() == ran["memory_bytes"].sum()
     # the same formulas, where MegEngine's operators have PyTorch's names
@@ -278,8 +278,11 @@ def test_arguments_are_read_and_recorded_alike(data: Path) -> None:
     with nbp.profile("torch") as p:
         torch.nn.Conv2d(3, 16, 3, padding=1)(torch.randn(64, 3, 32, 32))
     live = p.trace.metadata["tables"]["operator_arguments"]
-    mine = live[live["name"] == "aten::conv2d"].iloc[0]
-    assert mine[["shapes", "dtypes", "concrete"]].tolist() == conv[["shapes", "dtypes", "concrete"]].tolist()
+    convolution = live[live["name"] == "aten::conv2d"].iloc[0]
+    assert (
+        convolution[["shapes", "dtypes", "concrete"]].tolist()
+        == conv[["shapes", "dtypes", "concrete"]].tolist()
+    )
 
 
 def test_ten_thousand_shapes_take_no_time() -> None:

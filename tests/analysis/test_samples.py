@@ -52,8 +52,8 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     if sample.startswith("shared/") and not samples.ROOTS["shared"].is_dir():
         pytest.skip("the shared recordings are not here")
     trace = read_trace(path)
-    known = samples.figures(trace)
-    assert known == KNOWN[sample]
+    figures = samples.figures(trace)
+    assert figures == KNOWN[sample]
     check_names(trace)
     check_labels(trace)
     if sample not in KINDS:
@@ -65,10 +65,10 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     check_path(trace)
     if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
-    check_copies(sample, trace, known, tmp_path)
+    check_copies(sample, trace, figures, tmp_path)
 
 
-def check_copies(sample: str, trace: Trace, known: dict[str, Any], folder: Path) -> None:
+def check_copies(sample: str, trace: Trace, figures: dict[str, Any], folder: Path) -> None:
     """A copy called ``unknown``, however packed, gives the same; so does what is written and read again."""
     path, unknown = samples.path_of(sample), folder / "unknown"
     if path.is_dir():
@@ -77,13 +77,13 @@ def check_copies(sample: str, trace: Trace, known: dict[str, Any], folder: Path)
         if packing_of(sample) == "zstd":
             pytest.importorskip("zstandard")
         unknown.write_bytes(samples.PACKINGS[packing_of(sample)](samples.unpacked(sample)))
-    assert samples.figures(read_trace(unknown)) == known, packing_of(sample)
+    assert samples.figures(read_trace(unknown)) == figures, packing_of(sample)
     if len(trace.slices) > LARGE:
         return
     first, second = folder / "first.nbprof", folder / "second.nbprof"
     trace.save(first)
     again = read_trace(first)
-    assert samples.figures(again) == known
+    assert samples.figures(again) == figures
     again.save(second)
     for file in sorted(first.iterdir()):
         assert (second / file.name).read_bytes() == file.read_bytes(), file.name
@@ -100,22 +100,22 @@ def test_every_file_is_a_sample_or_none(tmp_path: Path) -> None:
     """What is not in the list is no recording, or one that is in it under another name."""
     if not samples.ROOTS["shared"].is_dir():
         pytest.skip("the shared recordings are not here")
-    asked = os.environ.get("NBP_UPDATE_SAMPLES")
-    seen, found = {_checksum(sample) for sample in KNOWN if not asked}, {}
+    update = os.environ.get("NBP_UPDATE_SAMPLES")
+    checksums, figures = {_checksum(sample) for sample in KNOWN if not update}, {}
     for sample in samples.files():
-        if (mark := _checksum(sample)) in seen:
+        if (mark := _checksum(sample)) in checksums:
             continue
-        seen.add(mark)
+        checksums.add(mark)
         try:
-            found[sample] = samples.figures(read_trace(samples.path_of(sample)))
+            figures[sample] = samples.figures(read_trace(samples.path_of(sample)))
         except NotebookProfError:
             continue
-    if asked:
-        found |= {name: samples.figures(read_trace(samples.path_of(name))) for name in samples.FOLDERS}
-        lines = (f"{json.dumps(name)}: {json.dumps(told)}" for name, told in found.items())
+    if update:
+        figures |= {name: samples.figures(read_trace(samples.path_of(name))) for name in samples.FOLDERS}
+        lines = (f"{json.dumps(name)}: {json.dumps(row)}" for name, row in figures.items())
         samples.EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     else:
-        assert found == {}
+        assert figures == {}
 
 
 def _checksum(sample: str) -> int:

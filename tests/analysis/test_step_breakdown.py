@@ -23,17 +23,17 @@ NAMES = {
 
 def test_the_plugins_own_answer_for_resnet50(shared_traces: Path) -> None:
     folder = shared_traces / "kineto_2021"
-    told = json.loads((folder / "tb_plugin_resnet50_num_workers_4.json").read_text())
+    plugin = json.loads((folder / "tb_plugin_resnet50_num_workers_4.json").read_text())
     trace = read_trace(folder / "resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz")
     got = step_breakdown(trace)
     want = [
         [int(row["step"]), *(row[name] * 1000 for name in NAMES.values()), row["total"] * 1000]
-        for row in told["steps"]
+        for row in plugin["steps"]
     ]
     columns = ["step", *(f"{name}_ns" for name in NAMES), "total_ns"]
     assert got[columns].to_numpy().tolist() == want
     assert not got["communication_ns"].any()
-    average = told["overview_performance"][0]["value"]
+    average = plugin["overview_performance"][0]["value"]
     assert round(got["total_ns"].mean() / 1000) == average == 141_068
     work = trace.slices[trace.slices["category"] == "kernel"]
     assert got["kernel_ns"].sum() == work["dur"].sum() == 594_868_000

@@ -41,13 +41,13 @@ def test_points_can_be_named(monkeypatch):
         main:  [copy/forward][net/mm][last/backward][update]
         """.replace("net/mm", "mm/forward"),
     )
-    found = step_trace(trace).iloc[0]
-    assert (found["fp_point"], found["bp_point"]) == ("copy", "last")
+    row = step_trace(trace).iloc[0]
+    assert (row["fp_point"], row["bp_point"]) == ("copy", "last")
     named = step_trace(trace, fp_point="mm").iloc[0]
-    assert (named["fp_point"], named["points"], named["gap_ns"]) == ("mm", "argument", found["gap_ns"] + 14)
+    assert (named["fp_point"], named["points"], named["gap_ns"]) == ("mm", "argument", row["gap_ns"] + 14)
     monkeypatch.setenv("FP_POINT", "mm")
     assert step_trace(trace)["points"].tolist() == ["environment"]
-    assert step_trace(trace, fp_point="copy")["gap_ns"].tolist() == [found["gap_ns"]]
+    assert step_trace(trace, fp_point="copy")["gap_ns"].tolist() == [row["gap_ns"]]
     monkeypatch.setenv("FP_POINT", "of another run")
     assert step_trace(trace)["points"].tolist() == ["found"]
     with pytest.raises(OptionError, match="did you mean 'update'"):
@@ -108,9 +108,11 @@ def test_mindinsight_gives_the_same_parts(shared_traces: Path, folder: str, summ
     answers = shared_traces / "fetched" / "mindinsight_oracle" / summary
     # MindInsight draws the parts of each step over the steps
     for column, name in (("gap_ns", "iteration_interval"), ("fp_bp_ns", "fp_and_bp"), ("tail_ns", "tail")):
-        told = json.loads((answers / f"step_trace_proc_{name}.json").read_text())
+        reported = json.loads((answers / f"step_trace_proc_{name}.json").read_text())
         values = np.array(
-            told["info"][next(iter(told["info"]))] if isinstance(told["info"], dict) else told["info"]
+            reported["info"][next(iter(reported["info"]))]
+            if isinstance(reported["info"], dict)
+            else reported["info"]
         )
         np.testing.assert_allclose(table[column].to_numpy() / 1e6, values.astype(float), atol=6e-5)
     assert set(table["points"]) == {"file"}

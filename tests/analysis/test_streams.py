@@ -30,14 +30,14 @@ def test_compute_and_communication_have_streams_of_their_own(shared_traces: Path
     for event in events:
         if event.get("cat") in WORK:
             begin = int(event["ts"] * 1000)
-            place = event["args"]["device"], event["args"]["stream"]
-            spans[place].append((begin, begin + int(event["dur"] * 1000)))
+            stream = event["args"]["device"], event["args"]["stream"]
+            spans[stream].append((begin, begin + int(event["dur"] * 1000)))
     assert len(spans) >= 2
     trace = read_trace(path)
     table = kernels(trace, by=["device", "stream"]).set_index(["device", "stream"])
-    assert table["count"].to_dict() == {place: len(own) for place, own in spans.items()}
+    assert table["count"].to_dict() == {stream: len(own) for stream, own in spans.items()}
     assert table["total_ns"].to_dict() == {
-        place: sum(end - begin for begin, end in own) for place, own in spans.items()
+        stream: sum(end - begin for begin, end in own) for stream, own in spans.items()
     }
     every = [span for own in spans.values() for span in own]
     (row,) = device(trace).to_dict("records")

@@ -18,7 +18,7 @@ def spent(text: str) -> dict[str, int]:
 
 
 def test_python_that_an_operator_calls_is_python() -> None:
-    told = spent(
+    times = spent(
         """
         main: [line                          ]
         main:   [Back                      ]
@@ -28,7 +28,7 @@ def test_python_that_an_operator_calls_is_python() -> None:
         """
     )
     # Back 28 without f 14 and f 6, mm 6 without h 3; 32 in all
-    assert told == {"operators": 8 + 3, "python": 32 - 11}
+    assert times == {"operators": 8 + 3, "python": 32 - 11}
 
 
 def test_an_operator_without_python_is_all_operator() -> None:

@@ -60,9 +60,15 @@ def snapshot() -> dict[str, Any]:
         event(40, "snapshot", 0, 0),
     ]
 
-    def block(addr: int, size: int, asked: int, stack: Any = None) -> dict[str, Any]:
+    def block(addr: int, size: int, requested: int, stack: Any = None) -> dict[str, Any]:
         state = "active_allocated" if stack else "inactive"
-        return {"address": addr, "size": size, "requested_size": asked, "state": state, "frames": stack or []}
+        return {
+            "address": addr,
+            "size": size,
+            "requested_size": requested,
+            "state": state,
+            "frames": stack or [],
+        }
 
     def segment(addr: int, size: int, blocks: list[Any]) -> dict[str, Any]:
         return {
@@ -230,10 +236,10 @@ def test_pickles_that_do_anything_are_refused(
 def test_registered_extensions_are_not_reached() -> None:
     copyreg.add_extension("builtins", "print", 240)
     try:
-        known = pickle.dumps(print, protocol=2)
-        assert pickle.loads(known) is print  # now in the cache
+        pickled = pickle.dumps(print, protocol=2)
+        assert pickle.loads(pickled) is print  # now in the cache
         with pytest.raises(FormatError, match="EXT1"):
-            load_plain(known + b" " * 16)
+            load_plain(pickled + b" " * 16)
     finally:
         copyreg.remove_extension("builtins", "print", 240)
 
@@ -285,8 +291,8 @@ def test_damage_gives_a_trace_or_a_sentence(
     levels = [[T0, T0 + 1], [[0, *range(8)], [0] * 9]]
     texts = (pickle.dumps(snapshot(), protocol), json.dumps(raw).encode(), json.dumps(levels).encode())
     data = bytearray(texts[timeline])
-    for place, patch in edits:
-        at = int(place * len(data))
+    for share, patch in edits:
+        at = int(share * len(data))
         data[at : at + len(patch)] = patch
     (tmp_path / "x").write_bytes(data)
     with suppress(NotebookProfError):
@@ -300,9 +306,9 @@ PEAKS = {"cnn_sgd": 23_265_720, "cnn_adam": 23_821_848, "lm_adamw": 20_297_836}
 
 @pytest.mark.parametrize("name", PEAKS)
 def test_both_timelines_give_the_same_peak(name: str, shared_traces: Path) -> None:
-    place = shared_traces / "torch213_cpu"
-    raw = read_trace(place / f"{name}.memory_timeline.raw.json.gz", device=-1)
-    levels = read_trace(place / f"{name}.memory_timeline.json.gz", device=-1)
+    folder = shared_traces / "torch213_cpu"
+    raw = read_trace(folder / f"{name}.memory_timeline.raw.json.gz", device=-1)
+    levels = read_trace(folder / f"{name}.memory_timeline.json.gz", device=-1)
     peaks = [Profile(trace).memory.peak() for trace in (raw, levels)]
     assert [peak["peak_bytes"].tolist() for peak in peaks] == [[PEAKS[name]]] * 2
     assert abs(int(peaks[0]["ts"].iloc[0]) - int(peaks[1]["ts"].iloc[0])) <= 1000
@@ -325,9 +331,9 @@ def test_levels_by_category_are_those_of_the_file(data: Path) -> None:
     for track, part in trace.counters.groupby("track"):
         column = 1 + CATEGORIES.index(named[track].removeprefix("memory: "))
         rank = np.searchsorted(part["ts"].to_numpy(), at, side="right") - 1
-        seen = np.where(rank >= 0, part["value"].to_numpy()[np.maximum(rank, 0)], 0)
+        levels_at = np.where(rank >= 0, part["value"].to_numpy()[np.maximum(rank, 0)], 0)
         last = np.append(np.diff(at) > 0, True)
-        assert (seen == np.array(rows)[:, column])[last].all()
+        assert (levels_at == np.array(rows)[:, column])[last].all()
 
 
 def test_raw_timelines_sum_to_the_levels(data: Path) -> None:

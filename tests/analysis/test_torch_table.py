@@ -38,14 +38,14 @@ def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | No
         for _ in range(3):
             model(torch.randn(32, 8)).sum().backward()
     prof.export_chrome_trace(str(tmp_path / "run.json"))
-    told = prof.key_averages().table(
+    torch_table = prof.key_averages().table(
         sort_by=sort_by, row_limit=limit, **({"time_unit": unit} if unit else {})
     )
     ours = nbp.open_profile(tmp_path / "run.json").compat.torch_table(
         sort_by=sort_by, row_limit=limit, time_unit=unit
     )
-    assert ours.splitlines()[:3] == told.splitlines()[:3]
-    assert ours.splitlines()[-2:] == told.splitlines()[-2:]
+    assert ours.splitlines()[:3] == torch_table.splitlines()[:3]
+    assert ours.splitlines()[-2:] == torch_table.splitlines()[-2:]
     headers = {
         "self_cpu_time_total": "Self CPU",
         "cpu_time_total": "CPU total",
@@ -53,9 +53,11 @@ def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | No
         "count": "# of Calls",
     }
     if limit < 0:
-        lines = [sorted(line[:-40] for line in text.splitlines()) for text in (ours, told)]
+        lines = [sorted(line[:-40] for line in text.splitlines()) for text in (ours, torch_table)]
         assert lines[0] == lines[1]  # all but the averages, which torch rounds after float sums
-    ranked = [column(text, headers[sort_by]) for text in (ours, told)]  # rows of equal time in any order
+    ranked = [
+        column(text, headers[sort_by]) for text in (ours, torch_table)
+    ]  # rows of equal time in any order
     if sort_by == "cpu_time":
         ranked = [[float(cell.rstrip("mus")) for cell in cells] for cells in ranked]
         assert ranked[0] == pytest.approx(ranked[1], abs=0.0011)
@@ -64,13 +66,13 @@ def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | No
 
 
 def test_the_csv_of_a_larger_run(data: Path) -> None:
-    told = pd.read_csv(data / "torch213_cpu/lm_adamw.key_averages.csv.gz").set_index("name")
-    found = key_averages(nbp.read_trace(data / "torch213_cpu/lm_adamw.pt.trace.json.gz")).set_index("name")
-    shared = told.index.intersection(found.index)
+    torch_table = pd.read_csv(data / "torch213_cpu/lm_adamw.key_averages.csv.gz").set_index("name")
+    table = key_averages(nbp.read_trace(data / "torch213_cpu/lm_adamw.pt.trace.json.gz")).set_index("name")
+    shared = torch_table.index.intersection(table.index)
     assert len(shared) > 80
-    told = told[~told.index.duplicated()].loc[shared]
-    assert (found.loc[shared, "count"] == told["count"]).all()
-    totals = found.loc[shared, "cpu_time_total_ns"] / 1000 - told["cpu_time_total_us"]
+    torch_table = torch_table[~torch_table.index.duplicated()].loc[shared]
+    assert (table.loc[shared, "count"] == torch_table["count"]).all()
+    totals = table.loc[shared, "cpu_time_total_ns"] / 1000 - torch_table["cpu_time_total_us"]
     assert totals.abs().max() < 0.01 * len(shared)
 
 

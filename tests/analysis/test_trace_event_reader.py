@@ -133,9 +133,9 @@ def test_edge_cases(edge: Path, name: str, expected: list[tuple[Any, ...]], lost
     assert losses(trace) == lost
 
 
-def _close(found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
-    assert [(n, d) for n, _, _, d in found] == [(n, d) for n, _, _, d in expected]
-    times = [t for _, a, b, _ in found for t in (a, b)]
+def _close(slices: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> bool:
+    assert [(n, d) for n, _, _, d in slices] == [(n, d) for n, _, _, d in expected]
+    times = [t for _, a, b, _ in slices for t in (a, b)]
     assert times == pytest.approx([t for _, a, b, _ in expected for t in (a, b)], abs=1e-9)
     return True
 
@@ -297,9 +297,9 @@ def test_lanes_are_as_few_as_overlaps_allow(intervals: list[tuple[int, int]]) ->
     most = max((int(((start <= t) & (t < end)).sum()) for t in start.tolist()), default=0)
     assert len(set(lane.tolist())) == most
     for number in set(lane.tolist()):
-        mine = np.flatnonzero(lane == number)
-        mine = mine[np.argsort(start[mine], kind="stable")]
-        assert (end[mine][:-1] <= start[mine][1:]).all()
+        in_lane = np.flatnonzero(lane == number)
+        in_lane = in_lane[np.argsort(start[in_lane], kind="stable")]
+        assert (end[in_lane][:-1] <= start[in_lane][1:]).all()
 
 
 _VALUE = st.one_of(
@@ -381,18 +381,18 @@ def arguments(trace: Trace) -> dict[str, Any]:
 
 
 def test_arguments_are_kept_for_every_slice_that_has_some(edge: Path) -> None:
-    place = {"pid": 1, "tid": 2}
+    thread = {"pid": 1, "tid": 2}
     trace = read(
         [
-            {"ph": "X", "name": "x", "ts": 1, "dur": 9, "args": {"a": [1, 2.50], "b": {"c": None}}, **place},
-            {"ph": "B", "name": "b", "ts": 2, "args": {"in": 1, "both": 1}, **place},
-            {"ph": "E", "name": "b", "ts": 3, "args": {"out": 2, "both": 2}, **place},
-            {"ph": "i", "name": "i", "ts": 4, "args": "words", **place},
-            {"ph": "b", "cat": "c", "id": 1, "name": "async", "ts": 4, "args": {"big": 2**70}, **place},
-            {"ph": "e", "cat": "c", "id": 1, "name": "async", "ts": 5, "args": {"rc": 0}, **place},
-            {"ph": "X", "name": "ibm", "ts": 6, "dur": 1, "attr": {"bytes": "12"}, **place},
-            {"ph": "X", "name": "none", "ts": 7, "dur": 1, "args": {}, **place},
-            {"ph": "s", "name": "arrow", "id": 3, "ts": 7, "args": {"lost": 1}, **place},
+            {"ph": "X", "name": "x", "ts": 1, "dur": 9, "args": {"a": [1, 2.50], "b": {"c": None}}, **thread},
+            {"ph": "B", "name": "b", "ts": 2, "args": {"in": 1, "both": 1}, **thread},
+            {"ph": "E", "name": "b", "ts": 3, "args": {"out": 2, "both": 2}, **thread},
+            {"ph": "i", "name": "i", "ts": 4, "args": "words", **thread},
+            {"ph": "b", "cat": "c", "id": 1, "name": "async", "ts": 4, "args": {"big": 2**70}, **thread},
+            {"ph": "e", "cat": "c", "id": 1, "name": "async", "ts": 5, "args": {"rc": 0}, **thread},
+            {"ph": "X", "name": "ibm", "ts": 6, "dur": 1, "attr": {"bytes": "12"}, **thread},
+            {"ph": "X", "name": "none", "ts": 7, "dur": 1, "args": {}, **thread},
+            {"ph": "s", "name": "arrow", "id": 3, "ts": 7, "args": {"lost": 1}, **thread},
         ]
     )
     assert arguments(trace) == {
@@ -419,8 +419,8 @@ def test_every_argument_of_the_edge_cases_is_kept(edge: Path) -> None:
         # an end without a begin is no slice
         ends = {"nestable_async.json": 1}.get(path.name, 0)
         assert sum(i.count for i in trace.report if i.code == "arguments-not-kept") == ends, path.name
-        told = trace.metadata.get("tables", {}).get("event_arguments")
-        assert told is None or all(isinstance(json.loads(text), dict) for text in told["arguments"])
+        table = trace.metadata.get("tables", {}).get("event_arguments")
+        assert table is None or all(isinstance(json.loads(text), dict) for text in table["arguments"])
 
 
 def test_arguments_survive_our_own_format(edge: Path, tmp_path: Path) -> None:

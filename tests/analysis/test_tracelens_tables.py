@@ -55,24 +55,24 @@ def leftover(trace: Trace) -> pd.DataFrame:
 @pytest.mark.parametrize("name", TRACELENS)
 def test_kernel_summary(shared_traces: Path, name: str) -> None:
     folder = shared_traces / "tracelens"
-    told = pd.read_csv(folder / f"{name}_oracle" / "kernel_summary.csv")
+    reported = pd.read_csv(folder / f"{name}_oracle" / "kernel_summary.csv")
     keys = ["operator", "name", "stream"]
     columns = {"Parent cpu_op": "operator", "Kernel name": "name", "Kernel stream": "stream"}
-    told = told.rename(columns=columns).fillna({"operator": "none"}).set_index(keys)
-    told.columns = told.columns.str.removeprefix("Kernel duration (µs)_")
+    reported = reported.rename(columns=columns).fillna({"operator": "none"}).set_index(keys)
+    reported.columns = reported.columns.str.removeprefix("Kernel duration (µs)_")
     trace = read_trace(folder / f"{name}.json.gz")
     ours = linked(trace)
-    if "none" in told.index.get_level_values("operator"):
+    if "none" in reported.index.get_level_values("operator"):
         ours = pd.concat([ours, leftover(trace)])
     ours = ours.groupby(keys)["us"].agg(["count", "sum", "mean", "min", "max"])
-    mine = ours.reindex(told.index)
-    assert mine["count"].tolist() == told["count"].tolist()
+    matched = ours.reindex(reported.index)
+    assert matched["count"].tolist() == reported["count"].tolist()
     for column in ("sum", "mean", "min", "max"):
-        assert (mine[column] - told[column]).abs().max() < 0.01, column
-    share = 100 * mine["sum"] / mine["sum"].sum()
-    assert (share - told["Percent of kernels time (%)"]).abs().max() < 1e-3
+        assert (matched[column] - reported[column]).abs().max() < 0.01, column
+    share = 100 * matched["sum"] / matched["sum"].sum()
+    assert (share - reported["Percent of kernels time (%)"]).abs().max() < 1e-3
     # it is a table of kernels
-    others = set(ours.index.difference(told.index).get_level_values("name"))
+    others = set(ours.index.difference(reported.index).get_level_values("name"))
     assert all(kernel.startswith(("Memcpy", "Memset", "Copy")) for kernel in others), others
 
 
@@ -86,36 +86,36 @@ def dims(text: object) -> str:
 @pytest.mark.parametrize("name", TRACELENS)
 def test_operators_by_arguments(shared_traces: Path, name: str) -> None:
     folder = shared_traces / "tracelens"
-    told = pd.read_csv(folder / f"{name}_oracle" / "ops_unique_args.csv")
-    told["shapes"] = told["Input Dims"].map(dims)
+    reported = pd.read_csv(folder / f"{name}_oracle" / "ops_unique_args.csv")
+    reported["shapes"] = reported["Input Dims"].map(dims)
     keys = ["name", "shapes"]
     columns = {
         "operation_count": "count",
         "total_direct_kernel_time_sum": "direct",
         "total_subtree_kernel_time_sum": "subtree",
     }
-    told = told.rename(columns=columns).groupby(keys)[["count", "direct", "subtree"]].sum()
+    reported = reported.rename(columns=columns).groupby(keys)[["count", "direct", "subtree"]].sum()
     trace = read_trace(folder / f"{name}.json.gz")
     work = linked(trace).rename(columns={"name": "kernel", "operator": "name"})
     calls = work.groupby(keys)["call"].nunique()
-    assert calls.reindex(told.index).tolist() == told["count"].tolist()
+    assert calls.reindex(reported.index).tolist() == reported["count"].tolist()
     table = analysis.operators(trace, by=keys, category="operator")
     table["shapes"] = table["shapes"].astype(object).where(table["shapes"].notna(), "[]")
     ours = table.set_index(keys)[["device_self_ns", "device_ns"]] / US
-    mine = ours.reindex(told.index)
-    assert (mine["device_self_ns"] - told["direct"]).abs().max() < 0.02
-    assert (mine["device_ns"] - told["subtree"]).abs().max() < 0.02
-    assert len(told) >= 10
+    matched = ours.reindex(reported.index)
+    assert (matched["device_self_ns"] - reported["direct"]).abs().max() < 0.02
+    assert (matched["device_ns"] - reported["subtree"]).abs().max() < 0.02
+    assert len(reported) >= 10
 
 
 @pytest.mark.parametrize("name", TRACELENS)
 def test_categories_sum_to_the_device_time_of_all_operators(shared_traces: Path, name: str) -> None:
     folder = shared_traces / "tracelens" / f"{name}_oracle"
-    told = pd.read_csv(folder / "ops_summary_by_category.csv")
+    reported = pd.read_csv(folder / "ops_summary_by_category.csv")
     ours = linked(read_trace(shared_traces / "tracelens" / f"{name}.json.gz"))
     ours = ours[ours["operator"] != "none"]
-    assert ours["us"].sum() / US == pytest.approx(told["total_direct_kernel_time_ms"].sum(), abs=1e-4)
-    assert ours["call"].nunique() == told["Count"].sum()
+    assert ours["us"].sum() / US == pytest.approx(reported["total_direct_kernel_time_ms"].sum(), abs=1e-4)
+    assert ours["call"].nunique() == reported["Count"].sum()
 
 
 def test_delays_on_htas_critical_path(shared_traces: Path) -> None:
@@ -140,12 +140,12 @@ def test_htas_memory_timeline(shared_traces: Path) -> None:
     trace = read_trace(shared_traces / HTA_MEMORY)
     levels = trace.counters.pivot_table(index="ts", columns="track", values="value", aggfunc="last")
     levels = levels.ffill().fillna(0)
-    told = [102440608, 102228128, 19395584, 0, 2618160128, 58417152, 41811968, 25494440]
-    found = levels.index[(levels.to_numpy() == told).all(axis=1)]
+    expected = [102440608, 102228128, 19395584, 0, 2618160128, 58417152, 41811968, 25494440]
+    matching_ns = levels.index[(levels.to_numpy() == expected).all(axis=1)]
     # once in each of the five steps; HTA's test has the first
-    assert len(found) == 5
-    assert found[0] + trace.metadata["start_unix_ns"] == moments[744]
-    assert levels.loc[found[0]].sum() == sum(told)
+    assert len(matching_ns) == 5
+    assert matching_ns[0] + trace.metadata["start_unix_ns"] == moments[744]
+    assert levels.loc[matching_ns[0]].sum() == sum(expected)
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,11 @@ def test_totals_of_a_gpu_are_the_running_sums_of_its_file(
     shared_traces: Path, name: str, events: int
 ) -> None:
     rows = json.loads(gzip.decompress((shared_traces / name).read_bytes()))["traceEvents"]
-    told = [row for row in rows if row.get("name") == "[memory]" and row["args"]["Device Id"] == 0]
-    told.sort(key=lambda row: row["ts"])
+    reported = [row for row in rows if row.get("name") == "[memory]" and row["args"]["Device Id"] == 0]
+    reported.sort(key=lambda row: row["ts"])
     ours = read_trace(shared_traces / name).allocations.query("device == 0")
-    assert len(ours) == len(told) == events
-    assert ours["allocated"].tolist() == [row["args"]["Total Allocated"] for row in told]
+    assert len(ours) == len(reported) == events
+    assert ours["allocated"].tolist() == [row["args"]["Total Allocated"] for row in reported]
     change = ours["allocated"].diff().iloc[1:].astype("int64")
     assert change.tolist() == ours["bytes"].iloc[1:].tolist()
 
@@ -173,13 +173,13 @@ def test_totals_of_the_host_are_mended(data: Path) -> None:
     """Shared-memory tensors reset torch's total: 24 of 1,238 changes of it are not what was allocated."""
     path = data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz"
     rows = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    told = pd.DataFrame(
+    reported = pd.DataFrame(
         [(float(row["ts"]), row["args"]["Bytes"], row["args"]["Total Allocated"]) for row in rows
          if row.get("name") == "[memory]"], columns=["ts", "bytes", "total"],
     ).sort_values("ts", kind="stable")  # fmt: skip
-    right = told["total"].diff().iloc[1:] == told["bytes"].iloc[1:]
+    right = reported["total"].diff().iloc[1:] == reported["bytes"].iloc[1:]
     assert (int(right.sum()), len(right)) == (1_214, 1_238)
     ours = read_trace(path).allocations
     assert (ours["allocated"].diff().iloc[1:] == ours["bytes"].iloc[1:]).all()
-    assert ours["bytes"].tolist() == told["bytes"].tolist()
+    assert ours["bytes"].tolist() == reported["bytes"].tolist()
     assert ours["allocated"].min() == 0

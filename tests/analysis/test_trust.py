@@ -222,7 +222,7 @@ def test_a_costly_recording():
     assert codes(run(metadata={"overhead": cheap}).seal()) == []
 
 
-def test_what_the_recording_reported_is_told_too():
+def test_what_the_recording_reported_is_reported_too():
     b = run()
     b.report.add(
         "records-dropped", "loss", 7, example="a buffer", effect="kernels are missing", advice="less"

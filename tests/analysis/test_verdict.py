@@ -16,7 +16,7 @@ US = 1000
 
 
 def test_input_bound():
-    found = verdict(
+    result = verdict(
         draw(
             """
             steps: [0                     ][1                     ]
@@ -25,18 +25,18 @@ def test_input_bound():
             unit_ns=US,
         )
     )
-    assert found.kind == "input-bound"
-    assert found.share == pytest.approx(25 / 48, abs=0.05)
-    assert found.sentence.startswith("Input-bound: 5")
-    assert dict(found.select) == {"phase": "data"}
-    assert found.evidence["data_ns"] == 25 * US
-    assert found.lines[1].startswith("2 steps (0 … 1, found by mark): median 24 µs")
-    assert found.lines[2].startswith("Phases: data 5")
-    assert len(found.lines) == 5
+    assert result.kind == "input-bound"
+    assert result.share == pytest.approx(25 / 48, abs=0.05)
+    assert result.sentence.startswith("Input-bound: 5")
+    assert dict(result.select) == {"phase": "data"}
+    assert result.evidence["data_ns"] == 25 * US
+    assert result.lines[1].startswith("2 steps (0 … 1, found by mark): median 24 µs")
+    assert result.lines[2].startswith("Phases: data 5")
+    assert len(result.lines) == 5
 
 
 def test_communication_bound_on_the_device():
-    found = verdict(
+    result = verdict(
         draw(
             """
             main:     [launches        ]
@@ -47,11 +47,11 @@ def test_communication_bound_on_the_device():
             launches=[("launches", "gemm")],
         )
     )
-    assert found.kind == "communication-bound"
+    assert result.kind == "communication-bound"
 
 
 def test_sync_bound():
-    found = verdict(
+    result = verdict(
         draw(
             """
             main:     [item             ]
@@ -61,12 +61,12 @@ def test_sync_bound():
             categories={"cudaStreamSync": "sync"},
         )
     )
-    assert found.kind == "sync-bound"
-    assert dict(found.select) == {"category": "sync"}
+    assert result.kind == "sync-bound"
+    assert dict(result.select) == {"category": "sync"}
 
 
 def test_launch_bound():
-    found = verdict(
+    result = verdict(
         draw(
             """
             main:     [mm       ][mm       ][mm       ]
@@ -75,9 +75,9 @@ def test_launch_bound():
             launches=[("mm", "k")],
         )
     )
-    assert found.kind == "launch-bound"
-    assert "3 kernels" in found.sentence
-    assert found.evidence["device_busy_share"] < 0.5
+    assert result.kind == "launch-bound"
+    assert "3 kernels" in result.sentence
+    assert result.evidence["device_busy_share"] < 0.5
 
 
 def launching(operator: int, kernel: int, *, waits: bool = False, source: str = "kineto") -> Trace:
@@ -106,25 +106,25 @@ def launching(operator: int, kernel: int, *, waits: bool = False, source: str = 
 
 def test_a_busy_device_that_nobody_waits_for_is_not_what_bounds():
     """With twice as fast kernels its steps would take as long."""
-    found = verdict(launching(20, 17))
-    assert found.kind == "launch-bound"
-    assert "but 9" in found.sentence
-    assert found.sentence.endswith("of their critical path is the host, which launches 20 kernels.")
-    assert "Critical path: operators of the host " in str(found)
-    assert found.evidence["device_busy_share"] > 0.8
+    result = verdict(launching(20, 17))
+    assert result.kind == "launch-bound"
+    assert "but 9" in result.sentence
+    assert result.sentence.endswith("of their critical path is the host, which launches 20 kernels.")
+    assert "Critical path: operators of the host " in str(result)
+    assert result.evidence["device_busy_share"] > 0.8
 
 
 def test_a_busy_device_that_is_behind_is_what_bounds():
     """Kernels take longer than their operators: the host runs ahead, and faster kernels help."""
-    found = verdict(launching(17, 20))
-    assert found.kind == "compute-bound"
-    assert "Critical path: kernels " in str(found)
+    result = verdict(launching(17, 20))
+    assert result.kind == "compute-bound"
+    assert "Critical path: kernels " in str(result)
 
 
 def test_a_device_that_is_waited_for_is_what_bounds():
-    found = verdict(launching(5, 20, waits=True))
-    assert found.kind == "compute-bound"
-    assert "Critical path: kernels " in str(found)
+    result = verdict(launching(5, 20, waits=True))
+    assert result.kind == "compute-bound"
+    assert "Critical path: kernels " in str(result)
 
 
 def test_a_device_that_does_next_to_nothing_lacks_no_launches():
@@ -136,10 +136,10 @@ def test_a_device_that_does_next_to_nothing_lacks_no_launches():
     builder.slices(ts=10 * US, dur=990 * US, name="aten::sort", category="operator", track=main)
     builder.flows("launch", calls, work)
     builder.steps(0, 0, 1000 * US, "loop")
-    found = verdict(builder.seal())
-    assert found.kind == "mixed"
-    assert found.sentence.startswith("Device 0 is busy 0.1 % of the steps, and 99.")
-    assert found.sentence.endswith(" of their critical path is the host, which launches 1 kernel.")
+    result = verdict(builder.seal())
+    assert result.kind == "mixed"
+    assert result.sentence.startswith("Device 0 is busy 0.1 % of the steps, and 99.")
+    assert result.sentence.endswith(" of their critical path is the host, which launches 1 kernel.")
 
 
 def test_a_path_through_time_without_a_record_is_not_said():
@@ -155,13 +155,13 @@ def test_a_path_through_time_without_a_record_is_not_said():
 
 def test_without_calls_that_wait_no_path_is_said():
     """In other sources a thread that waits may look like one that works."""
-    found = verdict(launching(20, 17, source="megengine"))
-    assert found.kind == "compute-bound"
-    assert "ritical path" not in str(found)
+    result = verdict(launching(20, 17, source="megengine"))
+    assert result.kind == "compute-bound"
+    assert "ritical path" not in str(result)
 
 
 def test_compute_bound_on_the_device():
-    found = verdict(
+    result = verdict(
         draw(
             """
             main:     [mm][mm]
@@ -170,38 +170,38 @@ def test_compute_bound_on_the_device():
             categories={"copy": "memcpy"},
         )
     )
-    assert found.kind == "compute-bound"
-    assert "gemm" in found.sentence
-    assert dict(found.select) == {"name": "gemm"}
+    assert result.kind == "compute-bound"
+    assert "gemm" in result.sentence
+    assert dict(result.select) == {"name": "gemm"}
 
 
 def test_compute_bound_on_the_cpu():
-    found = verdict(draw("main: [aten::conv2d                 ][add]", unit_ns=100 * US))
-    assert found.kind == "compute-bound"
-    assert found.evidence["name"] == "aten::conv2d"
-    assert found.sentence.startswith("Compute-bound on the CPU: aten::conv2d takes 86.1 %")
+    result = verdict(draw("main: [aten::conv2d                 ][add]", unit_ns=100 * US))
+    assert result.kind == "compute-bound"
+    assert result.evidence["name"] == "aten::conv2d"
+    assert result.sentence.startswith("Compute-bound on the CPU: aten::conv2d takes 86.1 %")
 
 
 def test_overhead_bound():
     b = TraceBuilder()
     ts = np.arange(1000) * 10 * US
     b.slices(ts=ts, dur=np.full(1000, 3 * US), name="aten::add", track=b.track("main"))
-    found = verdict(b.seal())
-    assert found.kind == "overhead-bound"
-    assert "1,000 operators of less than 10 µs of their own" in found.sentence
-    assert found.share == 1.0
+    result = verdict(b.seal())
+    assert result.kind == "overhead-bound"
+    assert "1,000 operators of less than 10 µs of their own" in result.sentence
+    assert result.share == 1.0
 
 
 def test_python_bound():
-    found = verdict(
+    result = verdict(
         draw(
             "main: [train             ]\nmain:    [parse      ]",
             categories={"train": "python", "parse": "python"},
         )
     )
-    assert found.kind == "python-bound"
-    assert found.evidence["name"] == "parse"
-    assert any(line.startswith("Own time: parse") for line in found.lines)
+    assert result.kind == "python-bound"
+    assert result.evidence["name"] == "parse"
+    assert any(line.startswith("Own time: parse") for line in result.lines)
 
 
 def sampled(*rows):
@@ -217,32 +217,32 @@ NUMPY = "/venv/lib/python3.12/site-packages/numpy/_core/fromnumeric.py"
 
 
 def test_one_line_of_a_product():
-    found = sampled((0, 100, "main (run.py)", "run.py"), (0, 80, "run.py:3  b = a@a", "run.py"))
-    assert found.sentence == (
+    result = sampled((0, 100, "main (run.py)", "run.py"), (0, 80, "run.py:3  b = a@a", "run.py"))
+    assert result.sentence == (
         "One line takes 80.0 % of the time (80 ns of 100 ns): `b = a@a`, a matrix product, in run.py:3."
     )
-    assert found.kind == "python-bound"
-    assert found.select == {"name": "run.py:3  b = a@a"}
+    assert result.kind == "python-bound"
+    assert result.select == {"name": "run.py:3  b = a@a"}
     decorator = sampled((0, 100, "run.py:3  @cached(1)", "run.py"))
     assert "product" not in decorator.sentence
 
 
 def test_a_loop_in_python():
-    found = sampled((0, 100, "run.py:8  for i in range(n):", "run.py"))
-    assert found.sentence.startswith("Python-bound: the loop `for i in range(n):` in run.py:8 takes 100.0 %")
-    found = sampled((0, 100, "run.py:8  for i in range(n): slow(i)", "run.py"))
-    assert found.sentence.startswith("One line takes 100.0 %")
+    result = sampled((0, 100, "run.py:8  for i in range(n):", "run.py"))
+    assert result.sentence.startswith("Python-bound: the loop `for i in range(n):` in run.py:8 takes 100.0 %")
+    result = sampled((0, 100, "run.py:8  for i in range(n): slow(i)", "run.py"))
+    assert result.sentence.startswith("One line takes 100.0 %")
 
 
 def test_a_library():
-    found = sampled(
+    result = sampled(
         (0, 100, "run.py:7  c = np.sort(b)", "run.py"),
         (5, 70, "sort (fromnumeric.py)", NUMPY),
         (80, 10, "sum (fromnumeric.py)", NUMPY),
     )
-    assert found.kind == "library-bound"
-    assert found.share == 0.8
-    assert found.sentence == (
+    assert result.kind == "library-bound"
+    assert result.share == 0.8
+    assert result.sentence == (
         "Library-bound: 80.0 % of the time (80 ns of 100 ns) is in NumPy, most of it in "
         "sort (fromnumeric.py:939), called from `c = np.sort(b)` in run.py:7."
     )
@@ -261,10 +261,10 @@ def test_a_library():
     ],
 )
 def test_waiting(name):
-    found = sampled((0, 100, "main", "run.py"), (10, 60, name, "run.py"))
-    assert found.kind == "wait-bound"
-    assert found.share == 0.6
-    assert found.select == {"name": [name]}
+    result = sampled((0, 100, "main", "run.py"), (10, 60, name, "run.py"))
+    assert result.kind == "wait-bound"
+    assert result.share == 0.6
+    assert result.select == {"name": [name]}
     assert sampled((0, 100, "main", "run.py"), (10, 40, name, "run.py")).kind == "python-bound"
 
 
@@ -286,43 +286,43 @@ def through_xla(wait: str, dot: int, between: int = 10) -> TraceBuilder:
 
 @pytest.mark.parametrize("wait", ["train", "api.py:31 try_to_block", "block_until_ready (array.py)"])
 def test_waiting_for_a_runtime_on_the_cpu_is_not_python(wait: str) -> None:
-    found = verdict(through_xla(wait, 100).seal())
-    assert found.kind == "compute-bound"
-    assert found.evidence["operator_ns"] == 100
-    assert found.share == 0.5
-    assert found.select == {"name": "dot.1"}
-    assert "takes 100 ns in 1 call" in found.sentence
+    result = verdict(through_xla(wait, 100).seal())
+    assert result.kind == "compute-bound"
+    assert result.evidence["operator_ns"] == 100
+    assert result.share == 0.5
+    assert result.select == {"name": "dot.1"}
+    assert "takes 100 ns in 1 call" in result.sentence
 
 
 def test_python_that_runs_beside_a_runtime_is_still_python() -> None:
     # the operator runs while ``batch`` works: nothing waits for it
-    found = verdict(through_xla("train", 30, between=-50).seal())
-    assert found.kind == "python-bound"
+    result = verdict(through_xla("train", 30, between=-50).seal())
+    assert result.kind == "python-bound"
     # 20 ns of the wait are the runtime's: what Python does alone comes first
-    found = verdict(through_xla("train", 20).seal())
-    assert (found.kind, found.evidence["name"], found.evidence["self_ns"]) == ("mixed", "train", 120)
+    result = verdict(through_xla("train", 20).seal())
+    assert (result.kind, result.evidence["name"], result.evidence["self_ns"]) == ("mixed", "train", 120)
 
 
 def test_a_window_cuts_what_a_runtime_did() -> None:
-    found = verdict(through_xla("train", 100).seal(), window=(100, 200))
-    assert found.evidence["operator_ns"] == 70
+    result = verdict(through_xla("train", 100).seal(), window=(100, 200))
+    assert result.evidence["operator_ns"] == 70
 
 
 def test_a_wait_without_the_operators_of_the_runtime() -> None:
-    found = sampled((0, 100, "main", "run.py"), (10, 60, "block_until_ready (array.py)", "run.py"))
-    assert found.kind == "wait-bound"
+    result = sampled((0, 100, "main", "run.py"), (10, 60, "block_until_ready (array.py)", "run.py"))
+    assert result.kind == "wait-bound"
 
 
 def test_a_recording_of_the_device_alone():
-    found = verdict(draw("stream 7: [gemm           ][copy]", categories={"copy": "memcpy"}))
-    assert found.kind == "compute-bound"
-    assert found.share == 1.0
+    result = verdict(draw("stream 7: [gemm           ][copy]", categories={"copy": "memcpy"}))
+    assert result.kind == "compute-bound"
+    assert result.share == 1.0
 
 
 def test_nothing_recorded():
-    found = verdict(TraceBuilder().seal())
-    assert found.kind == "nothing-recorded"
-    assert str(found).startswith("Nothing was recorded")
+    result = verdict(TraceBuilder().seal())
+    assert result.kind == "nothing-recorded"
+    assert str(result).startswith("Nothing was recorded")
     b = TraceBuilder()
     b.steps([0], [0], [10], "mark")
     assert verdict(b.seal()).kind == "nothing-recorded"
@@ -339,7 +339,7 @@ def grows(sizes):
     return verdict(b.seal()).lines[-1]
 
 
-def test_memory_that_grows_every_step_is_told():
+def test_memory_that_grows_every_step_is_reported():
     line = grows([100, *(2**20 * np.arange(6) + 5000)])
     assert line.startswith("Memory: peak 5 MiB (device 0)")
     assert line.endswith("growing 1 MiB every step")
@@ -363,26 +363,26 @@ def test_what_could_not_be_trusted_is_mentioned():
 
 
 def test_it_reads_as_its_lines():
-    found = verdict(draw("main: [aten::mm     ]"))
-    assert repr(found) == str(found) == "\n".join(found.lines)
+    result = verdict(draw("main: [aten::mm     ]"))
+    assert repr(result) == str(result) == "\n".join(result.lines)
 
 
 def test_input_bound_without_steps():
-    found = verdict(draw("main:  [next/data  ][mm/forward]", unit_ns=US))
-    assert found.kind == "input-bound"
-    assert found.sentence.startswith("Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)")
+    result = verdict(draw("main:  [next/data  ][mm/forward]", unit_ns=US))
+    assert result.kind == "input-bound"
+    assert result.sentence.startswith("Input-bound: 52.0 % of the time waits for data (13 µs of 25 µs)")
 
 
 def test_instants_take_no_time() -> None:
     b = TraceBuilder()
     b.slices(ts=np.arange(50) * 1_000, dur=np.zeros(50, int), name="mark", track=b.track("MainThread"))
-    found = verdict(b.seal())
-    assert found.kind == "nothing-recorded"
-    assert found.sentence == (
+    result = verdict(b.seal())
+    assert result.kind == "nothing-recorded"
+    assert result.sentence == (
         "Nothing took time: of 49 µs, 50 instants were recorded and nothing that lasts."
     )
-    assert found.share == 0.0
-    assert not any("mark" in line for line in found.lines)  # no share of nothing
+    assert result.share == 0.0
+    assert not any("mark" in line for line in result.lines)  # no share of nothing
     b = TraceBuilder()
     b.slices(ts=[0, 10], dur=[0, 5], name=["mark", "work"], track=b.track("MainThread"))
     assert verdict(b.seal()).kind != "nothing-recorded"
@@ -392,19 +392,19 @@ def test_instants_take_no_time() -> None:
 def test_nothing_is_judged_by_a_clock_that_was_set(jump_ns: int) -> None:
     b = TraceBuilder(metadata={"clock_jump_ns": jump_ns})
     b.slices(ts=[0], dur=[1_000], name="mm", track=b.track("MainThread"))
-    found = verdict(b.seal())
+    result = verdict(b.seal())
     if abs(jump_ns) < 50:  # less than a twentieth of it
-        assert found.kind != "clock-jumped"
+        assert result.kind != "clock-jumped"
         return
     assert (
-        str(found)
+        str(result)
         == "The system's clock was set while this was recorded, so its times are wrong: record again."
     )
-    assert (found.kind, found.share, found.claims) == ("clock-jumped", 0.0, ())
+    assert (result.kind, result.share, result.claims) == ("clock-jumped", 0.0, ())
 
 
 def cell(
-    rows: list[tuple[int, int, str]], parts: list[tuple[int, str, int, int]], **told: object
+    rows: list[tuple[int, int, str]], parts: list[tuple[int, str, int, int]], **tables: object
 ) -> TraceBuilder:
     """A recorded cell: Python slices ``(ts, dur, name)`` and an account ``(dur, kind, line, steps)``."""
     b = TraceBuilder()
@@ -412,7 +412,7 @@ def cell(
     b.slices(ts=ts, dur=dur, name=names, category="python", track=b.track("MainThread", pid=1, tid=1))
     account = pd.DataFrame(parts, columns=["dur", "kind", "line", "steps"])
     account.insert(0, "ts", account["dur"].cumsum() - account["dur"])
-    b.metadata["tables"] = {"account": account.assign(text="", loop=-1)} | told
+    b.metadata["tables"] = {"account": account.assign(text="", loop=-1)} | tables
     return b
 
 
@@ -426,39 +426,39 @@ def test_a_cell_follows_the_hottest_line_inwards() -> None:
         (2 * MS, 96 * MS, "cell:5  r = X.T @ g"),
         (98 * MS, 2 * MS, "cell:6  move(r)"),
     ]
-    found = verdict(cell(rows, [(100 * MS, "code", 7, 0)]).seal())
-    assert found.sentence == "Line 5 takes 96.0 % of the cell (96 ms of 100 ms): `r = X.T @ g`."
-    assert found.kind == "python-bound"
-    assert found.lines[1] == "Cell: 100 ms = line 7 100 ms (100.0 %)"
-    assert found.select == {"name": "cell:5  r = X.T @ g"}
+    result = verdict(cell(rows, [(100 * MS, "code", 7, 0)]).seal())
+    assert result.sentence == "Line 5 takes 96.0 % of the cell (96 ms of 100 ms): `r = X.T @ g`."
+    assert result.kind == "python-bound"
+    assert result.lines[1] == "Cell: 100 ms = line 7 100 ms (100.0 %)"
+    assert result.select == {"name": "cell:5  r = X.T @ g"}
 
 
 def test_a_cell_without_a_hot_line() -> None:
     rows = [(i * 25 * MS, 25 * MS, f"cell:{i + 2}  f{i}()") for i in range(4)]
-    found = verdict(cell(rows, [(25 * MS, "code", i + 2, 0) for i in range(4)]).seal())
-    assert found.kind == "mixed"
-    assert found.sentence.startswith("No line takes most of the cell: line 2 25.0 %, `f0()`; line 3 25.0 %")
+    result = verdict(cell(rows, [(25 * MS, "code", i + 2, 0) for i in range(4)]).seal())
+    assert result.kind == "mixed"
+    assert result.sentence.startswith("No line takes most of the cell: line 2 25.0 %, `f0()`; line 3 25.0 %")
 
 
 def test_a_trifle_has_nothing_to_report() -> None:
-    found = verdict(cell([(0, 100, "cell:2  x = 1 + 1")], [(100, "code", 2, 0)]).seal())
-    assert str(found) == "Nothing to report: the cell took 100 ns."
+    result = verdict(cell([(0, 100, "cell:2  x = 1 + 1")], [(100, "code", 2, 0)]).seal())
+    assert str(result) == "Nothing to report: the cell took 100 ns."
 
 
 def test_what_runs_outside_of_the_steps_comes_first() -> None:
     rows = [(0, 20 * MS, "cell:3  for x in loader:"), (20 * MS, 80 * MS, "cell:8  acc = evaluate(model)")]
     b = cell(rows, [(20 * MS, "steps", 3, 4), (80 * MS, "code", 8, 0)])
     b.steps(range(4), np.arange(4) * 5 * MS, np.full(4, 5 * MS), "loop")
-    found = verdict(b.seal())
-    assert found.sentence == (
+    result = verdict(b.seal())
+    assert result.sentence == (
         "Line 8 takes 80.0 % of the cell (80 ms of 100 ms): `acc = evaluate(model)`, outside of the 4 steps, "
         "which take 20 ms."
     )
 
 
 def test_imports_are_called_imports() -> None:
-    found = verdict(cell([(0, 90 * MS, "cell:2  import sklearn.svm")], [(90 * MS, "code", 2, 0)]).seal())
-    assert (found.kind, found.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)
+    result = verdict(cell([(0, 90 * MS, "cell:2  import sklearn.svm")], [(90 * MS, "code", 2, 0)]).seal())
+    assert (result.kind, result.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)
 
 
 @pytest.mark.parametrize("which", range(6))
@@ -472,9 +472,9 @@ def test_every_number_is_in_a_table(which: int) -> None:
         "steps: [0         ][1         ]\nmain:  [forward/forward ]",
     ]
     trace = draw(drawn[which], unit_ns=100 * US, categories={"copy": "memcpy"})
-    found = verdict(trace)
-    assert found.claims
-    for claim in found.claims:
+    result = verdict(trace)
+    assert result.claims
+    for claim in result.claims:
         assert claim.holds(trace), claim
-        assert found.lines[claim.line][claim.start :].startswith(claim.text), claim
+        assert result.lines[claim.line][claim.start :].startswith(claim.text), claim
         assert claim.of is None or 0 <= claim.value <= 1

@@ -42,7 +42,7 @@ class Answers:
         self.folder = folder / "visualdl_oracle" / run
         self.trace = opened(next(folder.glob(RUNS[run])))
 
-    def told(self, name: str) -> Any:
+    def read(self, name: str) -> Any:
         return json.loads((self.folder / f"{name}.json").read_text())
 
 
@@ -51,26 +51,26 @@ def answers(shared_traces: Path, run: str) -> Answers:
     return Answers(shared_traces / "paddle", run)
 
 
-def near(found: Any, want: Any, loose: float = 0.0) -> None:
-    assert np.allclose(np.asarray(found, float), np.asarray(want, float), rtol=2e-5, atol=ROUNDED + loose)
+def near(values: Any, want: Any, loose: float = 0.0) -> None:
+    assert np.allclose(np.asarray(values, float), np.asarray(want, float), rtol=2e-5, atol=ROUNDED + loose)
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_operators(answers: Answers) -> None:
     table = typed(answers.trace)
     table = table[table["type"] == "Operator"]
-    told = answers.told("operator_pie_all")
+    reported = answers.read("operator_pie_all")
     for side, column in (("cpu", "dur"), ("gpu", "gpu_ns")):
         time = table[column] / 1e6
-        found = time.groupby(table["name"]).agg(["size", "sum", "mean", "max", "min"])
-        assert len(told.get(side, ())) in (0, len(found))
-        for row in told.get(side, ()):
-            own = found.loc[row["name"]]
+        figures = time.groupby(table["name"]).agg(["size", "sum", "mean", "max", "min"])
+        assert len(reported.get(side, ())) in (0, len(figures))
+        for row in reported.get(side, ()):
+            own = figures.loc[row["name"]]
             assert own["size"] == row["calls"]
             near(own[1:], [row[f"{key}_time"] for key in ("total", "avg", "max", "min")])
             near(100 * own["sum"] / time.sum(), row["ratio"], 0.01)
     own = operators(answers.trace, category="operator").set_index("name")
-    for row in told["cpu"]:
+    for row in reported["cpu"]:
         assert own.loc[row["name"], "count"] == row["calls"]
         near(own.loc[row["name"], "total_ns"] / 1e6, row["total_time"])
 
@@ -80,40 +80,40 @@ def test_phases_of_every_step(answers: Answers) -> None:
     table = phases(answers.trace)
     table["phase"] = table["phase"].astype(str)
     for side, column in (("CPU", "host_ns"), ("GPU", "device_ns")):
-        told = answers.told(f"overview_model_perspective_perstep_{side}")
-        if not told or not table[column].any():
+        reported = answers.read(f"overview_model_perspective_perstep_{side}")
+        if not reported or not table[column].any():
             continue
         rows = table
         if side == "CPU":  # VisualDL's backward holds the calls that exchange gradients
             rows = table.replace({"phase": {"communication": "backward"}})
         sums = rows.groupby(["phase", "step"])[column].sum() / 1e6
-        for name, values in zip(told["order"], told["data"], strict=True):
+        for name, values in zip(reported["order"], reported["data"], strict=True):
             if name in PHASES:
-                near([sums.get((PHASES[name], step), 0) for step in told["steps"]], values)
+                near([sums.get((PHASES[name], step), 0) for step in reported["steps"]], values)
 
 
 @pytest.mark.parametrize("run", GPU)
 def test_kernels_and_tensor_cores(answers: Answers) -> None:
     table = kernels(answers.trace, category=("kernel", "collective"))
     table = table.set_index("name")
-    for row in answers.told("kernel_pie")["events"]:
+    for row in answers.read("kernel_pie")["events"]:
         own = table.loc[row["name"]]
         assert own["count"] == row["calls"]
         near(own["total_ns"] / 1e3, row["total_time"])
         near(100 * own["share"], row["ratio"])
     used = table.groupby("tensor_cores")["count"].sum()
-    told = {row["name"]: row["calls"] for row in answers.told("kernel_tensorcore_pie")["events"]}
-    assert list(told.values()) == [used[True], used[False]]
+    reported = {row["name"]: row["calls"] for row in answers.read("kernel_tensorcore_pie")["events"]}
+    assert list(reported.values()) == [used[True], used[False]]
 
 
 @pytest.mark.parametrize("run", GPU)
 def test_the_memory_curve(answers: Answers, run: str) -> None:
     device = int(run[-len("0_span0")])
-    told = answers.told(f"memory_curve_Place_gpu{device}")
+    reported = answers.read(f"memory_curve_Place_gpu{device}")
     curve = memory(answers.trace)
     curve = curve[curve["device"] == device]
     for name, column in (("Allocated", "allocated_bytes"), ("Reserved", "reserved_bytes")):
-        points = pd.DataFrame(told[name], columns=["ms", "kib", "event"])
+        points = pd.DataFrame(reported[name], columns=["ms", "kib", "event"])
         assert len(points) == len(curve) > 20
         near(curve["ts"] / 1e6, points["ms"])
         near(curve[column] / 1024, points["kib"])
@@ -123,11 +123,11 @@ def test_the_memory_curve(answers: Answers, run: str) -> None:
 def test_user_defined_ranges(answers: Answers) -> None:
     table = typed(answers.trace)
     table = table[table["type"] == "PythonUserDefined"]
-    found = table.groupby("name")["dur"].agg(["size", "sum", "max", "min"])
-    told = answers.told("overview_userdefined_perspective")
-    rows = (told or {}).get("events", [])
-    assert {row["name"] for row in rows} == set(found.index)
+    figures = table.groupby("name")["dur"].agg(["size", "sum", "max", "min"])
+    reported = answers.read("overview_userdefined_perspective")
+    rows = (reported or {}).get("events", [])
+    assert {row["name"] for row in rows} == set(figures.index)
     for row in rows:
-        own = found.loc[row["name"]]
+        own = figures.loc[row["name"]]
         assert own["size"] == row["calls"]
         near(own[1:] / 1e6, [row[f"cpu_{key}_time"] for key in ("total", "max", "min")])

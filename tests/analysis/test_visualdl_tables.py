@@ -24,13 +24,13 @@ def phase_of(table: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[Any]]:
     up = np.append(table["up"].to_numpy(), -1)
     kind = np.append(table["type"].to_numpy(), "")
     own = np.isin(np.arange(len(kind)), outermost(table, PHASES).index)
-    found = np.full(len(table), "", dtype=object)
+    phase = np.full(len(table), "", dtype=object)
     at = np.arange(len(table))
     while (at >= 0).any():
-        found = np.where(own[at], kind[at], found)
-        found = np.where((kind[at] == "ProfileStep") & (found == ""), "Other", found)
+        phase = np.where(own[at], kind[at], phase)
+        phase = np.where((kind[at] == "ProfileStep") & (phase == ""), "Other", phase)
         at = up[at]
-    return found
+    return phase
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -39,24 +39,24 @@ def test_event_types_by_phase(answers: Answers) -> None:
     table["phase"] = phase_of(table)
     # "UserDefined" means PythonUserDefined with VisualDL
     for side in ("CPU", "GPU"):
-        told = answers.told(f"overview_event_type_perspective_{side}")
-        for kind in told["order"]:
+        reported = answers.read(f"overview_event_type_perspective_{side}")
+        for kind in reported["order"]:
             if kind in ("UserDefined", "PythonUserDefined"):
                 continue
-            mine = table[(table["type"] == kind) & (table["phase"] != "")].groupby("phase")
-            counts = dict(zip(*told[kind]["calling_times"].values(), strict=True))
-            assert mine.size().to_dict() == counts, kind
-            times = dict(zip(*told[kind]["durations"].values(), strict=True))
-            for phase, events in mine:
+            events_of = table[(table["type"] == kind) & (table["phase"] != "")].groupby("phase")
+            counts = dict(zip(*reported[kind]["calling_times"].values(), strict=True))
+            assert events_of.size().to_dict() == counts, kind
+            times = dict(zip(*reported[kind]["durations"].values(), strict=True))
+            for phase, events in events_of:
                 near(length(busy(events)) / 1e6, times[str(phase)])
 
 
 @pytest.mark.parametrize("run", GPU)
 def test_event_types_of_whole_steps(answers: Answers) -> None:
     table = typed(answers.trace)
-    told = answers.told("overview_event_type_model_perspective")
-    at = told["phase_type"].index("ProfileStep")
-    for kind, row in zip(told["order"], told["data"], strict=True):
+    reported = answers.read("overview_event_type_model_perspective")
+    at = reported["phase_type"].index("ProfileStep")
+    for kind, row in zip(reported["order"], reported["data"], strict=True):
         if kind != "UserDefined":
             near(length(busy(table[table["type"] == kind])) / 1e6, row[at])
 
@@ -69,19 +69,19 @@ def test_inner_events_of_operators(answers: Answers) -> None:
     inside = inside[~inside["type"].isin(ON_DEVICE)]
     inside = inside.assign(operator=names[inside["up"]])
     compared = 0
-    for row in answers.told("operator_table_op_name")["events"]:
+    for row in answers.read("operator_table_op_name")["events"]:
         for child in row.get("children", ()):
-            mine = inside[(inside["operator"] == row["name"]) & (inside["name"] == child["name"])]
-            if not len(mine):
+            inner = inside[(inside["operator"] == row["name"]) & (inside["name"] == child["name"])]
+            if not len(inner):
                 continue  # of an operator inside an operator
             compared += 1
-            assert len(mine) == child["calls"], child["name"]
+            assert len(inner) == child["calls"], child["name"]
             for side, column in (("cpu", "dur"), ("gpu", "gpu_ns")):
                 if f"{side}_total_time" in child:
-                    found = mine[column].agg(["sum", "mean", "max", "min"]) / 1e3
+                    figures = inner[column].agg(["sum", "mean", "max", "min"]) / 1e3
                     want = [child[f"{side}_{key}_time"] for key in ("total", "avg", "max", "min")]
                     # float32 start and end of its file
-                    near(found, want, 0.2 * len(mine) ** 0.5)
+                    near(figures, want, 0.2 * len(inner) ** 0.5)
     assert compared >= 3
 
 
@@ -89,30 +89,32 @@ def test_inner_events_of_operators(answers: Answers) -> None:
 def test_the_device_and_all_workers(answers: Answers, run: str) -> None:
     rank = int(run[-len("0_span0")])
     table, steps = typed(answers.trace), int(answers.trace.steps["dur"].sum())
-    told = answers.told("overview_environment")
+    reported = answers.read("overview_environment")
     metadata = answers.trace.metadata
     shares = [100 * metadata[f"{kind}_cpu_utilization"] for kind in ("process", "system")]
-    assert shares == pytest.approx([told["CPU"][f"{kind}_utilization"] for kind in ("process", "system")])
+    assert shares == pytest.approx([reported["CPU"][f"{kind}_utilization"] for kind in ("process", "system")])
     use = 100 * length(busy(table[table["type"] == "Kernel"])) / steps
-    assert close([use], [told["GPU"]["utilization"]])
-    assert told["GPU"]["name"] == metadata["devices"][rank]
-    workers = {row["worker_name"]: row for row in answers.told("distributed_info")}
-    assert float(workers[f"synthetic_rank{rank}"]["utilization"].rstrip("%")) == told["GPU"]["utilization"]
-    histogram = answers.told("distributed_histogram")
+    assert close([use], [reported["GPU"]["utilization"]])
+    assert reported["GPU"]["name"] == metadata["devices"][rank]
+    workers = {row["worker_name"]: row for row in answers.read("distributed_info")}
+    assert (
+        float(workers[f"synthetic_rank{rank}"]["utilization"].rstrip("%")) == reported["GPU"]["utilization"]
+    )
+    histogram = answers.read("distributed_histogram")
     at = histogram["worker_name"].index(f"synthetic_rank{rank}")
     rows = dict(zip(histogram["order"], (row[at] for row in histogram["data"]), strict=True))
-    found = {name: ns / 1e6 for name, ns in (distribution(table) | {"ProfileStep": steps}).items()}
-    found["Others"] = found["ProfileStep"] - found["Communication"] - found["Computation"] + found["Overlap"]
-    assert set(rows) == set(found)
+    parts = {name: ns / 1e6 for name, ns in (distribution(table) | {"ProfileStep": steps}).items()}
+    parts["Others"] = parts["ProfileStep"] - parts["Communication"] - parts["Computation"] + parts["Overlap"]
+    assert set(rows) == set(parts)
     for name, value in rows.items():
-        assert found[name] == pytest.approx(value, abs=0.0101), name
+        assert parts[name] == pytest.approx(value, abs=0.0101), name
 
 
 @pytest.mark.parametrize("run", GPU)
 def test_blocks_of_memory(answers: Answers, run: str) -> None:
     device = int(run[-len("0_span0")])
-    told = pd.DataFrame(answers.told(f"memory_events_Place_gpu{device}")["data"])
-    told = told[told["MemoryType"] == "Allocated"]
+    reported = pd.DataFrame(answers.read(f"memory_events_Place_gpu{device}")["data"])
+    reported = reported[reported["MemoryType"] == "Allocated"]
     events = answers.trace.allocations.query("device == @device")
     table = typed(answers.trace)
     home = events["slice"].to_numpy(np.int64, na_value=-1)
@@ -121,14 +123,14 @@ def test_blocks_of_memory(answers: Answers, run: str) -> None:
     names = np.append(table["name"].to_numpy(), "")
     events = events.assign(event=names[np.where(inner, table["up"].to_numpy()[home], home)])
     made, freed = events[events["bytes"] > 0], events[events["bytes"] < 0]
-    assert len(told) == max(len(made), len(freed))
-    assert (told["Size"] * 1024).sum() == made["bytes"].sum() == -freed["bytes"].sum()
-    for addr, blocks in told.groupby("MemoryAddr"):
-        mine = made[made["addr"] == int(str(addr), 16)]
+    assert len(reported) == max(len(made), len(freed))
+    assert (reported["Size"] * 1024).sum() == made["bytes"].sum() == -freed["bytes"].sum()
+    for addr, blocks in reported.groupby("MemoryAddr"):
+        blocks_made = made[made["addr"] == int(str(addr), 16)]
         gone = freed[freed["addr"] == int(str(addr), 16)]
-        near(mine["ts"] / 1e6, blocks["AllocatedTimestamp"])
+        near(blocks_made["ts"] / 1e6, blocks["AllocatedTimestamp"])
         near(gone["ts"] / 1e6, blocks["FreeTimestamp"])
-        assert (mine["bytes"] / 1024).tolist() == blocks["Size"].tolist()
+        assert (blocks_made["bytes"] / 1024).tolist() == blocks["Size"].tolist()
         assert gone["event"].tolist() == blocks["FreeEvent"].tolist()
-    counted = answers.told("memory_devices")[0]
-    assert counted["max_size"] == told["Size"].max()
+    counted = answers.read("memory_devices")[0]
+    assert counted["max_size"] == reported["Size"].max()

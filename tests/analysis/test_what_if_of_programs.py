@@ -66,7 +66,7 @@ def unwaited(trace: Trace, factor: np.ndarray) -> np.ndarray:
 
 
 def errors(
-    factor: Factor, *, waits: bool = True, told: bool = True, queue: int = 0, **options: int | bool
+    factor: Factor, *, waits: bool = True, waits_recorded: bool = True, queue: int = 0, **options: int | bool
 ) -> np.ndarray:
     """By how much the replayed length of each program is off, as a share of the true length."""
     out, costs = [], Costs(queue=queue)
@@ -76,7 +76,7 @@ def errors(
             instructions = [_without_graphs(one) for one in instructions]
         run = Run(instructions, costs)
         true = Run(changed(instructions, factor, waits=waits), costs).end
-        trace = run.trace(waits_told=told)
+        trace = run.trace(waits_told=waits_recorded)
         if queue and not dependences(trace).waits(WAITS.index("queue")):
             continue  # that there is a limit is not on record
         of_slices = factors(trace, factor)
@@ -138,8 +138,8 @@ def test_a_replay_without_waits_is_the_program_run_again() -> None:
     assert errors(lambda kind, number: 1, waits=False).max() == 0
 
 
-def test_where_no_wait_is_told_a_replay_is_close() -> None:
-    off = errors(CHANGES["host × 0.5"], told=False)
+def test_where_no_wait_is_reported_a_replay_is_close() -> None:
+    off = errors(CHANGES["host × 0.5"], waits_recorded=False)
     assert off.mean() < 0.02
 
 
@@ -150,7 +150,7 @@ def test_where_no_wait_is_told_a_replay_is_close() -> None:
         ("host × 0.5", {"/^(op|aten)/": 0.5, "/^cuda|^kernel|^copy/": 1}, 31),
     ],
 )
-def test_bounds_where_no_wait_is_told(name: str, scale: dict[str, float], least: int) -> None:
+def test_bounds_where_no_wait_is_reported(name: str, scale: dict[str, float], least: int) -> None:
     """By how much the true gain is outside of the bounds of the answer, as a share of the step."""
     outside = []
     for seed in range(COUNT):
@@ -187,8 +187,8 @@ def instants(edges: Constraints, one: Replay) -> Iterator[np.ndarray]:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
-def test_nothing_changed_is_the_recording(seed: int, told: bool) -> None:
-    trace = Run(program(seed)).trace(waits_told=told)
+def test_nothing_changed_is_the_recording(seed: int, waits_recorded: bool) -> None:
+    trace = Run(program(seed)).trace(waits_told=waits_recorded)
     edges = constraints(dependences(trace))
     resources, one = edges.graph.resources, replay(edges)
     recorded = [x for rows in resources.threads.values() for x in (resources.ts[rows], resources.end[rows])]
@@ -201,9 +201,9 @@ def test_nothing_changed_is_the_recording(seed: int, told: bool) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
 def test_less_work_lets_nothing_come_later_and_more_nothing_earlier(
-    seed: int, other: int, told: bool
+    seed: int, other: int, waits_recorded: bool
 ) -> None:
-    trace = Run(program(seed)).trace(waits_told=told)
+    trace = Run(program(seed)).trace(waits_told=waits_recorded)
     edges = constraints(dependences(trace))
     rng = np.random.default_rng(other)
     less = rng.choice([0.0, 0.3, 0.9, 1.0], len(edges.graph.resources.ts))

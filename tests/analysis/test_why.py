@@ -43,14 +43,14 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
     durations = {length, *pieces["dur_ns"], *pieces.groupby("line", observed=True)["dur_ns"].sum()}
     if why.slice >= 0:
         durations.add(int(slices["dur"].iloc[why.slice]))
-    told = {format_ns(int(ns)) for ns in durations}
-    told |= {format_ns(int(ns), 6) for ns in (why.start_ns, why.end_ns, *why.hops["at_ns"])}
+    times = {format_ns(int(ns)) for ns in durations}
+    times |= {format_ns(int(ns), 6) for ns in (why.start_ns, why.end_ns, *why.hops["at_ns"])}
     launches = why.hops[why.hops["why"] == "launch"]
-    told |= {
+    times |= {
         format_ns(int(slices["ts"].iloc[int(row)] - at))
         for row, at in zip(launches["slice"], launches["at_ns"], strict=True)
     }
-    told |= {format_ns(int(ns)) for ns in why.hops["margin_ns"].dropna()}
+    times |= {format_ns(int(ns)) for ns in why.hops["margin_ns"].dropna()}
     sentence = next((line for line in lines if line.startswith("Of these ")), None)
     assert (sentence is not None) == (length > 0)
     if sentence is not None:
@@ -61,7 +61,7 @@ def check_why(profile: Profile, why: Why, ts: int) -> None:
         assert first[1] == format_ns(length)
         assert shares[first[2]] == first[3] or by_class[first[3]] == by_class.max()
     said = set(NUMBER.findall(re.sub(r"`.*`", "", why.text)))
-    assert said <= told, (said - told, why.text)
+    assert said <= times, (said - times, why.text)
     assert (why.line is None) == pieces["line"].isna().all()
     assert (f"\nThe line with the most of it is {why.line}" in why.text) == (why.line is not None)
     assert (" rested for " in lines[0]) == (why.kind == "wait" and why.slice < 0)
@@ -183,9 +183,9 @@ def test_a_slice_is_asked_about_by_its_row() -> None:
     assert profile.why(slice=rows.index("gemm")).end_ns == trace.slices["ts"].iloc[rows.index("gemm")]
     with pytest.raises(SelectionError, match="no slice 9: the trace has 4"):
         profile.why(slice=9)
-    for given in ({}, {"ts": 1, "slice": 0}):
+    for arguments in ({}, {"ts": 1, "slice": 0}):
         with pytest.raises(OptionError, match=r"why\(slice=7\)"):
-            profile.why(**given)
+            profile.why(**arguments)
 
 
 def test_bad_questions_are_answered_with_what_there_is() -> None:

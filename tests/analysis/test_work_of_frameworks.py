@@ -15,10 +15,10 @@ from notebook_prof.trace import TraceBuilder
 
 
 def test_footprints_are_megengines_own(data: Path) -> None:
-    known = read_trace(data / "megengine/profiling_train.json.gz").metadata["tables"]["operators"]
-    asked = known.drop(columns=["flop_count", "memory_bytes"]).assign(name=known["type"])
-    found = footprints(asked)
-    told = found["flop_count"].notna()
+    recorded = read_trace(data / "megengine/profiling_train.json.gz").metadata["tables"]["operators"]
+    operators = recorded.drop(columns=["flop_count", "memory_bytes"]).assign(name=recorded["type"])
+    footprint = footprints(operators)
+    has_flops = footprint["flop_count"].notna()
     kinds = {
         "Elemwise",
         "MatrixMul",
@@ -26,10 +26,15 @@ def test_footprints_are_megengines_own(data: Path) -> None:
         "ConvolutionBackwardData",
         "ConvolutionBackwardFilter",
     }
-    assert set(known.loc[told, "type"]) == kinds
-    assert int(told.sum()) == 68
-    assert found.loc[told, "flop_count"].tolist() == known.loc[told, "flop_count"].fillna(0).tolist()
-    assert found.loc[told, "memory_bytes"].tolist() == known.loc[told, "memory_bytes"].tolist()
+    assert set(recorded.loc[has_flops, "type"]) == kinds
+    assert int(has_flops.sum()) == 68
+    assert (
+        footprint.loc[has_flops, "flop_count"].tolist()
+        == recorded.loc[has_flops, "flop_count"].fillna(0).tolist()
+    )
+    assert (
+        footprint.loc[has_flops, "memory_bytes"].tolist() == recorded.loc[has_flops, "memory_bytes"].tolist()
+    )
 
 
 def test_a_dynamic_graph_has_the_work_of_its_static_twin(data: Path) -> None:

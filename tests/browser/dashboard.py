@@ -72,7 +72,7 @@ class Dashboard:
         """Wait until the dashboard has its answers and its view stands still."""
         settle(self.page, index)
 
-    def wait_place(self, expression: str) -> tuple[float, float]:
+    def wait_point(self, expression: str) -> tuple[float, float]:
         """Where on the page something is, as soon as it is drawn."""
         self.wait_views(f"{expression} !== null")
         self.settle()
@@ -82,7 +82,7 @@ class Dashboard:
 
     def slice(self, name: str, number: int = 0) -> tuple[float, float]:
         """Where one of the slices of this name is drawn."""
-        return self.wait_place(f"v.timeline.locate({name!r}, {number})")
+        return self.wait_point(f"v.timeline.locate({name!r}, {number})")
 
     def theme(self, background: str) -> None:
         """Wait until the dashboard has taken a theme."""

@@ -62,7 +62,7 @@ class _Run:
     rows: list[dict[str, Any]] = field(default_factory=list)
     blocks: list[tuple[int, int, int]] = field(default_factory=list)
     launched: list[tuple[int, int]] = field(default_factory=list)
-    known: list[dict[str, Any]] = field(default_factory=list)
+    device_events: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, ts: int, dur: int, name: str, track: int, **more: Any) -> int:
         """Add a slice; its number."""
@@ -134,7 +134,7 @@ def _forward(run: _Run, main: int, compute: int, step: int) -> None:
 
 
 def _backward(run: _Run, engine: int, compute: int, network: int, step: int) -> None:
-    for place, (module, operator, kernel, _, device_us, _) in enumerate(reversed(LAYERS)):
+    for number, (module, operator, kernel, _, device_us, _) in enumerate(reversed(LAYERS)):
         took = int(run.rng.integers(110_000, 180_000))
         own = {"phase": "backward", "step": step, "module": f"Net.{module}"}
         name = operator.removeprefix("aten::").title().replace("_", "") + "Backward0"
@@ -155,7 +155,7 @@ def _backward(run: _Run, engine: int, compute: int, network: int, step: int) -> 
         )
         address, size = run.live.pop()
         run.blocks.append((run.now + took, address, -size))
-        if place % 3 == 2:
+        if number % 3 == 2:
             call = run.add(
                 run.now + 70_000,
                 12_000,
@@ -165,7 +165,7 @@ def _backward(run: _Run, engine: int, compute: int, network: int, step: int) -> 
                 phase="backward",
                 step=step,
             )
-            at, spent = max(run.free, run.network), 3_200_000 if place > 6 else 1_300_000
+            at, spent = max(run.free, run.network), 3_200_000 if number > 6 else 1_300_000
             run.network = at + spent
             name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
             row = run.add(at, spent, name, network, category="collective", device=0, stream=20, step=step)
@@ -200,7 +200,7 @@ def _work(
     run.launched.append((call, row))
     if category == "kernel":
         blocks = 40 + len(name) * 13 % 400
-        run.known.append(
+        run.device_events.append(
             {
                 "device": 0, "stream": 7, "start_unix_ns": begin, "grid": f"[{blocks}, 1, 1]",
                 "block": "[256, 1, 1]", "registers_per_thread": 32 + len(name) % 5 * 16,
@@ -232,5 +232,5 @@ def _sealed(run: _Run, marks: list[tuple[int, int, int]]) -> Trace:
         ts=table[:, 0], addr=table[:, 1], bytes=table[:, 2], device=0, allocated=level,
         reserved=np.full(len(level), 300 * MIB), track=0,
     )  # fmt: skip
-    builder.metadata["tables"] = {"device_events": pd.DataFrame(run.known)}
+    builder.metadata["tables"] = {"device_events": pd.DataFrame(run.device_events)}
     return builder.seal()

@@ -25,12 +25,12 @@ def compare(name: str, shoot: Callable[[], bytes]) -> None:
     while True:
         png = shoot()
         (REPOSITORY / "test-output" / f"{name}.png").write_bytes(png)
-        found, golden = _shape(png), GOLDEN / f"{name}.png"
+        drawn, golden = _shape(png), GOLDEN / f"{name}.png"
         if os.environ.get("NBP_UPDATE_GOLDEN"):
             GOLDEN.mkdir(exist_ok=True)
-            Image.fromarray(found.astype(np.uint8)).save(golden, optimize=True)
+            Image.fromarray(drawn.astype(np.uint8)).save(golden, optimize=True)
         expected = np.asarray(Image.open(golden), float)
-        difference = float(np.abs(found - expected).mean())
+        difference = float(np.abs(drawn - expected).mean())
         if difference < TOLERANCE or time.monotonic() > until:
             break
         time.sleep(0.5)

@@ -105,13 +105,13 @@ def touch_everything(page: Any) -> list[str]:
         for one in page.locator(selector).all():
             one.hover(force=True)
         note(selector)
-    told = page.locator(".nbp-tooltip:not([hidden])").filter(has_text="counter")
+    tooltip = page.locator(".nbp-tooltip:not([hidden])").filter(has_text="counter")
     for _ in range(40):  # the verdict may come meanwhile, and move what is below it
         box = page.locator(".nbp-timeline").bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 12)
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)
         page.wait_for_timeout(250)
-        if told.count():
+        if tooltip.count():
             break
     note(".nbp-tooltip")
     for opener in page.locator(".nbp-line > .nbp-fold").all():

@@ -146,8 +146,8 @@ class Server:
 
     def url(self, notebook: str, port: int | None = None) -> str:
         """Address of a notebook."""
-        place = {"lab": "lab/tree", "notebook": "notebooks", "nbclassic": "nbclassic/notebooks"}[self.app]
-        return f"{self.address(port)}{place}/{notebook}?token={self.token}&reset"
+        path = {"lab": "lab/tree", "notebook": "notebooks", "nbclassic": "nbclassic/notebooks"}[self.app]
+        return f"{self.address(port)}{path}/{notebook}?token={self.token}&reset"
 
     def close(self) -> None:
         """End the server and its kernels."""
@@ -263,13 +263,13 @@ class NotebookPage(Dashboard):
     def wait_kernel(self, code: str, expected: str, seconds: float = 90) -> None:
         """Wait until `code` prints `expected`."""
         until = time.monotonic() + seconds
-        found = None
+        printed = None
         while time.monotonic() < until:
-            found = self.kernel(code)
-            if found == expected:
+            printed = self.kernel(code)
+            if printed == expected:
                 return
             time.sleep(0.05)
-        raise AssertionError(f"{code} printed {found!r}, not {expected!r}")
+        raise AssertionError(f"{code} printed {printed!r}, not {expected!r}")
 
     def command(self, name: str, **arguments: Any) -> None:
         """Have JupyterLab execute a command."""
@@ -283,9 +283,11 @@ class NotebookPage(Dashboard):
 
     def outputs(self, cell: int) -> list[dict[str, Any]]:
         """What a cell has shown, as it is saved."""
-        told = "(cell) => window.jupyterapp.shell.currentWidget.content.widgets[cell].model.outputs.toJSON()"
-        found: list[dict[str, Any]] = self.page.evaluate(told, cell)
-        return found
+        script = (
+            "(cell) => window.jupyterapp.shell.currentWidget.content.widgets[cell].model.outputs.toJSON()"
+        )
+        outputs: list[dict[str, Any]] = self.page.evaluate(script, cell)
+        return outputs
 
     def count_cells(self) -> int:
         """Number of the notebook's cells."""

@@ -18,15 +18,15 @@ def many_on_tracks(n: int = 1_300_000) -> Trace:
     A track's blocks are busy for 55 to 95 % of the time; 39 times all tracks pause for a block.
     """
     blocks = -(-n // (TRACKS * EACH))
-    block, place, track = (
+    block, position, track = (
         part.ravel()
         for part in np.meshgrid(*map(np.arange, (blocks, EACH, TRACKS)), indexing="ij", copy=False)
     )
     outer = (PERIOD_NS * (95 - 40 * track // TRACKS)) // 100
     inner = 2_780 - 20 * track
-    inside = np.where(place > 0, (place - 1) * 3_000 + 200, 0)
+    inside = np.where(position > 0, (position - 1) * 3_000 + 200, 0)
     ts = block * PERIOD_NS + inside + block * PAUSES // blocks * PERIOD_NS
-    dur = np.where(place > 0, inner, outer).astype(np.int64)
+    dur = np.where(position > 0, inner, outer).astype(np.int64)
     rows = len(ts)
     base = TraceBuilder()
     for k in range(TRACKS):
@@ -36,7 +36,7 @@ def many_on_tracks(n: int = 1_300_000) -> Trace:
     base.steps(step=step, ts=step * (end // 200), dur=np.full(200, end // 200), source="loop")
     small = base.seal()
     missing = pd.array([pd.NA], dtype="Int64")
-    name = (block * 7919 + track * 104_729 + place * 31) % 997 * (1 + place * 2 // 3) % NAMES
+    name = (block * 7919 + track * 104_729 + position * 31) % 997 * (1 + position * 2 // 3) % NAMES
     tables = {
         key: getattr(small, key) for key in ("tracks", "counters", "flows", "stacks", "steps", "allocations")
     }
@@ -49,9 +49,9 @@ def many_on_tracks(n: int = 1_300_000) -> Trace:
             ),
             "category": pd.Categorical.from_codes(np.zeros(rows, np.int8), list(CATEGORIES)),
             "track": track.astype(np.int32),
-            "depth": (place > 0).astype(np.int16),
-            "parent": pd.arrays.IntegerArray(block * (TRACKS * EACH) + track, place == 0),
-            "self_ns": np.where(place > 0, dur, outer - 7 * inner),
+            "depth": (position > 0).astype(np.int16),
+            "parent": pd.arrays.IntegerArray(block * (TRACKS * EACH) + track, position == 0),
+            "self_ns": np.where(position > 0, dur, outer - 7 * inner),
             "step": pd.arrays.IntegerArray((ts // (end // 200)).astype(np.int32), np.zeros(rows, bool)),
             "phase": pd.Categorical.from_codes(np.full(rows, -1, np.int8), []),
             "correlation": missing.take(np.zeros(rows, np.int64)),

@@ -65,9 +65,9 @@ def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: C
         stops.append(label)
     assert 8 <= len(stops) <= MOST_STOPS, stops
     opened.part(".nbp-bar button").first.focus()
-    for wanted in ("drag to select a window", "zoom in", "zoom out"):
+    for tooltip in ("drag to select a window", "zoom in", "zoom out"):
         keyboard.press("ArrowRight")
-        assert opened.page.evaluate(STOP)[1].startswith(wanted)
+        assert opened.page.evaluate(STOP)[1].startswith(tooltip)
     opened.part(".nbp-gutter-top input").focus()
     for _ in range(2):
         keyboard.press("ArrowDown")

@@ -47,7 +47,7 @@ def opened(report: Callable[..., Report], tmp_path: Path) -> Callable[[Profile],
     return show
 
 
-def _place(shown: Dashboard, stretch: int) -> tuple[float, float]:
+def _point(shown: Dashboard, stretch: int) -> tuple[float, float]:
     at = shown.views(f"v.account.locate({stretch})")
     return at["x"], at["y"]
 
@@ -56,18 +56,18 @@ def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[[Profile], 
     """A click takes a stretch, Shift extends it, the same again takes it away, two clicks look at it."""
     shown = opened(cell_profile())
     page = shown.page
-    told = shown.views("v.account.snapshot()")
-    assert told["shown"]
-    assert (told["stretches"], len(told["parts"])) == (9, 8)
-    assert any(label.startswith("line 8 · 1.35 s · acc = accuracy") for label in told["labels"])
-    assert "20 steps of line 4 · 320 ms" in told["labels"]
+    snapshot = shown.views("v.account.snapshot()")
+    assert snapshot["shown"]
+    assert (snapshot["stretches"], len(snapshot["parts"])) == (9, 8)
+    assert any(label.startswith("line 8 · 1.35 s · acc = accuracy") for label in snapshot["labels"])
+    assert "20 steps of line 4 · 320 ms" in snapshot["labels"]
     for width in (1600, 700, 1400):
         page.set_viewport_size({"width": width, "height": 1250})
         shown.settle()
         shown.wait_views("Math.abs(v.timeline.locate('cell:8  acc = accuracy(model, test_set)')?.x"
                          " - v.account.locate(6).x) < 3")  # fmt: skip
         canvas = shown.account.locator("canvas").bounding_box()
-        x, y = _place(shown, 6)
+        x, y = _point(shown, 6)
         assert canvas
         left, right = (canvas["x"] + canvas["width"] * end / (1950 * MS) for end in EVALUATION)
         assert left < x < right, "it stands over the same instants of the timeline"
@@ -78,7 +78,7 @@ def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[[Profile], 
     assert shown.views(WINDOW) == EVALUATION
     shown.wait_views("v.table.snapshot().labels.length === 2")
     page.keyboard.down("Shift")
-    page.mouse.click(*_place(shown, 3))
+    page.mouse.click(*_point(shown, 3))
     page.keyboard.up("Shift")
     assert shown.views(WINDOW) == [180 * MS, 1910 * MS]
     page.mouse.click(x, y)
@@ -95,9 +95,9 @@ def test_the_strip_selects_by_mouse_and_by_keyboard(opened: Callable[[Profile], 
     page.keyboard.press("Escape")
     assert shown.views(WINDOW) is None
     page.mouse.dblclick(x, y)
-    seen = shown.views("[v.range.start, v.range.end]")
-    assert abs(seen[0] - EVALUATION[0]) < 30 * MS
-    assert abs(seen[1] - EVALUATION[1]) < 30 * MS
+    window = shown.views("[v.range.start, v.range.end]")
+    assert abs(window[0] - EVALUATION[0]) < 30 * MS
+    assert abs(window[1] - EVALUATION[1]) < 30 * MS
 
 
 def test_links_of_the_headline_select_their_rows(opened: Callable[[Profile], Report]) -> None:
@@ -204,7 +204,7 @@ p
     shown.wait_ready()
     shown.wait_views("v.account.snapshot().shown && v.panels.snapshot().state === 'shown'")
     shown.to_views()
-    page.mouse.click(*shown.wait_place("v.account.locate(5)"))
+    page.mouse.click(*shown.wait_point("v.account.locate(5)"))
     shown.wait_kernel("print(p.selection.window)", f"Window(start={EVALUATION[0]}, end={EVALUATION[1]})")
     shown.wait_views("v.panels.snapshot().scope === 'of the selected time'")
     ran = shown.part(".nbp-tab .nbp-pickable")

@@ -39,12 +39,12 @@ def test_a_brush_changes_the_tree_and_a_row_selects_its_name(calls: NotebookPage
     calls.wait_kernel(
         f"t = p.call_tree(window=p.selection.window)\n{roots}", f"{calls.page.evaluate(NAMES)[0]} {top}"
     )
-    asked = calls.views("v.panels.snapshot().asked")
+    requests = calls.views("v.panels.snapshot().asked")
     row = calls.part(ROWS, has_text="Net.forward")
     row.click()
     calls.wait_kernel("print(p.selection.name)", "('Net.forward',)")
     calls.part(f"{ROWS}[aria-selected=true]").wait_for()
-    assert calls.views("v.panels.snapshot().asked") == asked, "what it set itself does not filter it"
+    assert calls.views("v.panels.snapshot().asked") == requests, "what it set itself does not filter it"
     assert calls.part(".nbp-stack .nbp-part-title").inner_text() == "Heaviest stack through Net.forward"
     row.click()
     calls.wait_kernel("print(p.selection.name)", "None")
@@ -140,7 +140,7 @@ def test_the_orders_of_the_flame(shown: NotebookPage) -> None:
     shown.tab.locator("figcaption", has_text="Time on the host of conv2d").wait_for()
     shown.wait_kernel("print((p.sandwich('aten::conv2d').total > 0).sum())", str(shown.views(boxes)))
     names = shown.kernel("print(*p.sandwich('aten::conv2d').name)").split()
-    x, y = shown.wait_place(f"v.panels.locate(0, {len(names) - 1})")
+    x, y = shown.wait_point(f"v.panels.locate(0, {len(names) - 1})")
     shown.page.mouse.click(x, y)
     shown.wait_kernel("print(p.selection.name[0] == p.sandwich('aten::conv2d').name.iloc[-1])", "True")
     shown.tab.locator("figcaption", has_text="of Net.forward").first.wait_for()

@@ -55,8 +55,8 @@ def test_it_looks_as_before(shown: NotebookPage, root: Path) -> None:
     shown.kernel("p.export.png('many.png', 'timeline', width=480)")
     compare("many-png", (root / "many.png").read_bytes)
     words = f"{SLICES:,} slices on 64 tracks"
-    told = "window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
-    shown.page.wait_for_function(f"() => JSON.stringify({told}).includes({words!r})")
+    outputs = "window.jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"
+    shown.page.wait_for_function(f"() => JSON.stringify({outputs}).includes({words!r})")
     assert len(json.dumps(shown.outputs(1))) < 400_000
     assert shown.browser.errors == []
 
@@ -91,9 +91,9 @@ def test_the_hand_reaches_each_slice(shown: NotebookPage) -> None:
     )
     page.mouse.click(at["x"], at["y"])
     shown.wait_views(f"v.detail()?.id === {at['id']}")
-    found = shown.views("[v.detail().name, v.detail().ts, v.detail().dur]")
+    detail = shown.views("[v.detail().name, v.detail().ts, v.detail().dur]")
     row = shown.kernel(f"s = p.trace.slices.iloc[{at['id']}]; print(s['name'], s['ts'], s['dur'])")
-    assert " ".join(map(str, found)) == row
+    assert " ".join(map(str, detail)) == row
     page.keyboard.press("Escape")
     shown.views("v.setView(...v.meta.span)")
     shown.settle()

@@ -157,14 +157,14 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
                 assert "nbp.step()" in reasons
                 assert shown.views("v.table.snapshot().labels") == ["only"]
             if case == "two-hours":
-                told = ["0", "10:00 min", "20:00 min", "30:00 min", "40:00 min", "50:00 min"]
-                assert page.evaluate(TICKS) == told
+                labels = ["0", "10:00 min", "20:00 min", "30:00 min", "40:00 min", "50:00 min"]
+                assert page.evaluate(TICKS) == labels
             assert browser.errors == [], case
     finally:
         page.emulate_media(color_scheme="light")
 
 
-def _place(name: str) -> Path:
+def _image_path(name: str) -> Path:
     folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
     folder.mkdir(parents=True, exist_ok=True)
     return folder / name
@@ -188,20 +188,20 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView({block: 'end'})")
     page.mouse.move(3, 3)
     shown.settle()
-    page.screenshot(path=_place("lab-light.png"))
+    page.screenshot(path=_image_path("lab-light.png"))
     host = shown.host
-    host.screenshot(path=_place("views-light.png"))
+    host.screenshot(path=_image_path("views-light.png"))
     name = next(label for label in labels if "convolution_backward" in label)
     shown.views(f"v.store.set({{name: [{name!r}], step: [6]}}, 'table')")
     shown.views("v.setView(v.meta.stepColumns.ts[2], v.meta.stepColumns.ts[5])")
     shown.wait_views("v.timeline.snapshot().filtered && v.phases.snapshot().filtered")
     shown.settle()
-    host.screenshot(path=_place("views-selected.png"))
+    host.screenshot(path=_image_path("views-selected.png"))
     shown.kernel("_profile.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     shown.change_theme("Dark")
     shown.settle()
-    host.screenshot(path=_place("views-dark.png"))
+    host.screenshot(path=_image_path("views-dark.png"))
     shown.change_theme("Light")
     assert browser.errors == []
     assert browser.elsewhere == []

@@ -56,7 +56,7 @@ def test_pinned_tracks_stay_and_are_shared(notebook: Callable[..., NotebookPage]
     shown.settle()
     assert shown.views(TOPS) == [["16", 26], ["12", 44]]
     assert shown.views(PAINTED)
-    spot = shown.wait_place("v.timeline.locate('copy_1', 1)")
+    spot = shown.wait_point("v.timeline.locate('copy_1', 1)")
     shown.page.mouse.click(*spot)
     shown.wait_views("v.detail()?.name === 'copy_1'")
     assert shown.views(

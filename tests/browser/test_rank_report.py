@@ -45,12 +45,12 @@ def report(browser: Browser, file: Path) -> Iterator[Browser]:
     browser.page.goto("about:blank")
 
 
-def place(report: Browser, panel: str, x: float, y: float) -> list[float]:
+def page_point(report: Browser, panel: str, x: float, y: float) -> list[float]:
     """Where on the page a point of a figure is, when the page has come to rest."""
     ask = f"([p, x, y]) => {PAGE}.panels[p].place(x, y)"
     before: list[float] = []
-    while (found := report.page.evaluate(ask, [panel, x, y])) != before:
-        before = found
+    while (point := report.page.evaluate(ask, [panel, x, y])) != before:
+        before = point
         report.page.wait_for_timeout(100)
     return before
 
@@ -60,7 +60,7 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     page = report.page
     labels = page.evaluate(f"() => {PAGE}.panels.talk.drawn().labels")
     at = labels.index("send · 1")
-    page.mouse.click(*place(report, "talk", 1_000, at))
+    page.mouse.click(*page_point(report, "talk", 1_000, at))
     page.wait_for_function(f"() => {PAGE}.store.get().group?.join() === '1'")
     assert page.evaluate(f"() => {PAGE}.store.get().rank") == [0, 1, 2, 3]
     shown = f"() => {PAGE}.panels.heat.drawn().title === 'Time in process group 1 by rank and step'"
@@ -77,7 +77,7 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     assert "at the same time" in page.locator(".nbp-rank-note:visible").inner_text()
     for panel in ("late", "talk"):
         for y in range(3):
-            page.mouse.move(*place(report, panel, y, y))
+            page.mouse.move(*page_point(report, panel, y, y))
     page.locator("tr[data-rank='4']").click()
     page.wait_for_function(f"() => {PAGE}.store.get().rank?.join() === '4'")
     page.locator("tr[data-rank='4']").dblclick()
@@ -90,10 +90,10 @@ def test_a_click_selects_a_group_and_nothing_strange_runs(report: Browser) -> No
     assert "unsafe" not in next(part for part in policy.split(";") if "script-src" in part)
 
 
-def test_timelines_in_the_file_are_opened_and_others_are_told(report: Browser, ranks: Ranks) -> None:
+def test_timelines_in_the_file_are_opened_and_others_are_reported(report: Browser, ranks: Ranks) -> None:
     page, button = report.page, report.page.locator(".nbp-rank-bar > button")
-    told = "This file holds the timelines of ranks 1, 4: those asked for."
-    assert page.locator(".nbp-notice").inner_text().startswith(told)
+    sentence = "This file holds the timelines of ranks 1, 4: those asked for."
+    assert page.locator(".nbp-notice").inner_text().startswith(sentence)
     page.locator("tr[data-rank='2']").dblclick()
     page.wait_for_function("() => document.querySelector('.nbp-trouble').textContent.includes('rank 2')")
     page.evaluate(f"() => {PAGE}.store.set({{rank: [2]}}, 'test')")

@@ -43,7 +43,7 @@ def wait(notebook: NotebookPage, condition: str) -> None:
     notebook.page.wait_for_function(f"() => {{ const page = {PAGE}; return page && ({condition}); }}")
 
 
-def place(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
+def page_point(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
     """Where on the page a point of a figure is, when the page has come to rest and draws nothing any more."""
     notebook.page.evaluate(TO_TOP)
     ask, before = f"([p, x, y]) => [({PAGE}).draws, ({PAGE}).panels[p].place(x, y)]", None
@@ -55,19 +55,19 @@ def place(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
 
 def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPage) -> None:
     mouse = board.page.mouse
-    mouse.click(*place(board, "bars", 2, 20_000))
+    mouse.click(*page_point(board, "bars", 2, 20_000))
     board.wait_kernel("print(ranks.selection.rank)", "(2,)")
     wait(board, "page.panels.bars.drawn().sources.bars_data.alpha.join() === '0.18,0.18,1,0.18'")
-    mouse.click(*place(board, "heat", 1, 3))
+    mouse.click(*page_point(board, "heat", 1, 3))
     board.wait_kernel("print(ranks.selection.rank, ranks.selection.step)", "(3,) (1,)")
-    mouse.move(*place(board, "heat", 0, 0))
+    mouse.move(*page_point(board, "heat", 0, 0))
     board.page.wait_for_function(
         "() => document.querySelector('.nbp-ranks .nbp-tooltip').textContent === 'rank 0, step 0100 µs'"
     )
     board.kernel("ranks.selection.update(rank=[0, 3], step=1)")
     wait(board, "page.store.get().rank.join() === '0,3'")
     wait(board, "page.panels.talk.drawn().sources.talk_data.wait_ns_right[0] === 70000")
-    left, right = place(board, "marey", 110_000, 1), place(board, "marey", 190_000, 1)
+    left, right = page_point(board, "marey", 110_000, 1), page_point(board, "marey", 190_000, 1)
     mouse.move(*left)
     mouse.down()
     mouse.move(*right, steps=4)
@@ -80,7 +80,7 @@ def test_the_page_python_and_the_timelines_share_one_selection(board: NotebookPa
     assert ranks == [0, 3]
     board.kernel("ranks.selection.rank = 3")
     wait(board, "page.timeline.timeline.snapshot().filtered")
-    mouse.dblclick(*place(board, "late", 0, 1_000))
+    mouse.dblclick(*page_point(board, "late", 0, 1_000))
     wait(board, "page.timeline?.meta.tracks.every((t) => t.rank === 3)")
     board.page.keyboard.press("Escape")
 

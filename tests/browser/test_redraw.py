@@ -71,8 +71,10 @@ def split_right(shown: NotebookPage) -> None:
     """A second view of the notebook beside it, in which all of its displays are drawn once more."""
     shown.command("docmanager:clone")
     shown.wait_ready(2 * DISPLAYS)
-    seen = "[...document.querySelectorAll('.nbp-host')].filter((h) => h.getBoundingClientRect().width > 100)"
-    drawn = f"{seen}.length > {DISPLAYS} && {seen}.some((h) => h.nbp.timeline.snapshot().quads > 0)"
+    visible = (
+        "[...document.querySelectorAll('.nbp-host')].filter((h) => h.getBoundingClientRect().width > 100)"
+    )
+    drawn = f"{visible}.length > {DISPLAYS} && {visible}.some((h) => h.nbp.timeline.snapshot().quads > 0)"
     shown.page.wait_for_function(f"() => {drawn}")
     shown.command("application:close")
     shown.wait_ready(DISPLAYS)

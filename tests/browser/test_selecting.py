@@ -100,7 +100,7 @@ def test_a_brush_selects_a_window_and_measures_it(shown: NotebookPage) -> None:
 def test_bars_select_steps_and_the_legend_a_phase(shown: NotebookPage) -> None:
     """A click selects a step and its phase, a double click the step, a drag four; then keys, then a phase."""
     before = shown.views("v.table.snapshot()")
-    bar = shown.wait_place("v.phases.locate(5)")
+    bar = shown.wait_point("v.phases.locate(5)")
     shown.page.mouse.click(*bar)
     shown.wait_kernel("print(p.selection.step)", "(5,)")
     shown.wait_views(f"v.table.snapshot().count.reduce((a, b) => a + b, 0) < {sum(before['count']) / 5}")
@@ -116,7 +116,7 @@ def test_bars_select_steps_and_the_legend_a_phase(shown: NotebookPage) -> None:
     shown.wait_kernel("print(p.selection.phase is None)", "False")
     shown.page.mouse.click(*bar)
     shown.wait_kernel("print(p.selection.step)", "None")
-    shown.drag(shown.wait_place("v.phases.locate(4)"), shown.wait_place("v.phases.locate(7)"))
+    shown.drag(shown.wait_point("v.phases.locate(4)"), shown.wait_point("v.phases.locate(7)"))
     shown.wait_kernel("print(p.selection.step)", "(4, 5, 6, 7)")
     start_over(shown)
     shown.phases.focus()
@@ -138,13 +138,13 @@ def test_bars_select_steps_and_the_legend_a_phase(shown: NotebookPage) -> None:
 def test_the_table_is_sorted_filtered_and_grouped(shown: NotebookPage) -> None:
     shown.head("total_ns").click()
     shown.wait_views("(t => t.every((x, i) => !i || x <= t[i - 1]))(v.table.snapshot().total)")
-    for text, wanted in (
+    for text, condition in (
         ("conv", "v.table.snapshot().labels.every(n => n.toLowerCase().includes('conv'))"),
         ("/^aten::(add|copy)_$/", "v.table.snapshot().rows === 2"),
         ("self>10ms", "v.table.snapshot().rows > 0 && v.table.snapshot().self.every(x => x > 1e7)"),
     ):
         shown.row_filter.fill(text)
-        shown.wait_views(wanted)
+        shown.wait_views(condition)
     shown.row_filter.fill("/(/")
     shown.problem.wait_for()
     shown.row_filter.fill("")
@@ -190,9 +190,9 @@ def test_what_was_clicked_shows_before_the_kernel_answers(shown: NotebookPage) -
         shown.page.wait_for_function("() => window.nbpAnswers.length > 0")
     finally:
         shown.page.evaluate("() => window.nbpPlain()")
-    told = shown.page.evaluate("() => window.nbpAnswers.flat()")
-    assert set(told) <= {"match", "bright"}
-    assert told.count("match") > 0
+    kinds = shown.page.evaluate("() => window.nbpAnswers.flat()")
+    assert set(kinds) <= {"match", "bright"}
+    assert kinds.count("match") > 0
 
 
 def test_y_tells_why_in_the_words_of_python(shown: NotebookPage) -> None:

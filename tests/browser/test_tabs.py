@@ -43,7 +43,7 @@ def test_a_tab_is_asked_for_when_it_is_looked_at(shown: NotebookPage) -> None:
     assert again["width"] == narrow["width"]
     shown.views("v.panels.show('operators')")
     assert shown.page.evaluate(DOCUMENTS) == 1, "and gone with the tab"
-    asked = shown.views(ASKED)
+    requests = shown.views(ASKED)
     assert "No communication was recorded" in (shown.not_recorded.get_attribute("title") or "")
     assert not shown.rail_of("distributed").is_visible()
     shown.not_recorded.click()
@@ -51,7 +51,7 @@ def test_a_tab_is_asked_for_when_it_is_looked_at(shown: NotebookPage) -> None:
     shown.rail_of("distributed").click()
     shown.wait_views("v.panels.snapshot().state === 'absent'")
     assert "No communication was recorded" in shown.views("v.panels.snapshot().text")
-    assert shown.views(ASKED) == asked
+    assert shown.views(ASKED) == requests
 
 
 def test_a_card_selects_its_evidence(shown: NotebookPage) -> None:
@@ -97,13 +97,13 @@ def test_a_card_selects_its_evidence(shown: NotebookPage) -> None:
 def test_rows_and_bars_select_steps_and_the_tab_follows_the_others(shown: NotebookPage) -> None:
     """And a click on a head sorts: largest first, smallest first, as it was given."""
     shown.open_tab("steps", "Steps")
-    asked = shown.views(ASKED)
+    requests = shown.views(ASKED)
     shown.tab_rows.nth(2).click()
     shown.wait_kernel("print(p.selection.step)", "(5,)")
     assert shown.tab_rows.count() == 20, "what it set itself does not filter it"
-    assert shown.views(ASKED) == asked
+    assert shown.views(ASKED) == requests
     shown.views("void (document.querySelector('.nbp-tab-body').scrollTop = 0)")
-    x, y = shown.wait_place("v.panels.locate(0, 4)")
+    x, y = shown.wait_point("v.panels.locate(0, 4)")
     shown.page.mouse.move(x, y)
     shown.tooltip.filter(has_text="step 7").wait_for()
     shown.page.mouse.click(x, y)
@@ -119,7 +119,7 @@ def test_rows_and_bars_select_steps_and_the_tab_follows_the_others(shown: Notebo
     shown.settle()
     table = shown.tab_tables.first
     steps, totals = (table.locator(f"tbody tr td:nth-child({column})") for column in (1, 2))
-    given = steps.all_inner_texts()
+    texts = steps.all_inner_texts()
     head = table.locator("th button", has_text="total")
     head.click()
     table.locator("tbody tr:first-child td:nth-child(2)", has_text="21.9 ms").wait_for()
@@ -128,7 +128,7 @@ def test_rows_and_bars_select_steps_and_the_tab_follows_the_others(shown: Notebo
     head.click()
     assert totals.first.inner_text() == "19.1 ms"
     head.click()
-    assert steps.all_inner_texts() == given
+    assert steps.all_inner_texts() == texts
 
 
 def test_a_slow_tab_says_so_and_a_failing_one_may_be_tried_again(shown: NotebookPage) -> None:

@@ -77,9 +77,9 @@ def test_the_wheel_zooms_at_the_pointer_and_a_drag_pans(shown: NotebookPage) -> 
     page.mouse.click(*at)
     page.mouse.move(at[0] + 1, at[1])
     shown.tooltip.filter(has_text=BACKWARD).wait_for()
-    told = shown.tooltip.inner_text()
-    assert told.splitlines()[0] == BACKWARD
-    assert "9.5 ms" in told
+    tooltip = shown.tooltip.inner_text()
+    assert tooltip.splitlines()[0] == BACKWARD
+    assert "9.5 ms" in tooltip
     width = shown.views(WIDTH)
     page.evaluate(HIDES)
     page.mouse.wheel(0, -240)
@@ -92,9 +92,9 @@ def test_keys_and_the_overview_move_the_view(shown: NotebookPage) -> None:
     shown.page.mouse.click(*shown.slice(BACKWARD, 4))
     keyboard = shown.page.keyboard
 
-    def hold(key: str, wanted: str) -> None:
+    def hold(key: str, condition: str) -> None:
         keyboard.down(key)
-        shown.wait_views(wanted)
+        shown.wait_views(condition)
         keyboard.up(key)
 
     hold("w", f"{WIDTH} < {0.6 * shown.views(WIDTH)}")
@@ -130,13 +130,13 @@ def test_tracks_fold_move_hide_and_are_selected(shown: NotebookPage) -> None:
     lanes = shown.views("v.timeline.snapshot().lanes")
     folded = f"v.timeline.snapshot().lanes < {lanes} && !v.timeline.snapshot().names.includes('{CONV}')"
     unfolded = f"v.timeline.snapshot().lanes === {lanes} && v.timeline.snapshot().names.includes('{CONV}')"
-    for wanted in (folded, unfolded):
+    for state in (folded, unfolded):
         shown.fold_of("MainThread").click()
-        shown.wait_views(wanted)
+        shown.wait_views(state)
     shown.track("MainThread").focus()
-    for wanted in (folded, unfolded):
+    for state in (folded, unfolded):
         shown.page.keyboard.press("Enter")
-        shown.wait_views(wanted)
+        shown.wait_views(state)
     before = shown.views(LANES)
     at = next(number for number, name in enumerate(before) if "autograd" in name)
     shown.track("autograd").focus()
@@ -273,8 +273,8 @@ def test_keys_do_not_reach_the_notebook_and_tab_reaches_everything(shown: Notebo
         assert width != "0px", name
         stops.append(name)
     assert shown.page.evaluate(border) != inside, "the frame shows whether the keys are the views'"
-    for wanted in (
+    for label in (
         *("height of", "select the phase"),
         *("steps:", ("group by", "filter rows"), shown.views("v.table.snapshot().labels[0]")),
     ):  # of a toolbar the one that was used last is the stop
-        assert any(name.startswith(wanted) for name in stops), (wanted, stops)
+        assert any(name.startswith(label) for name in stops), (label, stops)

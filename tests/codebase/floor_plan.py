@@ -33,12 +33,12 @@ SAYS = {
 
 def uses() -> dict[str, list[str]]:
     """Which rooms each room imports, the lowest floor first."""
-    found: dict[str, set[str]] = {name: set() for name in FLOORS}
+    rooms_of: dict[str, set[str]] = {name: set() for name in FLOORS}
     for path in FILES:
         here = room(module_name(path))
-        if here in found:
-            found[here] |= {room(module) for module in imported(path)} - {here, ""}
-    return {name: sorted(rooms, key=lambda one: (FLOORS[one], one)) for name, rooms in found.items()}
+        if here in rooms_of:
+            rooms_of[here] |= {room(module) for module in imported(path)} - {here, ""}
+    return {name: sorted(rooms, key=lambda one: (FLOORS[one], one)) for name, rooms in rooms_of.items()}
 
 
 def drawn() -> str:

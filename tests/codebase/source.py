@@ -10,6 +10,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "notebook_prof"
 FILES = sorted(PACKAGE.rglob("*.py"))
+STRANGERS = (ROOT / "tests" / "data", ROOT / "tests" / "workloads" / "cells")
+"""Code of others, which runs or is read as it was written."""
+OWN_SOURCES = [
+    *FILES,
+    *(
+        path
+        for folder in ("tests", "benchmarks")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(path.is_relative_to(one) for one in STRANGERS)
+    ),
+]
 SCRIPTS = sorted((ROOT / "js" / "src").rglob("*.js"))
 """Sources of the page; what they build to lies in the package and obeys no limits."""
 
@@ -56,25 +67,25 @@ def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             target = ".".join([*base, *([node.module] if node.module else [])])
             for alias in node.names:
-                known = (ROOT / Path(*target.split("."))).is_dir() and not node.module
-                yield node.lineno, f"{target}.{alias.name}" if known else target, node in typing_only
+                is_folder = (ROOT / Path(*target.split("."))).is_dir() and not node.module
+                yield node.lineno, f"{target}.{alias.name}" if is_folder else target, node in typing_only
 
 
 @cache
 def imported(path: Path, *, at_start: bool = False) -> frozenset[str]:
     """Modules of the package that a file imports; at its start only, or wherever in it."""
-    known = modules()
+    ours = modules()
     here = module_name(path)
     package = here if path.name == "__init__.py" else here.rpartition(".")[0]
-    found: set[str] = set()
+    names: set[str] = set()
     for node in _at_start(tree(path).body) if at_start else ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             target = ".".join([*base, *([node.module] if node.module else [])])
             for alias in node.names:
                 inner = f"{target}.{alias.name}"
-                found.add(inner if inner in known and not _binds(target, alias.name) else target)
-    return known & found
+                names.add(inner if inner in ours and not _binds(target, alias.name) else target)
+    return ours & names
 
 
 def _at_start(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -18,8 +18,8 @@ WHERE_THEY_ARE = {
 KINDS = {".py", ".js", ".md", ".ipynb"}
 READ = sorted(
     path
-    for place in ("notebook_prof", "docs", "notebooks", "benchmarks", "tests", "binder", "README.md")
-    for path in ([ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("*"))
+    for top in ("notebook_prof", "docs", "notebooks", "benchmarks", "tests", "binder", "README.md")
+    for path in ([ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*"))
     if path.suffix in KINDS and path not in WHERE_THEY_ARE and ROOT / "tests" / "data" not in path.parents
 )
 OLD = "|".join(sorted(RENAMED, key=len, reverse=True))
@@ -39,9 +39,9 @@ def old_names(text: str) -> list[str]:
 
 
 def test_no_text_tells_an_old_name() -> None:
-    found = {path: old_names(path.read_text(encoding="utf-8", errors="replace")) for path in READ}
-    known = "`export_stacks`"  # the writer's function
-    assert {str(path): names for path, names in found.items() if set(names) - {known}} == {}
+    names_of = {path: old_names(path.read_text(encoding="utf-8", errors="replace")) for path in READ}
+    allowed = "`export_stacks`"  # the writer's function
+    assert {str(path): names for path, names in names_of.items() if set(names) - {allowed}} == {}
 
 
 def test_old_names_are_seen() -> None:

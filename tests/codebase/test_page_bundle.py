@@ -42,7 +42,7 @@ def test_a_changed_source_builds_to_another_script(tmp_path: Path) -> None:
 def test_the_lock_file_names_no_registry() -> None:
     lock = json.loads((JS / "package-lock.json").read_text(encoding="utf-8"))
     assert [name for name, package in lock["packages"].items() if "resolved" in package] == []
-    wanted = json.loads((JS / "package.json").read_text(encoding="utf-8"))["devDependencies"]["esbuild"]
-    assert lock["packages"]["node_modules/esbuild"]["version"] == wanted, (
+    version = json.loads((JS / "package.json").read_text(encoding="utf-8"))["devDependencies"]["esbuild"]
+    assert lock["packages"]["node_modules/esbuild"]["version"] == version, (
         "another version writes other scripts"
     )

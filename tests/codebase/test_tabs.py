@@ -30,9 +30,9 @@ def table() -> str:
 
 
 def test_the_guide_has_every_tab_as_it_is_declared() -> None:
-    found = TABLE.search(GUIDE.read_text(encoding="utf-8"))
-    assert found is not None
-    assert found[0] == table(), "run python -m tests.codebase.test_tabs"
+    match = TABLE.search(GUIDE.read_text(encoding="utf-8"))
+    assert match is not None
+    assert match[0] == table(), "run python -m tests.codebase.test_tabs"
 
 
 def test_every_tab_is_documented() -> None:

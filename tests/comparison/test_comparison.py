@@ -200,7 +200,7 @@ def test_few_steps_are_refused_in_words(data: Path) -> None:
     assert c.operators.loc[0, "delta_ns"] == c.delta_ns
 
 
-def test_two_runs_are_widened_and_told() -> None:
+def test_two_runs_are_widened_and_reported() -> None:
     a, b = training({}, 1), training({}, 2)
     c = nbp.compare(a, b)
     assert c.shift.factor == pytest.approx(3 * math.sqrt(29 / 12))
@@ -284,15 +284,15 @@ class Tags(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.seen: set[str] = set()
+        self.names: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.names.add(tag)
         if tag not in self.VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.names.add(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -309,7 +309,7 @@ def test_the_page_is_whole_and_asks_for_nothing(data: Path, tmp_path: Path, pair
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    assert not {"script", "link", "img", "iframe"} & tags.seen
+    assert not {"script", "link", "img", "iframe"} & tags.names
     assert "http" not in text
     assert "<before>" not in text
     assert c._repr_html_() in text
@@ -324,8 +324,8 @@ def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "more" in text
     assert (tmp_path / "d.html").exists()
     assert main(["diff", a, f"{b},{b}", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert sum(row["delta_ns"] for row in told["operators"]) == told["delta_ns"]
+    printed = json.loads(capsys.readouterr().out)
+    assert sum(row["delta_ns"] for row in printed["operators"]) == printed["delta_ns"]
     assert main(["diff", a, "no-such-file"]) == 2
     assert "no-such-file" in capsys.readouterr().err
 

@@ -36,20 +36,20 @@ def noise(rng: np.random.Generator, n: int) -> np.ndarray[tuple[int], np.dtype[n
 def test_unchanged_steps_are_seldom_called_different(n: int, most: float) -> None:
     """Independent heavy-tailed noise; 400 pairs, so that 5 % have a standard error of 1.1 %."""
     rng = np.random.default_rng(n)
-    found = [statistics.shift_of_steps(noise(rng, n), noise(rng, n)).significant for _ in range(400)]
-    assert np.mean(found) <= most
+    significant = [statistics.shift_of_steps(noise(rng, n), noise(rng, n)).significant for _ in range(400)]
+    assert np.mean(significant) <= most
 
 
 @pytest.mark.parametrize("true", [0.02, 0.05, 0.2])
 def test_the_interval_holds_a_planted_change(true: float) -> None:
     rng = np.random.default_rng(7)
-    held = seen = 0
+    covered = significant = 0
     for _ in range(100):
         shift = statistics.shift_of_steps(noise(rng, 40), (1 + true) * noise(rng, 40))
-        held += math.expm1(shift.low) <= true <= math.expm1(shift.high)
-        seen += shift.significant
-    assert held >= 92
-    assert seen >= {0.02: 15, 0.05: 85, 0.2: 100}[true]
+        covered += math.expm1(shift.low) <= true <= math.expm1(shift.high)
+        significant += shift.significant
+    assert covered >= 92
+    assert significant >= {0.02: 15, 0.05: 85, 0.2: 100}[true]
 
 
 def test_the_change_is_a_factor_and_does_not_depend_on_the_unit() -> None:

@@ -48,17 +48,17 @@ def main() -> None:
     """Fuzz for ``--seconds``; what else is given goes to libFuzzer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60)
-    asked, rest = parser.parse_known_args()
+    options, others = parser.parse_known_args()
     with tempfile.TemporaryDirectory(prefix="nbp-corpus-") as corpus:
         for i, path in enumerate(samples()):
             (Path(corpus) / f"{i}-{path.name}").write_bytes(b"\0" + path.read_bytes())
         flags = [
-            f"-max_total_time={asked.seconds}",
+            f"-max_total_time={options.seconds}",
             f"-max_len={LARGEST}",
             "-timeout=20",
             "-rss_limit_mb=2048",
         ]
-        atheris.Setup([sys.argv[0], *flags, *rest, corpus], one_input)
+        atheris.Setup([sys.argv[0], *flags, *others, corpus], one_input)
         atheris.Fuzz()
 
 

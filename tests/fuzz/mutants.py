@@ -32,7 +32,7 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers.registry import readers
 from notebook_prof.trace import Trace
 from notebook_prof.writers.native import write_native
-from tests import samples as known
+from tests import samples as recordings
 
 DATA: Final = Path(__file__).parents[1] / "data"
 LARGEST: Final = 150_000
@@ -61,10 +61,13 @@ VALUES: Final = (
 @cache
 def samples() -> tuple[Path, ...]:
     """Recordings that are small enough to mutate and that can be read, those beside the repository too."""
-    told = {known.path_of(name): "slices" in figures["rows"] for name, figures in known.expected().items()}
-    found = sorted({*told, *DATA.rglob("*")})
-    small = [path for path in found if path.is_file() and path.stat().st_size <= LARGEST]
-    return tuple(path for path in small if (told[path] if path in told else _is_read(path)))
+    listed = {
+        recordings.path_of(name): "slices" in figures["rows"]
+        for name, figures in recordings.expected().items()
+    }
+    files = sorted({*listed, *DATA.rglob("*")})
+    small = [path for path in files if path.is_file() and path.stat().st_size <= LARGEST]
+    return tuple(path for path in small if (listed[path] if path in listed else _is_read(path)))
 
 
 def _is_read(path: Path) -> bool:
@@ -108,27 +111,27 @@ def _bytes(data: bytes, drawn: random.Random) -> bytes:
 
 def _value(value: Any, drawn: random.Random) -> Any:
     """One change somewhere in a value of JSON."""
-    place: Any = value
+    node: Any = value
     for _ in range(12):
-        if isinstance(place, dict) and place:
-            key: Any = drawn.choice(list(place))
-        elif isinstance(place, list) and place:
-            key = drawn.randrange(len(place))
+        if isinstance(node, dict) and node:
+            key: Any = drawn.choice(list(node))
+        elif isinstance(node, list) and node:
+            key = drawn.randrange(len(node))
         else:
             return copy.deepcopy(drawn.choice(VALUES))
-        if drawn.random() < 0.25 or not isinstance(place[key], dict | list) or not place[key]:
+        if drawn.random() < 0.25 or not isinstance(node[key], dict | list) or not node[key]:
             break
-        place = place[key]
+        node = node[key]
     kind = drawn.randrange(5)
     if kind == 0:
-        del place[key]
-    elif kind == 1 and isinstance(place, list):
-        place.insert(key, copy.deepcopy(place[key]))
+        del node[key]
+    elif kind == 1 and isinstance(node, list):
+        node.insert(key, copy.deepcopy(node[key]))
     elif kind == 2:
-        others = list(place.values()) if isinstance(place, dict) else place
-        place[key] = copy.deepcopy(drawn.choice(others))
+        others = list(node.values()) if isinstance(node, dict) else node
+        node[key] = copy.deepcopy(drawn.choice(others))
     else:
-        place[key] = copy.deepcopy(drawn.choice(VALUES))
+        node[key] = copy.deepcopy(drawn.choice(VALUES))
     return value
 
 
@@ -166,7 +169,7 @@ def analyses() -> Iterator[tuple[str, Callable[[Trace], Any]]]:
             yield name, function
 
 
-def asked(trace: Trace) -> Iterator[tuple[str, Callable[[], Any]]]:
+def questions(trace: Trace) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Everything that a user may ask of a recording."""
     for name, function in analyses():
         yield name, lambda function=function: function(trace)  # type: ignore[misc]
@@ -179,7 +182,7 @@ def asked(trace: Trace) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def crashes(trace: Trace) -> Iterator[tuple[str, BaseException]]:
     """What fails with something that is not ours."""
-    for name, ask in asked(trace):
+    for name, ask in questions(trace):
         try:
             ask()
         except NotebookProfError:
@@ -211,8 +214,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--first", type=int, default=0)
-    given = parser.parse_args()
-    until, seen, count, number = time.monotonic() + given.seconds, set(), 0, given.first
+    options = parser.parse_args()
+    until, failures, count, number = time.monotonic() + options.seconds, set(), 0, options.first
     with tempfile.TemporaryDirectory(prefix="nbp-mutants-") as folder:
         while time.monotonic() < until:
             for path in samples():
@@ -220,9 +223,9 @@ def main() -> None:
                     frames = traceback.extract_tb(error.__traceback__)
                     ours = [frame for frame in frames if "notebook_prof" in frame.filename]
                     last = (ours or frames)[-1]
-                    place = name, type(error).__name__, last.filename, last.lineno
-                    if place not in seen:
-                        seen.add(place)
+                    failure = name, type(error).__name__, last.filename, last.lineno
+                    if failure not in failures:
+                        failures.add(failure)
                         sys.stdout.write(f"{path.name} {number} {name}: {error!r:.200}\n")
                         sys.stdout.writelines(traceback.format_list(ours[-2:]))
                         sys.stdout.flush()
@@ -230,8 +233,8 @@ def main() -> None:
                 if time.monotonic() >= until:
                     break
             number += 1
-    sys.stdout.write(f"{count} mutants, {len(seen)} places fail\n")
-    sys.exit(bool(seen))
+    sys.stdout.write(f"{count} mutants, {len(failures)} places fail\n")
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     begun = time.monotonic()
-    outcome, told = run_alone(item.nodeid, Path(item.config.rootpath), LIMIT_S)
-    longrepr = (str(item.path), item.location[1] or 0, told) if outcome == "skipped" else told or None
+    outcome, message = run_alone(item.nodeid, Path(item.config.rootpath), LIMIT_S)
+    longrepr = (str(item.path), item.location[1] or 0, message) if outcome == "skipped" else message or None
     report = pytest.TestReport(
         nodeid=item.nodeid,
         location=item.location,

@@ -53,8 +53,8 @@ def test_repeated_recordings_with_idle_between(cuda_torch: Any) -> None:
         with nbp.profile("torch") as p:
             relu(cuda_torch, x, 100)
         lost = 100 - len(kernels(p.trace))
-        told = int(p.trust.loc[p.trust["code"].isin(LOSSES[:4]), "count"].sum())
-        assert told == lost
+        reported = int(p.trust.loc[p.trust["code"].isin(LOSSES[:4]), "count"].sum())
+        assert reported == lost
         time.sleep(3)
 
 
@@ -112,8 +112,8 @@ def test_two_streams_are_two_tracks(cuda_torch: Any) -> None:
     assert "stream-overlap" not in set(p.trust["code"])
     names = p.trace.tracks.loc[p.trace.tracks["kind"] == "stream", "name"]
     marked = names.str.contains("priority -").sum()
-    told = "priority" in p.trace.metadata["tables"]["device_events"]  # by builds for CUDA 13.1 on
-    assert marked == (1 if told else 0)
+    has_priority = "priority" in p.trace.metadata["tables"]["device_events"]  # by builds for CUDA 13.1 on
+    assert marked == (1 if has_priority else 0)
 
 
 def test_cupy_kernels_without_a_line_of_torch(cupy: Any, cuda_torch: Any) -> None:
@@ -135,11 +135,11 @@ print(p.trace.metadata.get("cuda_route"), int(row["count"].sum()), len(p.trace.a
 
 def test_the_pools_curve_is_the_pools_own(cupy: Any) -> None:
     with nbp.profile("cupy") as p:
-        held = [cupy.ones(1 << 20) for _ in range(8)]
+        arrays = [cupy.ones(1 << 20) for _ in range(8)]
         used = cupy.get_default_memory_pool().used_bytes()
     assert p.trace.allocations["allocated"].iloc[-1] == used
     assert "allocations-unseen" not in p.trace.report
-    del held
+    del arrays
 
 
 def test_counters_of_the_card(card: None) -> None:

@@ -74,8 +74,8 @@ def by_route(scene: str, route: str, rounds: int = 1) -> list[dict[str, Any]]:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    results: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return results
 
 
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.name)
@@ -98,8 +98,8 @@ def test_kernels_of_every_library_are_counted(name: str, route: str, card: None)
     if route == "kineto" and not installed("torch"):
         pytest.skip("torch is not installed")
     (one,) = by_route(name, route)
-    mine = sum(count for kernel, count in one["counts"].items() if COUNTED[name] in kernel)
-    assert mine == scenes.ELEMENTWISE, one
+    calls = sum(count for kernel, count in one["counts"].items() if COUNTED[name] in kernel)
+    assert calls == scenes.ELEMENTWISE, one
     assert not set(one["trust"]) & {*LOSSES, "kernels-before-launch"}, one
 
 
@@ -165,14 +165,14 @@ def test_who_held_the_memory_when_it_ran_out(cuda_torch: Any) -> None:
 
 def test_memory_with_stacks(cuda_torch: Any) -> None:
     with nbp.profile("torch", "torch_memory") as p:
-        held = cuda_torch.ones(LEAK := 1 << 22, device="cuda")
+        leak = cuda_torch.ones(LEAK := 1 << 22, device="cuda")
         cuda_torch.cuda.synchronize()
-    mine = p.trace.allocations[p.trace.allocations["bytes"] == 4 * LEAK]
-    assert len(mine) == 1
+    leaked = p.trace.allocations[p.trace.allocations["bytes"] == 4 * LEAK]
+    assert len(leaked) == 1
     assert "test_memory_with_stacks" in set(p.trace.stacks["name"])
     work = kernels(p.trace)
-    assert abs(int(work["ts"].iloc[0]) - int(mine["ts"].iloc[0])) < 1_000_000_000  # one clock
-    del held
+    assert abs(int(work["ts"].iloc[0]) - int(leaked["ts"].iloc[0])) < 1_000_000_000  # one clock
+    del leak
 
 
 @pytest.mark.parametrize("name", ["cupy", "torch-cnn", "torch-graph"])

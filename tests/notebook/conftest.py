@@ -88,22 +88,22 @@ class Kernel:
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
-        asked = str(message["header"]["msg_id"])
+        msg_id = str(message["header"]["msg_id"])
         if wait:
-            assert self.reply_to(asked)["content"]["status"] == "ok"
-        return asked
+            assert self.reply_to(msg_id)["content"]["status"] == "ok"
+        return msg_id
 
-    def reply_to(self, asked: str, timeout: float = PATIENCE_S) -> dict[str, Any]:
+    def reply_to(self, msg_id: str, timeout: float = PATIENCE_S) -> dict[str, Any]:
         """The shell's reply to a request; replies to others are dropped."""
         while True:
             answer: dict[str, Any] = self.client.get_shell_msg(timeout=timeout)
-            if answer["parent_header"].get("msg_id") == asked:
+            if answer["parent_header"].get("msg_id") == msg_id:
                 return answer
 
     def subshell(self) -> str:
         """Make a subshell; skips the test where the kernel has none."""
-        told = self.client.kernel_info(reply=True, timeout=PATIENCE_S)
-        if "kernel subshells" not in told["content"].get("supported_features", []):
+        info = self.client.kernel_info(reply=True, timeout=PATIENCE_S)
+        if "kernel subshells" not in info["content"].get("supported_features", []):
             pytest.skip("this ipykernel has no subshells")
         message = self.client.session.msg("create_subshell_request")
         self.client.control_channel.send(message)

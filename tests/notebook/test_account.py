@@ -100,7 +100,7 @@ def test_many_statements_cost_little_and_underscore_stays(kernel: Kernel) -> Non
     assert lines == list(range(2, 103))
 
 
-def test_training_in_another_thread_is_told(torch_kernel: Kernel) -> None:
+def test_training_in_another_thread_is_reported(torch_kernel: Kernel) -> None:
     torch_kernel.must(
         """
         import threading
@@ -119,7 +119,9 @@ def test_training_in_another_thread_is_told(torch_kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("first", "begin"), [(0.12, "Nothing takes most of the cell: "), (0.5, "Most of the cell is ")]
 )
-def test_what_lies_outside_of_the_asked_steps_is_told_first(kernel: Kernel, first: float, begin: str) -> None:
+def test_what_lies_outside_of_the_requested_steps_is_reported_first(
+    kernel: Kernel, first: float, begin: str
+) -> None:
     """No line of it was recorded: that is no reason to tell the three lines that were."""
     kernel.must(
         f"%%profile p --quiet --steps 1:3\nimport time\ntime.sleep({first})\ntime.sleep(0.1)\n"

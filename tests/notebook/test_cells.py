@@ -183,7 +183,7 @@ def test_a_cell_of_a_subshell_neither_ends_it_nor_counts(kernel: Kernel) -> None
     subshell = kernel.subshell()
     kernel.must("import threading\ngate = threading.Event()\nglobals().pop('i', None);")
     source = "%%profile p --quiet --steps 2:9\nfor i in range(12):\n    if i == 5: gate.wait(200)"
-    asked = kernel.rerun(source, "one", wait=False)
+    msg_id = kernel.rerun(source, "one", wait=False)
     aside = (
         "from time import sleep\nwhile 'i' not in globals(): sleep(0.01)\nfor j in range(50):\n    aside = j"
     )
@@ -191,13 +191,13 @@ def test_a_cell_of_a_subshell_neither_ends_it_nor_counts(kernel: Kernel) -> None
     other = kernel.rerun("%%profile q\nran_aside = True", "three", subshell=subshell, wait=False)
     assert kernel.reply_to(other)["content"]["ename"] == "UsageError"
     kernel.rerun("gate.set()", "four", subshell=subshell)
-    assert kernel.reply_to(asked)["content"]["status"] == "ok"
+    assert kernel.reply_to(msg_id)["content"]["status"] == "ok"
     facts = kernel.value(FACTS)
     assert (facts["steps"], facts["steps_seen"]) == ([2, 3, 4, 5, 6, 7, 8], 12)
     assert kernel.value("['ran_aside' in globals(), aside]") == [False, 49]
 
 
-def test_torch_that_is_imported_while_recording_is_told(kernel: Kernel) -> None:
+def test_torch_that_is_imported_while_recording_is_reported(kernel: Kernel) -> None:
     pytest.importorskip("torch")
     kernel.must("%%profile p --quiet\nimport torch\ntorch.ones(3).sum()")
     assert "torch-imported-late" in kernel.value(FACTS)["issues"]
@@ -285,10 +285,10 @@ def test_unload_removes_everything_and_load_brings_it_back(kernel: Kernel) -> No
 
 def test_the_debugger_that_pdb_on_starts_is_not_in_the_profile(kernel: Kernel) -> None:
     """The cell has ended where its traceback began, however long somebody looks around afterwards."""
-    client, told = kernel.client, []
+    client, prompts = kernel.client, []
 
     def answer(message: dict[str, Any]) -> None:
-        told.append(message["content"]["prompt"])
+        prompts.append(message["content"]["prompt"])
         time.sleep(0.3)
         client.input("q")
 
@@ -301,6 +301,6 @@ def test_the_debugger_that_pdb_on_starts_is_not_in_the_profile(kernel: Kernel) -
         timeout=60,
     )
     assert reply["content"]["ename"] == "ZeroDivisionError"
-    assert told == ["ipdb> "]
+    assert prompts == ["ipdb> "]
     assert kernel.value("int(p.account()['dur'].sum())") < 200_000_000
     kernel.must("%pdb off")

@@ -33,46 +33,50 @@ COUNT = "(len(p.steps()), int(p.operators().set_index('name')['count']['aten::ad
 
 
 @pytest.fixture
-def held(torch_kernel: Kernel) -> Iterator[Kernel]:
+def paused_kernel(torch_kernel: Kernel) -> Iterator[Kernel]:
     """A kernel in which no Trace is made until ``LET_GO``."""
     torch_kernel.must(HOLD)
     yield torch_kernel
     torch_kernel.must(LET_GO)
 
 
-def test_the_prompt_is_back_before_the_trace_is_there(held: Kernel) -> None:
-    held.must(f"%%profile p --quiet\n{TRAIN}\nlast = 7")
-    assert held.value("(p.pending is not None, last, nbp.last is p, _profile is p)") == [True] * 1 + [
+def test_the_prompt_is_back_before_the_trace_is_there(paused_kernel: Kernel) -> None:
+    paused_kernel.must(f"%%profile p --quiet\n{TRAIN}\nlast = 7")
+    assert paused_kernel.value("(p.pending is not None, last, nbp.last is p, _profile is p)") == [
+        True
+    ] * 1 + [
         7,
         True,
         True,
     ]
-    held.must("import gc; x = [n * n for n in range(100_000)]; assert gc.isenabled()")
-    held.must(LET_GO)
-    assert held.value(COUNT) == [10, 20, True]
+    paused_kernel.must("import gc; x = [n * n for n in range(100_000)]; assert gc.isenabled()")
+    paused_kernel.must(LET_GO)
+    assert paused_kernel.value(COUNT) == [10, 20, True]
 
 
-def test_an_interrupt_of_who_waits_loses_nothing(held: Kernel) -> None:
-    held.must(f"%%profile p --quiet\n{TRAIN}")
+def test_an_interrupt_of_who_waits_loses_nothing(paused_kernel: Kernel) -> None:
+    paused_kernel.must(f"%%profile p --quiet\n{TRAIN}")
     for _ in range(2):
-        stopped = held.run("print('waits', flush=True); p.trace", interrupt_after=0.3)
+        stopped = paused_kernel.run("print('waits', flush=True); p.trace", interrupt_after=0.3)
         assert stopped.error == "KeyboardInterrupt"
-    held.must(LET_GO)
-    assert held.value(COUNT) == [10, 20, True]
+    paused_kernel.must(LET_GO)
+    assert paused_kernel.value(COUNT) == [10, 20, True]
 
 
-def test_two_profiled_cells_in_a_row(held: Kernel) -> None:
-    held.must(f"%%profile first --quiet\n{TRAIN}")
-    held.must(f"%%profile p --quiet\n{TRAIN}")
-    failing = held.run("%%profile third --quiet\nmodel(loader.dataset[:4])\nraise ValueError('mine')")
+def test_two_profiled_cells_in_a_row(paused_kernel: Kernel) -> None:
+    paused_kernel.must(f"%%profile first --quiet\n{TRAIN}")
+    paused_kernel.must(f"%%profile p --quiet\n{TRAIN}")
+    failing = paused_kernel.run(
+        "%%profile third --quiet\nmodel(loader.dataset[:4])\nraise ValueError('mine')"
+    )
     assert failing.error == "ValueError"
-    held.must(LET_GO)
-    assert held.value(COUNT) == [10, 20, True]
-    assert held.value("[len(first.steps()), len(third.steps())]") == [10, 0]
-    assert held.value("'aten::addmm' in third.operators()['name'].tolist()")
+    paused_kernel.must(LET_GO)
+    assert paused_kernel.value(COUNT) == [10, 20, True]
+    assert paused_kernel.value("[len(first.steps()), len(third.steps())]") == [10, 0]
+    assert paused_kernel.value("'aten::addmm' in third.operators()['name'].tolist()")
 
 
-def test_what_cannot_be_put_together_is_told(torch_kernel: Kernel) -> None:
+def test_what_cannot_be_put_together_is_reported(torch_kernel: Kernel) -> None:
     torch_kernel.must(
         """
         from notebook_prof.session import engine
@@ -94,31 +98,31 @@ def test_a_file_is_there_when_the_cell_has_ended(torch_kernel: Kernel, tmp_path:
     assert (tmp_path / "run.json").stat().st_size > 1000
 
 
-def test_the_views_go_out_before_the_trace_is_there(held: Kernel) -> None:
-    asked = held.rerun(f"%%profile p\n{TRAIN}", "a-cell")
-    shown = _heard(held, asked, 2)
+def test_the_views_go_out_before_the_trace_is_there(paused_kernel: Kernel) -> None:
+    msg_id = paused_kernel.rerun(f"%%profile p\n{TRAIN}", "a-cell")
+    shown = _heard(paused_kernel, msg_id, 2)
     assert "being put together" in shown[0]["data"]["text/plain"]
     assert set(shown[1]["data"]) == {"application/vnd.jupyter.widget-view+json"}
-    held.must("assert p.pending is not None")
-    held.must(LET_GO)
-    (static,) = _heard(held, asked, 1)
+    paused_kernel.must("assert p.pending is not None")
+    paused_kernel.must(LET_GO)
+    (static,) = _heard(paused_kernel, msg_id, 1)
     assert static["transient"] == shown[0]["transient"]
     assert "data:image/png" in static["data"]["text/html"]
 
 
-def _heard(kernel: Kernel, asked: str, count: int) -> list[dict[str, dict[str, str]]]:
+def _heard(kernel: Kernel, msg_id: str, count: int) -> list[dict[str, dict[str, str]]]:
     """The next outputs of a cell that has perhaps ended."""
-    until, found = time.monotonic() + PATIENCE_S, []
-    while len(found) < count and time.monotonic() < until:
+    until, outputs = time.monotonic() + PATIENCE_S, []
+    while len(outputs) < count and time.monotonic() < until:
         try:
             message = kernel.client.get_iopub_msg(timeout=1)
         except Empty:
             continue
-        mine = message["parent_header"].get("msg_id") == asked
-        if mine and message["msg_type"] in ("display_data", "update_display_data"):
-            found.append(message["content"])
-    assert len(found) == count, found
-    return found
+        is_answer = message["parent_header"].get("msg_id") == msg_id
+        if is_answer and message["msg_type"] in ("display_data", "update_display_data"):
+            outputs.append(message["content"])
+    assert len(outputs) == count, outputs
+    return outputs
 
 
 def test_a_kernel_may_end_while_it_is_made(tmp_path: Path) -> None:
@@ -138,10 +142,10 @@ def test_a_kernel_may_end_while_it_is_made(tmp_path: Path) -> None:
         finally:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
-    told = (tmp_path / "kernel.txt").read_text()
-    assert "Traceback" not in told
-    assert "Fatal Python error" not in told
-    assert "terminate called" not in told
+    printed = (tmp_path / "kernel.txt").read_text()
+    assert "Traceback" not in printed
+    assert "Fatal Python error" not in printed
+    assert "terminate called" not in printed
 
 
 def _begin_to_make(kernel: Kernel) -> None:

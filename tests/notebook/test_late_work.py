@@ -42,15 +42,15 @@ LATE = "print(sorted(t.name for t in threading.enumerate() if t.name.startswith(
 def _run(client: Any, code: str) -> list[dict[str, Any]]:
     """What a cell of JupyterLab, which tells its id, gives back until it has ended."""
     content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
-    asked = client.session.msg("execute_request", content, metadata={"cellId": "the-cell"})
-    client.shell_channel.send(asked)
+    request = client.session.msg("execute_request", content, metadata={"cellId": "the-cell"})
+    client.shell_channel.send(request)
     until, heard = time.monotonic() + PATIENCE_S, []
     while time.monotonic() < until:
         try:
             message = client.get_iopub_msg(timeout=1)
         except Empty:
             continue
-        if message["parent_header"].get("msg_id") == asked["header"]["msg_id"]:
+        if message["parent_header"].get("msg_id") == request["header"]["msg_id"]:
             heard.append(message)
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 return heard
@@ -89,6 +89,6 @@ def test_a_kernel_may_end_in_the_middle_of_it(how: str, tmp_path: Path) -> None:
         finally:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
-    told = (tmp_path / "kernel.txt").read_text()
-    assert "Traceback" not in told
-    assert "Fatal Python error" not in told
+    printed = (tmp_path / "kernel.txt").read_text()
+    assert "Traceback" not in printed
+    assert "Fatal Python error" not in printed

@@ -16,8 +16,8 @@ def test_a_cell_tells_its_own_overhead(torch_kernel: Kernel) -> None:
     measured = torch_kernel.value("p.trace.metadata['overhead']")
     assert measured["pairs"] == len(measured["recorded_ns"]) == len(measured["unrecorded_ns"]) == PAIRS
     assert min(measured["recorded_ns"] + measured["unrecorded_ns"]) > 0
-    told = overhead_ratio(measured["recorded_ns"], measured["unrecorded_ns"])
-    assert (measured["ratio"], measured["low"], measured["high"]) == told  # same seed, same interval
+    expected = overhead_ratio(measured["recorded_ns"], measured["unrecorded_ns"])
+    assert (measured["ratio"], measured["low"], measured["high"]) == expected  # same seed, same interval
     assert measured["low"] <= measured["ratio"] <= measured["high"]
     assert torch_kernel.value("p.trace.steps['step'].tolist()") == [1, 2]  # the window alone
     parts = torch_kernel.value("p.steps.overhead().set_index('part')['share'].to_dict()")

@@ -20,22 +20,22 @@ from tests.py_spy_processes import attached_to
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="py-spy is used on Linux only")
 
-TOLD = """
+QUERIES = """
 import pandas as pd
-def told(p):
+def python_slices(p):
     s = p.trace.slices
     s = s[s["category"] == "python"].merge(p.trace.tracks[["track", "name", "pid"]], on="track")
     return s.rename(columns={"name_x": "name", "name_y": "thread"})
 def total_s(p, text, thread=""):
-    s = told(p)
+    s = python_slices(p)
     s = s[s["thread"].str.contains(thread, regex=False)]
     s = s[s["name"].astype(str).str.contains(text, regex=False)]
     return float(s["dur"].sum() / 1e9)
 def own_s(p, text):
-    s = told(p)
+    s = python_slices(p)
     return float(s.loc[s["name"].astype(str).str.contains(text, regex=False), "self_ns"].sum() / 1e9)
 def threads(p):
-    return sorted(set(told(p)["thread"]))
+    return sorted(set(python_slices(p)["thread"]))
 def engine(p):
     return p.trace.metadata["python_engine"]
 """
@@ -45,7 +45,7 @@ def engine(p):
 def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel in which a recording waits for py-spy as long as a loaded machine needs."""
     for made in _kernel(tmp_path_factory.mktemp("ipython")):
-        made.must(TOLD)
+        made.must(QUERIES)
         made.must("from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30")
         yield made
 
@@ -206,7 +206,7 @@ def test_nothing_of_ours_or_of_the_notebook_is_in_it(spied: Kernel) -> None:
         f for f in files if any(part in f for part in ("notebook_prof", "IPython/", "ipykernel/", "zmq"))
     ]
     assert not wrong
-    assert not spied.value("[n for n in set(told(p)['name'].astype(str)) if '%%profile' in n]")
+    assert not spied.value("[n for n in set(python_slices(p)['name'].astype(str)) if '%%profile' in n]")
 
 
 def test_looks_at_stacks_keep_no_tensor_alive(torch_kernel: Kernel) -> None:
@@ -228,7 +228,7 @@ def test_looks_at_stacks_keep_no_tensor_alive(torch_kernel: Kernel) -> None:
 
 
 def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
-    torch_kernel.must(TOLD)
+    torch_kernel.must(QUERIES)
     torch_kernel.must(
         "from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30"
     )

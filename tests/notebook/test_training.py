@@ -16,8 +16,8 @@ BODY = "optimizer.zero_grad(); model(x).sum().backward(); optimizer.step()"
 def steps_of(kernel: Kernel, cell: str, magic: str = "--steps 3:6") -> dict[str, Any]:
     source = textwrap.dedent(cell).replace("BODY", BODY)
     kernel.must(f"%%profile p --quiet {magic}\n{source}")
-    found: dict[str, Any] = kernel.value(FACTS)
-    return found
+    facts: dict[str, Any] = kernel.value(FACTS)
+    return facts
 
 
 def test_the_first_training_loop(torch_kernel: Kernel) -> None:
@@ -89,9 +89,9 @@ IDIOMS = {
 
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_idioms(idiom: str, torch_kernel: Kernel) -> None:
-    cell, found, seen = IDIOMS[idiom]
+    cell, source, count = IDIOMS[idiom]
     facts = steps_of(torch_kernel, cell)
-    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([3, 4, 5], found, seen)
+    assert (facts["steps"], facts["steps_found"], facts["steps_seen"]) == ([3, 4, 5], source, count)
 
 
 @pytest.fixture(scope="module")

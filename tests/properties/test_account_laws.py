@@ -55,12 +55,12 @@ def play(program: list[Any], schedule: Any, cost: int, shown: int) -> tuple[Any,
     window.open()
     begin = clock.now
     marks: list[tuple[int, int]] = []
-    for kind, line, *rest in program:
+    for kind, line, *values in program:
         marks.append((clock.now, line))
         if kind == "code":
-            clock.now += rest[0]
+            clock.now += values[0]
             continue
-        bodies, after, given_up = rest
+        bodies, after, given_up = values
         run = Run(line, line, f"line {line}", clock.now)
         for body in bodies:
             clock.now += body

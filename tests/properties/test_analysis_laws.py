@@ -131,14 +131,14 @@ def test_phases_sum_to_the_steps(trace, window):
 
 def around_closures(slices):
     """Rows of the optimizer with forward or backward in them, by a chain of the optimizer's rows."""
-    found = set()
+    rows = set()
     for i in range(len(slices)):
         if slices["phase"].iloc[i] in ("forward", "backward"):
             above = slices["parent"].iloc[i]
             while above is not pd.NA and slices["phase"].iloc[above] == "optimizer":
-                found.add(int(above))
+                rows.add(int(above))
                 above = slices["parent"].iloc[above]
-    return found
+    return rows
 
 
 def phase_at(trace, track, t):
@@ -154,7 +154,7 @@ def phase_at(trace, track, t):
     return next((name for name in (*PRIORITY, "other") if name in there), None)
 
 
-def held_at(trace, track, t):
+def communicates_at(trace, track, t):
     """Rule 4 of the notes of `phases`, for one instant."""
     slices = trace.slices
     device = np.flatnonzero(by_kind(trace, "stream"))
@@ -189,14 +189,14 @@ def test_phases_are_their_definition(trace):
     elsewhere &= (slices["category"] == "collective").to_numpy()
     for step, start, dur in zip(trace.steps["step"], trace.steps["ts"], trace.steps["dur"], strict=True):
         label = [phase_at(trace, track, t) for t in range(start, start + dur)]
-        known = [i for i, name in enumerate(label) if name]
-        for i, j in pairwise(known):
+        named = [i for i, name in enumerate(label) if name]
+        for i, j in pairwise(named):
             if label[i] == label[j]:
                 label[i:j] = [label[i]] * (j - i)
         for i, name in enumerate(label):
             waits = open_at(slices, np.flatnonzero(elsewhere), start + i)
             label[i] = name or ("communication" if waits else "other")
-            if held_at(trace, track, start + i):
+            if communicates_at(trace, track, start + i):
                 label[i] = "communication"
         counts = Counter(label)
         assert {name: table[step, name] for name in PHASES} == {name: counts[name] for name in PHASES}
@@ -308,9 +308,9 @@ def test_an_analysis_does_not_change_its_input(trace):
 @law
 @given(traces())
 def test_there_is_always_a_verdict_in_six_lines(trace):
-    found = analysis.verdict(trace)
-    assert 1 <= len(found.lines) <= 6
-    assert found.lines[0] == found.sentence
-    assert 0 <= found.share <= 1
-    assert found.sentence[0].isupper()
-    assert found.sentence.endswith(".")
+    result = analysis.verdict(trace)
+    assert 1 <= len(result.lines) <= 6
+    assert result.lines[0] == result.sentence
+    assert 0 <= result.share <= 1
+    assert result.sentence[0].isupper()
+    assert result.sentence.endswith(".")

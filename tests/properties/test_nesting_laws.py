@@ -79,12 +79,12 @@ def test_pairing_is_a_stack(rows):
             end.append(i)
         else:
             unopened.append(i)
-    found = pair(track, ts, opens)
-    assert set(zip(found.begin.tolist(), found.end.tolist(), strict=True)) == set(
+    pairs = pair(track, ts, opens)
+    assert set(zip(pairs.begin.tolist(), pairs.end.tolist(), strict=True)) == set(
         zip(begin, end, strict=True)
     )
-    assert sorted(found.unclosed.tolist()) == sorted(stacks[0] + stacks[1])
-    assert sorted(found.unopened.tolist()) == sorted(unopened)
+    assert sorted(pairs.unclosed.tolist()) == sorted(stacks[0] + stacks[1])
+    assert sorted(pairs.unopened.tolist()) == sorted(unopened)
 
 
 def instants(intervals):

@@ -60,22 +60,22 @@ def test_the_last_value_of_each_dimension_stands(made):
         selection.update(source, **change)
         expected.update(change)
     for dimension in DIMENSIONS:
-        found, wanted = getattr(selection, dimension), expected.get(dimension)
-        assert (found is None) == (not wanted)
-        if wanted:
-            assert found == (tuple(wanted) if dimension == "window" else tuple(sorted(set(wanted))))
+        value, want = getattr(selection, dimension), expected.get(dimension)
+        assert (value is None) == (not want)
+        if want:
+            assert value == (tuple(want) if dimension == "window" else tuple(sorted(set(want))))
 
 
 @law
 @given(changes)
 def test_watchers_can_follow(made):
-    selection, mirror, told = Selection(), Selection().to_state(), []
-    selection.watch(lambda s, patch, source: (mirror.update(patch), told.append(source)))
+    selection, mirror, writers = Selection(), Selection().to_state(), []
+    selection.watch(lambda s, patch, source: (mirror.update(patch), writers.append(source)))
     for source, change in made:
         before = selection.revision
         changed = selection.update(source, **change)
         assert selection.revision == before + changed
-    assert len(told) == selection.revision
+    assert len(writers) == selection.revision
     assert {**mirror, "revision": selection.revision} == selection.to_state()
 
 
@@ -98,13 +98,13 @@ def test_simultaneous_changes_of_different_dimensions_both_survive(made, python,
     selection = Selection()
     for source, change in made:
         selection.update(source, **change)
-    known = selection.to_state()
+    state = selection.to_state()
     selection.update(None, **python)
-    selection.apply_patch({**known, **{k: v if v is None else list(v) for k, v in page.items()}}, "page")
-    wanted = Selection()
+    selection.apply_patch({**state, **{k: v if v is None else list(v) for k, v in page.items()}}, "page")
+    reference = Selection()
     for source, change in (*made, (None, python), (None, page)):
-        wanted.update(source, **change)
-    assert {**selection.to_state(), "revision": 0} == {**wanted.to_state(), "revision": 0}
+        reference.update(source, **change)
+    assert {**selection.to_state(), "revision": 0} == {**reference.to_state(), "revision": 0}
 
 
 @law

@@ -34,13 +34,13 @@ HOST = ("launch-call", "launch-latency", "host-operator", "python", "overhead")
 
 def tables_of(trace: Trace) -> Callable[..., pd.DataFrame]:
     """Public analyses by name and arguments, each worked out once."""
-    known: dict[tuple[str, str], pd.DataFrame] = {}
+    cache: dict[tuple[str, str], pd.DataFrame] = {}
 
     def table(name: str, arguments: Any) -> pd.DataFrame:
         key = (name, repr(sorted(arguments.items())))
-        if key not in known:
-            known[key] = getattr(analysis, name)(trace, **arguments)
-        return known[key]
+        if key not in cache:
+            cache[key] = getattr(analysis, name)(trace, **arguments)
+        return cache[key]
 
     return table
 
@@ -50,8 +50,8 @@ def cell(tables: Callable[..., pd.DataFrame], source: Any) -> Any:
     table = tables(source.table, source.arguments)
     keep = pd.Series(True, index=table.index)
     for name, value in source.where.items():
-        wanted = value if isinstance(value, tuple) else (value,)
-        keep &= pd.Series([got in wanted for got in table[name].tolist()], index=table.index)
+        values_of = value if isinstance(value, tuple) else (value,)
+        keep &= pd.Series([got in values_of for got in table[name].tolist()], index=table.index)
     values = table.loc[keep.to_numpy(dtype=bool), source.column]
     if source.reduce == "count":
         return len(values)
@@ -69,9 +69,9 @@ def check_claims(trace: Trace) -> tuple[analysis.Verdict, list[float]]:
     wholes : list of float
         What each claim is a share of, as the tables have it; 0 for those that are none.
     """
-    found, table = analysis.verdict(trace), tables_of(trace)
+    result, table = analysis.verdict(trace), tables_of(trace)
     wholes = []
-    for claim in found.claims:
+    for claim in result.claims:
         value, of, whole = cell(table, claim), claim.of, 0.0
         if of is not None:
             whole = float(cell(table, of))
@@ -81,91 +81,91 @@ def check_claims(trace: Trace) -> tuple[analysis.Verdict, list[float]]:
             assert value == claim.value, claim
         else:
             assert float(value) == pytest.approx(float(claim.value), rel=1e-9, abs=1e-9), claim
-        line = found.lines[claim.line]
+        line = result.lines[claim.line]
         assert line[claim.start : claim.start + len(claim.text)] == claim.text
         if claim.text.endswith("%"):
             assert 0 <= claim.value <= 1 + 1e-9, claim
-    return found, wholes
+    return result, wholes
 
 
-def without_claims(found: analysis.Verdict, number: int) -> str:
+def without_claims(result: analysis.Verdict, number: int) -> str:
     """A line of the verdict without the pieces that tables prove, and without names of code."""
-    line, at, rest = found.lines[number], 0, ""
-    for claim in sorted((c for c in found.claims if c.line == number), key=lambda c: c.start):
-        rest += line[at : claim.start] + "#"
+    line, at, text = result.lines[number], 0, ""
+    for claim in sorted((c for c in result.claims if c.line == number), key=lambda c: c.start):
+        text += line[at : claim.start] + "#"
         at = claim.start + len(claim.text)
-    rest = re.sub(r"`[^`]*`", "", rest + line[at:])
+    text = re.sub(r"`[^`]*`", "", text + line[at:])
     for constant in CONSTANTS:
-        rest = rest.replace(constant, "")
-    return rest
+        text = text.replace(constant, "")
+    return text
 
 
-def shares(found: analysis.Verdict, line: int) -> list[Claim]:
-    return [claim for claim in found.claims if claim.line == line and claim.text.endswith("%")]
+def shares(result: analysis.Verdict, line: int) -> list[Claim]:
+    return [claim for claim in result.claims if claim.line == line and claim.text.endswith("%")]
 
 
-def check_words(found: analysis.Verdict, wholes: list[float]) -> None:
+def check_words(result: analysis.Verdict, wholes: list[float]) -> None:
     """ "Most" is over half of what it names; a sentence has one whole or names the other."""
-    for number, line in enumerate(found.lines):
-        assert not NUMBER.search(without_claims(found, number)), without_claims(found, number)
+    for number, line in enumerate(result.lines):
+        assert not NUMBER.search(without_claims(result, number)), without_claims(result, number)
         for match in re.finditer(r"\b[Mm]ost(?:ly)? of (?!it\b)", line):
-            told = [claim for claim in shares(found, number) if claim.start > match.start()]
-            assert told, line
-            assert told[0].value > 0.5, line
+            largest = [claim for claim in shares(result, number) if claim.start > match.start()]
+            assert largest, line
+            assert largest[0].value > 0.5, line
         if line.startswith("Kernels: "):
             labels = [piece.rpartition(" ")[0].rpartition(" ")[0] for piece in line[9:].split(" · ")]
             assert len(set(labels)) == len(labels), line
         if line.startswith("Phases: "):
-            assert sum(claim.value for claim in shares(found, number)) <= 1 + 1e-9, line
-    of = [(c, whole) for c, whole in zip(found.claims, wholes, strict=True) if c.line == 0 and c.of]
+            assert sum(claim.value for claim in shares(result, number)) <= 1 + 1e-9, line
+    of = [(c, whole) for c, whole in zip(result.claims, wholes, strict=True) if c.line == 0 and c.of]
     for (before, one), (after, other) in pairwise(of):
-        between = found.lines[0][before.start : after.start + len(after.text) + 24]
-        assert one == pytest.approx(other, rel=0.01) or ANOTHER_WHOLE.search(between), found.lines[0]
+        between = result.lines[0][before.start : after.start + len(after.text) + 24]
+        assert one == pytest.approx(other, rel=0.01) or ANOTHER_WHOLE.search(between), result.lines[0]
 
 
-def check_kind(trace: Trace, found: analysis.Verdict) -> None:
+def check_kind(trace: Trace, result: analysis.Verdict) -> None:
     """The kind is one that public tables allow."""
     once = float(analysis.one_time(trace)["share"].sum())
     assert once <= 1 + 1e-9
-    if found.kind == "one-time":
+    if result.kind == "one-time":
         assert once > 0.5
     waits = analysis.host_waits(trace)
     waiting = waits[waits["kind"] == "waiting"]
-    if found.kind == "launch-bound":
+    if result.kind == "launch-bound":
         assert once <= 0.5
-        assert waiting["share"].sum() < 0.25 or "critical path" in found.sentence
+        assert waiting["share"].sum() < 0.25 or "critical path" in result.sentence
         begin, end = (int(side[at]) for side, at in zip(judged_span(trace), (0, -1), strict=True))
         causes = analysis.idle_causes(trace, window=(begin, end))
-        causes = causes[causes["device"] == found.evidence["device"]]
+        causes = causes[causes["device"] == result.evidence["device"]]
         host = causes["cause"].isin(["host-bound", "launch-latency"])
         most_idle = causes.loc[host, "idle_ns"].sum() > causes.loc[~host, "idle_ns"].sum()
         pieces = analysis.critical_path(trace, window=(begin, end), end="last")
         on_host = pieces["class"].isin(HOST)
-        if "critical path" in found.sentence:
+        if "critical path" in result.sentence:
             assert pieces.loc[on_host, "dur_ns"].sum() > pieces.loc[~on_host, "dur_ns"].sum()
         else:
             assert most_idle
-    if found.kind == "sync-bound" and "most of it in" in found.sentence:
+    if result.kind == "sync-bound" and "most of it in" in result.sentence:
         assert waiting["total_ns"].iloc[0] > waiting["total_ns"].sum() / 2
-    if found.kind == "communication-bound" and len(trace.steps):
+    if result.kind == "communication-bound" and len(trace.steps):
         table = analysis.phases(trace)
         spent = table.loc[table["phase"] == "communication", "host_ns"].sum()
-        assert found.share == pytest.approx(spent / table["host_ns"].sum())
-        told = [
+        assert result.share == pytest.approx(spent / table["host_ns"].sum())
+        claims = [
             c
-            for c in found.claims
-            if found.lines[c.line].startswith("Phases") and "communication" in c.where.values()
+            for c in result.claims
+            if result.lines[c.line].startswith("Phases") and "communication" in c.where.values()
         ]
-        assert told[0].text in found.sentence
-    if found.kind in ("python-bound", "library-bound"):
+        assert claims[0].text in result.sentence
+    if result.kind in ("python-bound", "library-bound"):
         assert (trace.slices["category"] == "python").any()
 
 
 def check_verdict(trace: Trace) -> None:
     """All that holds of what is said of a recording."""
-    found, wholes = check_claims(trace)
-    check_words(found, wholes)
-    check_kind(trace, found)
+    result, wholes = check_claims(trace)
+    check_words(result, wholes)
+    check_kind(trace, result)
     check_sums(trace)
 
 
@@ -195,9 +195,9 @@ def check_sums(trace: Trace) -> None:
 @settings(max_examples=60, deadline=None)
 @given(traces())
 def test_what_is_said_of_drawn_traces(trace: Trace) -> None:
-    found, wholes = check_claims(trace)
-    check_words(found, wholes)
-    check_kind(trace, found)
+    result, wholes = check_claims(trace)
+    check_words(result, wholes)
+    check_kind(trace, result)
 
 
 def test_a_costly_recording_is_said_first() -> None:
@@ -216,9 +216,9 @@ def test_a_costly_recording_is_said_first() -> None:
     )
     builder.flows("launch", calls, work)
     builder.steps(0, 0, 600_000, "loop")
-    found, _ = check_claims(builder.seal())
-    assert found.sentence.startswith("Recorded steps ran 2.20 times as long")
-    assert found.kind != "launch-bound"
+    result, _ = check_claims(builder.seal())
+    assert result.sentence.startswith("Recorded steps ran 2.20 times as long")
+    assert result.kind != "launch-bound"
 
 
 def test_a_blocking_copy_is_no_launch() -> None:
@@ -233,11 +233,11 @@ def test_a_blocking_copy_is_no_launch() -> None:
     work = builder.slices(ts=80, dur=4_000, name="argmax", category="kernel", track=stream)
     builder.flows("launch", calls[1:2], work)
     trace = builder.seal()
-    found, wholes = check_claims(trace)
-    check_words(found, wholes)
-    assert found.kind == "sync-bound"
-    assert "99.0 %" in found.sentence
-    assert "hipMemcpyWithStream" in found.sentence
+    result, wholes = check_claims(trace)
+    check_words(result, wholes)
+    assert result.kind == "sync-bound"
+    assert "99.0 %" in result.sentence
+    assert "hipMemcpyWithStream" in result.sentence
 
 
 def test_no_name_takes_more_than_all_of_the_steps() -> None:
@@ -246,9 +246,9 @@ def test_no_name_takes_more_than_all_of_the_steps() -> None:
     thread = builder.track("main")
     builder.slices(ts=[2, 48], dur=[60, 44], name="conv", category=["annotation", "python"], track=thread)
     builder.steps([0, 1], [0, 40], [13, 30], "loop")
-    found, wholes = check_claims(builder.seal())
-    check_words(found, wholes)
-    assert "Own time: conv 100.0 %" in found.lines
+    result, wholes = check_claims(builder.seal())
+    check_words(result, wholes)
+    assert "Own time: conv 100.0 %" in result.lines
 
 
 def test_no_operator_takes_more_than_all_of_the_steps() -> None:
@@ -256,9 +256,9 @@ def test_no_operator_takes_more_than_all_of_the_steps() -> None:
     thread = builder.track("main")
     builder.slices(ts=[2, 48], dur=[20, 44], name=["relu", "conv"], category="operator", track=thread)
     builder.steps([0, 1], [0, 40], [13, 30], "loop")
-    found, wholes = check_claims(builder.seal())
-    check_words(found, wholes)
-    assert "conv takes 68.8 % of what began in the steps" in found.sentence
+    result, wholes = check_claims(builder.seal())
+    check_words(result, wholes)
+    assert "conv takes 68.8 % of what began in the steps" in result.sentence
 
 
 def test_work_that_began_before_the_steps_is_not_denied() -> None:
@@ -269,9 +269,9 @@ def test_work_that_began_before_the_steps_is_not_denied() -> None:
         ts=[0, 50], dur=[40, 0], name=["mm", "mark"], category=["operator", "annotation"], track=main
     )
     builder.steps([0], [5], [67], "loop")
-    found, wholes = check_claims(builder.seal())
-    check_words(found, wholes)
-    assert found.sentence.startswith("Nothing that began in the steps took time: of 67 ns, 1 instant was")
+    result, wholes = check_claims(builder.seal())
+    check_words(result, wholes)
+    assert result.sentence.startswith("Nothing that began in the steps took time: of 67 ns, 1 instant was")
 
 
 def test_a_wrong_claim_is_found() -> None:

@@ -50,13 +50,13 @@ def write_rank(
     if rank is not None:
         content["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": world}
     fast = 1 + drift_ppm / 1e6
-    content["traceEvents"] = [_seen(event, shift_us, fast) for event in events]
+    content["traceEvents"] = [_shifted(event, shift_us, fast) for event in events]
     data = json.dumps(content).encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
 
 
-def _seen(event: dict[str, Any], shift_us: int, fast: float) -> dict[str, Any]:
+def _shifted(event: dict[str, Any], shift_us: int, fast: float) -> dict[str, Any]:
     if fast == 1:
         return {**event, "ts": event["ts"] + shift_us}
     start = round((event["ts"] - START_US) * fast, 3)

@@ -30,9 +30,9 @@ class Drawn:
         link = {"correlation": self._number}
         call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
         self.events.append({**call, "ts": launched, "dur": 0.5, "args": link})
-        place = {"ph": "X", "cat": "kernel", "pid": 0, "tid": stream}
-        told = {"device": 0, "stream": stream, **link, **args}
-        self.events.append({**place, "name": name, "ts": ts, "dur": dur, "args": told})
+        event = {"ph": "X", "cat": "kernel", "pid": 0, "tid": stream}
+        arguments = {"device": 0, "stream": stream, **link, **args}
+        self.events.append({**event, "name": name, "ts": ts, "dur": dur, "args": arguments})
 
 
 def gpipe_length_us(stages: int, microbatches: int) -> int:
@@ -52,8 +52,13 @@ def write_gpipe(
             drawn.span(f"ProfilerStep#{number}", START_US + number * length, length)
         shift = 777 * rank
         events = [{**event, "ts": event["ts"] + shift} for event in drawn.events]
-        told = {"backend": "nccl", "rank": rank, "world_size": world or stages}
-        content = {"schemaVersion": 1, "deviceProperties": [], "distributedInfo": told, "traceEvents": events}
+        distributed = {"backend": "nccl", "rank": rank, "world_size": world or stages}
+        content = {
+            "schemaVersion": 1,
+            "deviceProperties": [],
+            "distributedInfo": distributed,
+            "traceEvents": events,
+        }
         (folder / f"rank{rank}.json").write_text(json.dumps(content))
     return folder
 

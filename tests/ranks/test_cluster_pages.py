@@ -41,37 +41,37 @@ def test_step_page(cluster: Trace, answers: Path, file: str, step: int | None):
 
 def test_link_page(cluster: Trace, answers: Path):
     table = cluster_links(cluster)
-    told = load(answers / "cluster_link_info.json")["cluster_link_info"]
-    assert len(table) == len(told)
-    for (_, ours), (pair, kind, cost, size, speed) in zip(table.iterrows(), told, strict=True):
+    reported = load(answers / "cluster_link_info.json")["cluster_link_info"]
+    assert len(table) == len(reported)
+    for (_, ours), (pair, kind, cost, size, speed) in zip(table.iterrows(), reported, strict=True):
         assert (f"{ours['src']}-{ours['dst']}", ours["link"]) == (pair, kind)
         figures = [ours["time_ns"] / 1e6, ours["kilobytes"], ours["kilobytes_per_s"]]
         assert figures == pytest.approx([cost, size, speed])
 
 
 def test_proposals(cluster: Trace, answers: Path):
-    told = load(answers / "parallel_proposal.json")
-    found = cluster_advice(cluster, stages=2).set_index("rule")
-    interval = found.loc["step-interval"]
-    assert interval["rank"] == told["step_interval"]["rank_id"]
-    assert interval["value"] / 1e6 == pytest.approx(told["step_interval"]["val"], abs=6e-5)
-    assert 100 * interval["share"] == pytest.approx(told["step_interval"]["percent"], abs=0.005)
-    link, slow = found.loc["link"], told["cluster_link"][0]
+    reported = load(answers / "parallel_proposal.json")
+    advice = cluster_advice(cluster, stages=2).set_index("rule")
+    interval = advice.loc["step-interval"]
+    assert interval["rank"] == reported["step_interval"]["rank_id"]
+    assert interval["value"] / 1e6 == pytest.approx(reported["step_interval"]["val"], abs=6e-5)
+    assert 100 * interval["share"] == pytest.approx(reported["step_interval"]["percent"], abs=0.005)
+    link, slow = advice.loc["link"], reported["cluster_link"][0]
     assert (link["src"], link["dst"], link["link"]) == (slow["src_rank"], slow["des_rank"], slow["link_type"])
     assert 100 * link["share"] == pytest.approx(slow["percent"], abs=0.005)
-    strategy = told["parallel_strategy"]
+    strategy = reported["parallel_strategy"]
     between = strategy["pipeline_parallel_between_stage"]
-    assert 100 * found.loc["between-stages", "share"] == pytest.approx(between["val"], abs=0.005)
+    assert 100 * advice.loc["between-stages", "share"] == pytest.approx(between["val"], abs=0.005)
     within = strategy["pipeline_parallel_within_stage"]
-    assert found.loc["within-stage", "stage"] == within["stage"]
-    assert 100 * found.loc["within-stage", "share"] == pytest.approx(within["val"], abs=0.005)
+    assert advice.loc["within-stage", "stage"] == within["stage"]
+    assert 100 * advice.loc["within-stage", "share"] == pytest.approx(within["val"], abs=0.005)
     flops = strategy["pipeline_parallel_flops"]
-    assert found.loc["stage-flops", ["stage", "value"]].tolist() == [
+    assert advice.loc["stage-flops", ["stage", "value"]].tolist() == [
         flops["stage"],
         pytest.approx(flops["val"]),
     ]
-    assert 100 * found.loc["stage-flops", "share"] == pytest.approx(flops["percent"], abs=0.005)
-    assert "flops" not in found.index
+    assert 100 * advice.loc["stage-flops", "share"] == pytest.approx(flops["percent"], abs=0.005)
+    assert "flops" not in advice.index
     alone = cluster_advice(cluster).set_index("rule")
     rate = load(answers / "parallel_get_communication_rate.json")
     assert alone.loc["communication", "share"] == pytest.approx(rate, abs=5e-5)

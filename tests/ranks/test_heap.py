@@ -32,13 +32,13 @@ class Library:
     """Remembers what glibc would have been told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, ...]] = []
+        self.calls: list[tuple[int, ...]] = []
 
     def mallopt(self, *of: int) -> None:
-        self.told.append(of)
+        self.calls.append(of)
 
     def malloc_trim(self, *of: int) -> None:
-        self.told.append(of)
+        self.calls.append(of)
 
 
 @pytest.fixture
@@ -57,14 +57,14 @@ def test_arrays_are_not_given_back_inside_and_are_again_after() -> None:
     assert inside < min(before, after) / 4, done.stdout
 
 
-def test_nothing_is_told_where_nobody_asked(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    for asked in (None, "", "-1", "many"):
+def test_nothing_is_set_where_nobody_asked(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    for threshold in (None, "", "-1", "many"):
         monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-        if asked is not None:
-            monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", asked)
+        if threshold is not None:
+            monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", threshold)
         with cluster.raised_heap_limits():
-            assert library.told == []
-    assert library.told == []
+            assert library.calls == []
+    assert library.calls == []
 
 
 def test_the_last_thread_sets_what_was_asked_for(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,11 +81,11 @@ def test_the_last_thread_sets_what_was_asked_for(library: Library, monkeypatch: 
     assert inside.wait(60)
     with pytest.raises(ValueError, match="ours"), cluster.raised_heap_limits():
         raise ValueError("ours")
-    assert len(library.told) == 2  # the other one still works
+    assert len(library.calls) == 2  # the other one still works
     end.set()
     thread.join(60)
-    assert library.told[2:] == [(-1, 65536), (-3, 128 << 10), (0,)]
+    assert library.calls[2:] == [(-1, 65536), (-3, 128 << 10), (0,)]
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
     with cluster.raised_heap_limits():
         pass
-    assert (-3, 4096) in library.told
+    assert (-3, 4096) in library.calls

@@ -26,8 +26,8 @@ def gloo(shared_traces: Path) -> Ranks:
 
 @pytest.fixture(scope="module")
 def hta(shared_traces: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared_traces / "oracle/hta_0.5.0/dlrm_8rank.json").read_text())
-    return found
+    reported: dict[str, Any] = json.loads((shared_traces / "oracle/hta_0.5.0/dlrm_8rank.json").read_text())
+    return reported
 
 
 def test_hta_temporal_breakdown_to_the_digit(dlrm: Ranks, hta: dict[str, Any]):
@@ -110,8 +110,10 @@ def test_paddles_two_synthetic_ranks(shared_traces: Path):
     ranks = nbp.read_ranks(shared_traces / "paddle" / "synthetic_gpu2" / "*.json")
     assert list(ranks) == [0, 1]
     oracle = shared_traces / "paddle" / "visualdl_oracle" / "synthetic_gpu2" / "synthetic_rank0_span0"
-    told = json.loads((oracle / "distributed_histogram.json").read_text())
-    computed = dict(zip(told["worker_name"], told["data"][told["order"].index("Computation")], strict=True))
+    reported = json.loads((oracle / "distributed_histogram.json").read_text())
+    computed = dict(
+        zip(reported["worker_name"], reported["data"][reported["order"].index("Computation")], strict=True)
+    )
     table = ranks.breakdown()
     ours = table.groupby("rank")["compute_ns"].sum() / 1e6
     assert {f"synthetic_rank{rank}": ms for rank, ms in ours.round(2).items()} == computed

@@ -87,8 +87,8 @@ def test_opening_timelines_under_one_selection(ranks: Ranks, page: RankProtocol)
     content, _ = page.answer({"t": "open", "ranks": [1, 3]})
     assert content["ranks"] == [1, 3]
     assert ranks.selection.track is None  # tracks of another trace
-    told, _ = page.answer({"t": "meta", "of": content["of"]})
-    assert {track["rank"] for track in told["tracks"]} == {1, 3}
+    meta, _ = page.answer({"t": "meta", "of": content["of"]})
+    assert {track["rank"] for track in meta["tracks"]} == {1, 3}
     assert ranks.selection.rank == (1, 3)
     again, _ = page.answer({"t": "open", "ranks": [0]})
     late, _ = page.answer({"t": "meta", "of": content["of"]})
@@ -177,7 +177,7 @@ def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monk
     run.selection.clear()
     path = tmp_path / "ranks.html"
 
-    def told() -> dict[str, Any]:
+    def timelines_in_file() -> dict[str, Any]:
         text = path.read_text()
         settings = text.partition('id="nbp-settings">')[2].partition("</script>")[0]
         timelines: dict[str, Any] = json.loads(settings)["timelines"]
@@ -185,23 +185,23 @@ def test_a_report_says_which_timelines_it_holds(run: Ranks, tmp_path: Path, monk
         return timelines
 
     run.to_html(path)
-    assert told() == {"ranks": [0, 1, 2, 3], "note": ""}
+    assert timelines_in_file() == {"ranks": [0, 1, 2, 3], "note": ""}
     run.to_html(path, timelines=[])
-    assert "no timelines" in told()["note"]
+    assert "no timelines" in timelines_in_file()["note"]
     with pytest.raises(SelectionError, match="no rank 9"):
         run.to_html(path, timelines=[9])
     monkeypatch.setattr(worth_showing, "__kwdefaults__", {"most_ranks": 2, "most_slices": 10_000})
     run.to_html(path)
-    assert told()["ranks"] == [2, 3]
-    assert "the timelines of ranks 2, 3: the latest (3), the earliest (2)." in told()["note"]
+    assert timelines_in_file()["ranks"] == [2, 3]
+    assert "the timelines of ranks 2, 3: the latest (3), the earliest (2)." in timelines_in_file()["note"]
     run.selection.rank = 1
     run.to_html(path)
-    assert "the selected (1), the latest (3)" in told()["note"]
+    assert "the selected (1), the latest (3)" in timelines_in_file()["note"]
     monkeypatch.setattr(
         run, "trace", lambda rank: (_ for _ in ()).throw(OSError(f"rank {rank} is elsewhere"))
     )
     run.to_html(path)
-    assert told() == {"ranks": [], "note": "This file holds no timelines: rank 1 is elsewhere."}
+    assert timelines_in_file() == {"ranks": [], "note": "This file holds no timelines: rank 1 is elsewhere."}
 
 
 def test_which_timelines_are_worth_showing():

@@ -84,15 +84,15 @@ def test_rank_from_the_file_else_its_name_else_its_place(tmp_path: Path):
         [3, "b-rank3.json", "name"],
     ]
     assert "numbered in order" in repr(ranks.report)
-    given = nbp.read_ranks({7: tmp_path / "c.json"})
-    assert list(given) == [7]
+    read = nbp.read_ranks({7: tmp_path / "c.json"})
+    assert list(read) == [7]
 
 
 def test_tables_beside_traces_are_no_ranks(tmp_path: Path):
     write_run(tmp_path)
     (tmp_path / "rank0.key_averages.csv").write_text("name,calls")
-    for given in (tmp_path, tmp_path / "*"):
-        ranks = nbp.read_ranks(given)
+    for source in (tmp_path, tmp_path / "*"):
+        ranks = nbp.read_ranks(source)
         assert list(ranks) == [0, 1, 2, 3]
         assert not ranks.report
 
@@ -226,10 +226,10 @@ def test_many_threads_share_one_cache(tmp_path: Path):
     [path] = write_run(tmp_path, 1).glob("*.gz")
     file = RankFile(0, str(path), "name", path.stat().st_size)
     for damage in (False, True):
-        place = twin_path(file, True)
-        assert place is not None
+        twin = twin_path(file, True)
+        assert twin is not None
         if damage:
-            next(place.iterdir()).write_bytes(b"damaged")
+            next(twin.iterdir()).write_bytes(b"damaged")
         begin = threading.Barrier(8)
 
         def opened(begin: threading.Barrier = begin) -> tuple[Trace, list[str]]:
@@ -238,11 +238,11 @@ def test_many_threads_share_one_cache(tmp_path: Path):
             return trace, [issue.code for issue in report]
 
         with ThreadPoolExecutor(8) as pool:
-            found = [one.result(60) for one in [pool.submit(opened) for _ in range(8)]]
-        assert {len(trace.slices) for trace, _ in found} == {len(read_trace(path).slices)}
-        assert {code for _, codes in found for code in codes} <= ({"cache-damaged"} if damage else set())
-        assert list(place.parent.iterdir()) == [place]
-        assert len(read_trace(place).slices) == len(found[0][0].slices)
+            results = [one.result(60) for one in [pool.submit(opened) for _ in range(8)]]
+        assert {len(trace.slices) for trace, _ in results} == {len(read_trace(path).slices)}
+        assert {code for _, codes in results for code in codes} <= ({"cache-damaged"} if damage else set())
+        assert list(twin.parent.iterdir()) == [twin]
+        assert len(read_trace(twin).slices) == len(results[0][0].slices)
 
 
 def test_some_ranks(tmp_path: Path):
@@ -252,10 +252,10 @@ def test_some_ranks(tmp_path: Path):
         ranks.chosen([9])
 
 
-def test_progress_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    seen: list[tuple[int, int]] = []
-    nbp.read_ranks(write_run(tmp_path), progress=lambda *at: seen.append(at)).map(busy)
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+def test_progress_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    steps: list[tuple[int, int]] = []
+    nbp.read_ranks(write_run(tmp_path), progress=lambda *at: steps.append(at)).map(busy)
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     nbp.read_ranks(tmp_path, progress=True).map(busy)
     written = capsys.readouterr()
     assert "4/4" in written.out

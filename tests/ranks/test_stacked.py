@@ -29,14 +29,14 @@ def with_memory(rank: int) -> Trace:
         category=["launch", "kernel"], device=[-1, 0], stream=[-1, 7], correlation=5,
     )  # fmt: skip
     b.flows("launch", [call], [kernel])
-    held = 100 + rank
+    size = 100 + rank
     b.allocations(
         ts=[12, 30],
         addr=[64, 64],
-        bytes=[held, -held],
+        bytes=[size, -size],
         device=-1,
         track=host,
-        allocated=[held, 0],
+        allocated=[size, 0],
         reserved=0,
     )
     return b.seal()
@@ -93,12 +93,12 @@ def test_one_selection_for_the_ranks_and_their_timelines(tmp_path: Path):
     assert set(profile.selected["rank"]) == {2}
     view = PageQueries(profile.trace, profile.selection)
     rows = [track["row"] for track in view.answer({"t": "meta"})[0]["tracks"]]
-    asked = {"t": "lod", "a": 0, "b": profile.trace.span.end, "rows": rows, "px": 800}
-    content, buffers = view.answer(asked)
+    request = {"t": "lod", "a": 0, "b": profile.trace.span.end, "rows": rows, "px": 800}
+    content, buffers = view.answer(request)
     columns = [name for name, _ in content["columns"]]
     shown = np.frombuffer(buffers[columns.index("match")], np.uint8)
-    found = np.frombuffer(buffers[columns.index("id")], np.uint32)
-    assert np.array_equal(shown == 1, profile.trace.slices["rank"].to_numpy()[found] == 2)
+    rows_drawn = np.frombuffer(buffers[columns.index("id")], np.uint32)
+    assert np.array_equal(shown == 1, profile.trace.slices["rank"].to_numpy()[rows_drawn] == 2)
     assert 0 < shown.sum() < len(shown)
 
 
@@ -143,8 +143,8 @@ def drifting(ppm: float, ends: int = 40, noise: float = 2_000.0, ranks: int = 2)
     parts = []
     for rank in range(ranks):
         fast = rank == ranks - 1
-        told = at * (1 + ppm / 1e6) + 5e8 if fast else at
-        end = np.rint(told + rng.normal(0, noise, ends)).astype(np.int64)
+        clock = at * (1 + ppm / 1e6) + 5e8 if fast else at
+        end = np.rint(clock + rng.normal(0, noise, ends)).astype(np.int64)
         parts.append(pd.DataFrame({"rank": rank, "match": np.arange(ends), "unix_ns": end - 10, "dur": 10}))
     return pd.concat(parts).assign(operation="all_reduce")
 

@@ -84,14 +84,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--life", type=int, default=LIFE, help="rounds of a kernel that is judged")
-    given = parser.parse_args()
-    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     say(f"--seed {seed}")
     draw, figures, kernels, was_judged = random.Random(seed), Figures(), 0, False
-    until = time.monotonic() + given.seconds
+    until = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory(prefix="nbp-soak-", ignore_cleanup_errors=True) as folder:
         while time.monotonic() < until:
-            rounds = given.life if kernels % 3 == 0 else draw.randint(1, 2)
+            rounds = options.life if kernels % 3 == 0 else draw.randint(1, 2)
             was_judged |= live(Path(folder) / str(kernels), rounds, until, draw, figures)
             kernels += 1
     say("")

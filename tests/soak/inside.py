@@ -41,7 +41,7 @@ def name_of(thing: Any) -> str:
 
 def state(shell: Any) -> dict[str, str]:
     """What a recording changes and has to give back."""
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "handlers": {
             one.name: name_of(signal.getsignal(one))
             for one in (signal.SIGALRM, signal.SIGINT, signal.SIGPROF, signal.SIGCHLD, signal.SIGTERM)
@@ -67,7 +67,7 @@ def state(shell: Any) -> dict[str, str]:
         "names": sorted(name for name in shell.user_ns if name.startswith(("__nbp", "_nbp"))),
         "sleep": name_of(time.sleep),
     }
-    return {name: str(value) for name, value in (found | hooks()).items()}
+    return {name: str(value) for name, value in (values | hooks()).items()}
 
 
 def hooks() -> dict[str, Any]:
@@ -114,7 +114,7 @@ def objects() -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def told(shell: Any) -> dict[str, Any]:
+def measured(shell: Any) -> dict[str, Any]:
     """All that is measured inside of the kernel."""
     left = settle()
     for _ in range(3):
@@ -141,4 +141,4 @@ def told(shell: Any) -> dict[str, Any]:
 if __name__ == "__main__":
     from IPython import get_ipython
 
-    print("\n" + json.dumps(told(get_ipython())))
+    print("\n" + json.dumps(measured(get_ipython())))

@@ -20,7 +20,7 @@ from unittest.mock import patch
 from tests.py_spy_processes import attached_to
 from tests.workloads.runner import Notebook
 
-from .outside import Place, is_ours, until
+from .outside import KernelProcesses, is_ours, until
 
 INSIDE: Final = Path(__file__).parent / "inside.py"
 PATIENCE_S: Final = 180.0
@@ -47,7 +47,7 @@ class Heard:
     """What a cell gave back."""
 
     error: str = ""
-    told: str = ""
+    error_text: str = ""
     printed: str = ""
     complaints: str = ""
     shown: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Soaked(Notebook):
         temporary.mkdir(parents=True)
         with patch.dict(os.environ, {**GIVEN_BACK, "TMPDIR": str(temporary)}):
             super().__init__(folder / "notebook")
-        self.place = Place(self.pid, temporary)
+        self.processes = KernelProcesses(self.pid, temporary)
         self.closed: set[str] = set()
         self.answers: dict[str, dict[str, Any]] = {}
         self.complaints: list[str] = []
@@ -102,7 +102,7 @@ class Soaked(Notebook):
             If it does not end.
         """
         heard, waiting = Heard(), sorted(deeds, key=lambda deed: deed[0])
-        asked, probe, probe_at = self._send(code, cell), "", math.inf
+        msg_id, probe, probe_at = self._send(code, cell), "", math.inf
         began, end = 0.0, time.monotonic() + patience_s
         while time.monotonic() < end:
             while began and waiting and time.monotonic() - began >= waiting[0][0]:
@@ -119,18 +119,18 @@ class Soaked(Notebook):
                 if not self.was_killed:
                     raise Stuck(f"the kernel has died: {self.log_text[-2000:]}")
                 return heard
-            told = message["parent_header"].get("msg_id")
-            if told == asked and message["msg_type"] == "execute_input":
+            parent_id = message["parent_header"].get("msg_id")
+            if parent_id == msg_id and message["msg_type"] == "execute_input":
                 began = time.monotonic()
-            if told == asked and self._note(message, heard):
+            if parent_id == msg_id and self._note(message, heard):
                 break
-            if probe and told == probe and _ends(message):
+            if probe and parent_id == probe and _ends(message):
                 heard.lost = True
                 break
         else:
             raise Stuck(f"a cell did not end in {patience_s:.0f} s: {code!r:.200}")
         heard.seconds = time.monotonic() - began
-        self._reply(probe or asked, PATIENCE_S if probe else 5.0)
+        self._reply(probe or msg_id, PATIENCE_S if probe else 5.0)
         return heard
 
     def ask(
@@ -143,20 +143,20 @@ class Soaked(Notebook):
         list of dict or None
             The answers; None where a widget that is open has given none.
         """
-        found: dict[int, dict[str, Any] | None] = dict.fromkeys(range(len(questions)))
+        answer_of: dict[int, dict[str, Any] | None] = dict.fromkeys(range(len(questions)))
         end = time.monotonic() + patience_s
         while time.monotonic() < end and model not in self.closed:
-            open_ones = {next(self._rids): place for place, answer in found.items() if answer is None}
+            open_ones = {next(self._rids): number for number, answer in answer_of.items() if answer is None}
             if not open_ones:
                 break
-            messages = [{**questions[place], "rid": rid} for rid, place in open_ones.items()]
+            messages = [{**questions[number], "rid": rid} for rid, number in open_ones.items()]
             self.tell(model, {"t": "several", "messages": messages})
             while set(open_ones) - set(self.answers) and time.monotonic() < end and model not in self.closed:
                 self._next(0.1)
-            for rid, place in open_ones.items():
+            for rid, number in open_ones.items():
                 answer = self.answers.pop(rid, None)
-                found[place] = None if answer is None or answer.get("pending") else answer
-        return [{} if one is None and model in self.closed else one for one in found.values()]
+                answer_of[number] = None if answer is None or answer.get("pending") else answer
+        return [{} if one is None and model in self.closed else one for one in answer_of.values()]
 
     def tell(self, model: str, content: Any) -> None:
         """Send a widget a message; nothing waits for an answer."""
@@ -169,9 +169,9 @@ class Soaked(Notebook):
         """What `inside.py` prints in the kernel."""
         heard = self.cell(f"exec(open({str(INSIDE)!r}).read(), {{'__name__': '__main__'}})")
         if heard.error:
-            raise Stuck(f"the kernel cannot be measured: {heard.told}")
-        found: dict[str, Any] = json.loads(heard.printed.strip().splitlines()[-1])
-        return found
+            raise Stuck(f"the kernel cannot be measured: {heard.error_text}")
+        result: dict[str, Any] = json.loads(heard.printed.strip().splitlines()[-1])
+        return result
 
     def interrupt(self) -> None:
         """Ctrl-C: to the kernel, and to processes that its cells have forked."""
@@ -195,10 +195,10 @@ class Soaked(Notebook):
 
     def stacks(self) -> str:
         """Where the kernel's threads are, as py-spy sees them."""
-        told = subprocess.run(
+        dump = subprocess.run(
             ["py-spy", "dump", "--pid", str(self.pid)], capture_output=True, text=True, check=False
         )
-        return told.stdout or told.stderr
+        return dump.stdout or dump.stderr
 
     def after_death(self) -> list[str]:
         """What remains of a kernel that has ended, after a grace time.
@@ -207,16 +207,16 @@ class Soaked(Notebook):
         their numbers, before files are looked at.
         """
         until(lambda: not self.alive, GRACE_S)
-        until(lambda: not any(map(is_ours, self.place.processes())), GRACE_S)
-        found = []
-        for process in self.place.processes():
+        until(lambda: not any(map(is_ours, self.processes.living())), GRACE_S)
+        leftovers = []
+        for process in self.processes.living():
             with contextlib.suppress(Exception):
                 if is_ours(process):
-                    found.append(f"process {process.pid}: {' '.join(process.cmdline())[:120]}")
+                    leftovers.append(f"process {process.pid}: {' '.join(process.cmdline())[:120]}")
                 process.kill()
-        until(lambda: not (self.place.files() or self.place.shared()), GRACE_S)
-        found += [f"shared memory {name}" for name in self.place.shared()]
-        return found + [f"temporary file {name}" for name in self.place.files()]
+        until(lambda: not (self.processes.files() or self.processes.shared()), GRACE_S)
+        leftovers += [f"shared memory {name}" for name in self.processes.shared()]
+        return leftovers + [f"temporary file {name}" for name in self.processes.files()]
 
     def close(self) -> None:
         """Let go of the channels, and of the kernel if it lives."""
@@ -229,9 +229,11 @@ class Soaked(Notebook):
 
     def _send(self, code: str, cell: str = "") -> str:
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
-        asked = self.client.session.msg("execute_request", content, metadata={"cellId": cell} if cell else {})
-        self.client.shell_channel.send(asked)
-        return str(asked["header"]["msg_id"])
+        message = self.client.session.msg(
+            "execute_request", content, metadata={"cellId": cell} if cell else {}
+        )
+        self.client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
 
     def _next(self, patience_s: float) -> dict[str, Any] | None:
         """The next message that the kernel broadcasts; answers to pages are kept."""
@@ -245,8 +247,8 @@ class Soaked(Notebook):
         elif message["parent_header"].get("msg_type") == "comm_msg" and message["msg_type"] == "error":
             self.complaints.append("\n".join(content["traceback"])[-2000:])
         elif message["msg_type"] == "comm_msg" and content["data"].get("method") == "custom":
-            told = content["data"]["content"]
-            for one in told.get("several", [told]):
+            body = content["data"]["content"]
+            for one in body.get("several", [body]):
                 self.received += 1
                 if one.get("rid") is not None:
                     self.answers[one["rid"]] = one
@@ -261,17 +263,17 @@ class Soaked(Notebook):
             else:
                 heard.complaints += content["text"]
         elif kind == "error":
-            heard.error, heard.told = content["ename"], f"{content['ename']}: {content['evalue']}"
+            heard.error, heard.error_text = content["ename"], f"{content['ename']}: {content['evalue']}"
         elif kind in ("display_data", "execute_result") and WIDGET in content["data"]:
             heard.shown.append(content["data"][WIDGET]["model_id"])
         return _ends(message)
 
-    def _reply(self, asked: str, patience_s: float) -> None:
+    def _reply(self, msg_id: str, patience_s: float) -> None:
         """Take replies from the channel up to the one that was asked for."""
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
             with contextlib.suppress(queue.Empty):
-                if self.client.get_shell_msg(timeout=0.2)["parent_header"].get("msg_id") == asked:
+                if self.client.get_shell_msg(timeout=0.2)["parent_header"].get("msg_id") == msg_id:
                     return
 
 

@@ -57,12 +57,12 @@ class Broken:
     """A law that does not hold, with the rounds that show it."""
 
     law: str
-    told: str
+    sentence: str
     rounds: tuple[Measured, ...] = ()
 
     def table(self) -> str:
         """The rounds in question, what they had more than the one before, and what was done in them."""
-        lines = [f"{self.law}: {self.told}"]
+        lines = [f"{self.law}: {self.sentence}"]
         for one in self.rounds:
             lines.append(f"  round {one.number:3} {self._value(one)}  {'; '.join(one.actions)}")
             lines += [f"            now: {text}" for text in one.details.get(self.law, ())]
@@ -102,17 +102,17 @@ def slope_mb(rounds: Sequence[Measured]) -> float:
 
 def judged(rounds: Sequence[Measured]) -> list[Broken]:
     """The laws that the rounds of one kernel break; none where it has not lived for long enough."""
-    found = changed(rounds)
+    broken = changed(rounds)
     if can_be_judged(rounds):
-        found += grown(rounds) + grown_memory(rounds)
-    return found
+        broken += grown(rounds) + grown_memory(rounds)
+    return broken
 
 
 def grown(rounds: Sequence[Measured]) -> list[Broken]:
     """What is counted and is higher in the last third of the judged rounds than it ever was in the first."""
     kept = late(rounds)
     third = len(kept) // 3
-    found = []
+    broken = []
     for name in sorted({name for one in kept for name in one.counts}):
         values = [one.counts.get(name, 0) for one in kept]
         before, after = max(values[:third]), max(values[-third:])
@@ -120,9 +120,11 @@ def grown(rounds: Sequence[Measured]) -> list[Broken]:
             rising = [
                 one for one, last in zip(kept[1:], values, strict=False) if one.counts.get(name, 0) > last
             ]
-            told = f"{before} at most in the first third of the rounds from {FIRST} on, {after} in the last"
-            found.append(Broken(name, told, tuple(rising)))
-    return found
+            sentence = (
+                f"{before} at most in the first third of the rounds from {FIRST} on, {after} in the last"
+            )
+            broken.append(Broken(name, sentence, tuple(rising)))
+    return broken
 
 
 def grown_memory(rounds: Sequence[Measured]) -> list[Broken]:
@@ -138,10 +140,10 @@ def grown_memory(rounds: Sequence[Measured]) -> list[Broken]:
 
 def changed(rounds: Sequence[Measured]) -> list[Broken]:
     """What is not as it was at first, such as a handler of a signal; with the first round that shows it."""
-    found = []
+    broken = []
     for name in sorted({name for one in rounds for name in one.state}):
         before = rounds[0].state.get(name)
         other = [one for one in rounds if one.state.get(name) != before]
         if other:
-            found.append(Broken(name, f"was {before}, became {other[0].state.get(name)}", tuple(other[:1])))
-    return found
+            broken.append(Broken(name, f"was {before}, became {other[0].state.get(name)}", tuple(other[:1])))
+    return broken

@@ -18,7 +18,7 @@ OURS: Final = re.compile(r"py-spy|notebook_prof")
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observed:
     """One look; every field but the first lists what there is, by name."""
 
     memory_bytes: int
@@ -46,7 +46,7 @@ class Seen:
         }
 
 
-class Place:
+class KernelProcesses:
     """What belongs to one kernel: it, and all that inherits its folder for temporary files.
 
     Parameters
@@ -63,13 +63,13 @@ class Place:
         self._before = set(_names(SHARED))
         self._mapped: set[str] = set()
 
-    def look(self) -> Seen:
+    def observe(self) -> Observed:
         """Everything at this moment."""
         me = psutil.Process(self.pid)
         family = me.children(recursive=True)
         living = [one for one in family if _is_alive(one)]
-        beside = [one for one in self.processes() if one.pid != self.pid and one not in family]
-        return Seen(
+        beside = [one for one in self.living() if one.pid != self.pid and one not in family]
+        return Observed(
             memory_bytes(self.pid),
             threads(self.pid),
             descriptors(self.pid),
@@ -81,20 +81,20 @@ class Place:
             self.files(),
         )
 
-    def processes(self) -> list[psutil.Process]:
+    def living(self) -> list[psutil.Process]:
         """All processes that have this kernel's folder in their environment; it may have ended itself."""
-        found = []
+        processes = []
         for one in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 words = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
                 if self._mark in words and _is_alive(one):
-                    found.append(one)
+                    processes.append(one)
                     self._pids.add(one.pid)
-        return found
+        return processes
 
     def shared(self) -> tuple[str, ...]:
         """Entries of shared memory that came after the kernel, and that it or a process of it has made."""
-        for one in self.processes():
+        for one in self.living():
             with contextlib.suppress(OSError):
                 text = Path(f"/proc/{one.pid}/maps").read_text()
                 self._mapped.update(re.findall(r"/dev/shm/(\S+)$", text, re.MULTILINE))
@@ -113,9 +113,9 @@ class Place:
 def memory_bytes(pid: int) -> int:
     """Anonymous memory; unlike the resident one, it has no pages of files, which come and go."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    found = re.search(r"^Anonymous:\s+(\d+) kB", text, re.MULTILINE)
-    assert found is not None, "this system does not tell anonymous memory"
-    return int(found[1]) * 1024
+    match = re.search(r"^Anonymous:\s+(\d+) kB", text, re.MULTILINE)
+    assert match is not None, "this system does not tell anonymous memory"
+    return int(match[1]) * 1024
 
 
 def threads(pid: int) -> tuple[str, ...]:
@@ -125,11 +125,11 @@ def threads(pid: int) -> tuple[str, ...]:
 
 def descriptors(pid: int) -> tuple[str, ...]:
     """What its open descriptors lead to, without numbers."""
-    found = []
+    targets = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
-            found.append(re.sub(r"\[\d+\]", "", os.readlink(path)))
-    return tuple(sorted(re.sub(r"#\d+ ", "# ", name) for name in found))
+            targets.append(re.sub(r"\[\d+\]", "", os.readlink(path)))
+    return tuple(sorted(re.sub(r"#\d+ ", "# ", name) for name in targets))
 
 
 def timers(pid: int) -> tuple[str, ...]:
@@ -144,12 +144,12 @@ def is_ours(process: psutil.Process) -> bool:
     return False
 
 
-def until(wanted: Callable[[], bool], patience_s: float, pause_s: float = 0.1) -> bool:
+def until(condition: Callable[[], bool], patience_s: float, pause_s: float = 0.1) -> bool:
     """Wait until something holds; whether it does."""
     end = time.monotonic() + patience_s
-    while not (held := wanted()) and time.monotonic() < end:
+    while not (value := condition()) and time.monotonic() < end:
         time.sleep(pause_s)
-    return held
+    return value
 
 
 def _is_alive(process: psutil.Process) -> bool:

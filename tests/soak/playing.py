@@ -12,7 +12,7 @@ from . import page
 from .cells import KINDS, SETUP, Kind
 from .kernel import Deed, Heard, Soaked
 from .laws import FIRST, Broken, Measured
-from .outside import Seen, until
+from .outside import Observed, until
 
 CELLS: Final = ("one", "two", "three", "four")
 """Identities of the cells that show something: the notebook is short, and its cells are run again."""
@@ -145,8 +145,8 @@ class Player:
 
     def show(self) -> None:
         """Show the last Profile again, in a cell that is run once more, as a display or as a value."""
-        asked = self.draw.choice(["display(nbp.last)", "nbp.last"])
-        heard = self._must(asked, self.draw.choice(CELLS))
+        code = self.draw.choice(["display(nbp.last)", "nbp.last"])
+        heard = self._must(code, self.draw.choice(CELLS))
         self._note("display")
         self.figures.done["displays"] += 1
         self._converse(heard)
@@ -208,13 +208,19 @@ class Player:
 
         It is repeated a little later while something counts higher than in earlier rounds.
         """
-        self._waiting(self.kernel.inside(), self.kernel.place.look())
+        self._waiting(self.kernel.inside(), self.kernel.processes.observe())
         self._must("%unload_ext notebook_prof")
         for again in range(SETTLE):
             inside = self.kernel.inside()
-            seen = self.kernel.place.look()
-            counts = _counts(seen, inside["objects"], inside["widgets"])
-            left = [*seen.children, *seen.beside, *seen.zombies, *seen.shared, *seen.files]
+            observed = self.kernel.processes.observe()
+            counts = _counts(observed, inside["objects"], inside["widgets"])
+            left = [
+                *observed.children,
+                *observed.beside,
+                *observed.zombies,
+                *observed.shared,
+                *observed.files,
+            ]
             high = len(self.rounds) > FIRST and any(counts[n] > self._highest[n] for n in counts)
             if not left and not high:
                 break
@@ -223,11 +229,11 @@ class Player:
         if left:
             self._break("unloaded", f"still there after %unload_ext: {left}")
         self._highest |= Counter(counts)
-        details = {**seen.lists, "threads": (*seen.threads, *inside["threads"])}
+        details = {**observed.lists, "threads": (*observed.threads, *inside["threads"])}
         return Measured(
             number=len(self.rounds),
             profiles=self._profiles,
-            memory_bytes=seen.memory_bytes,
+            memory_bytes=observed.memory_bytes,
             blocks=inside["blocks"],
             used_bytes=inside["used_bytes"],
             counts=counts,
@@ -236,15 +242,15 @@ class Player:
             actions=tuple(self.actions),
         )
 
-    def _waiting(self, inside: dict[str, Any], seen: Seen) -> None:
+    def _waiting(self, inside: dict[str, Any], observed: Observed) -> None:
         """Judge what waits for the next recording: a watcher, a py-spy, and the thread that watches it."""
         if inside["working"]:
             self._break("threads", f"still at work a minute later: {inside['working']}")
         if inside["refused"]:
             self._note(f"py-spy refused: {inside['refused']}")
         watching = inside["threads"].count("notebook_prof py-spy")
-        if watching > 1 or len(seen.beside) > 2:
-            self._break("waiting", f"{watching} threads that watch a py-spy; {seen.beside}")
+        if watching > 1 or len(observed.beside) > 2:
+            self._break("waiting", f"{watching} threads that watch a py-spy; {observed.beside}")
 
     def read_log(self) -> None:
         """What the kernel has written beside its answers is no place for errors."""
@@ -262,13 +268,13 @@ class Player:
         for model in heard.shown:
             if self.draw.random() < 0.2:
                 continue
-            asked = page.opening(self.draw)
-            asked += page.questions(self.draw, self.draw.randint(2, 8))
-            answers = self.kernel.ask(model, asked)
+            questions = page.opening(self.draw)
+            questions += page.questions(self.draw, self.draw.randint(2, 8))
+            answers = self.kernel.ask(model, questions)
             self.figures.done["pages"] += 1
             if self.draw.random() < 0.1:
                 self.kernel.tell(model, self.draw.choice(page.SHAPELESS))
-            for question, answer in zip(asked, answers, strict=True):
+            for question, answer in zip(questions, answers, strict=True):
                 if answer is None:
                     self._break("messages", f"no answer to {question}")
         self.figures.done["messages"], self.figures.done["answers"] = (
@@ -283,7 +289,7 @@ class Player:
     def _check(self, kind: Kind, heard: Heard, interrupted: bool) -> None:
         fits = heard.error in (WHEN_INTERRUPTED + kind.errors if interrupted else kind.errors)
         if not fits and not heard.lost:
-            self._break("cells", f"{kind.name} ended with {heard.told or 'no error'}")
+            self._break("cells", f"{kind.name} ended with {heard.error_text or 'no error'}")
         ours = "Traceback" in heard.complaints and "notebook_prof" in heard.complaints
         if "please report" in heard.complaints or ours:
             self._break("cells", f"{kind.name} wrote {heard.complaints[-1500:]}")
@@ -291,7 +297,7 @@ class Player:
     def _must(self, code: str, cell: str = "") -> Heard:
         heard = self.kernel.cell(code, cell)
         if heard.error:
-            self._break("cells", f"{code!r:.120} ended with {heard.told:.300}")
+            self._break("cells", f"{code!r:.120} ended with {heard.error_text:.300}")
         return heard
 
     def _kill_py_spy(self) -> None:
@@ -308,12 +314,12 @@ class Player:
     def _note(self, action: str) -> None:
         self.actions.append(action)
 
-    def _break(self, law: str, told: str) -> None:
+    def _break(self, law: str, sentence: str) -> None:
         at = Measured(len(self.rounds), self._profiles, actions=tuple(self.actions))
-        self.figures.broken.append(Broken(law, told, (at,)))
+        self.figures.broken.append(Broken(law, sentence, (at,)))
 
 
-def _counts(seen: Seen, objects: dict[str, int], widgets: int) -> dict[str, int]:
-    counts = {name: len(there) for name, there in seen.lists.items()}
+def _counts(observed: Observed, objects: dict[str, int], widgets: int) -> dict[str, int]:
+    counts = {name: len(there) for name, there in observed.lists.items()}
     counts |= {f"objects: {name}": count for name, count in objects.items()}
     return {**counts, "widgets": widgets}

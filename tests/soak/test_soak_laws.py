@@ -104,9 +104,9 @@ def test_rounds_without_profiles_have_no_slope() -> None:
 
 
 def test_what_is_not_given_back_is_found_at_once() -> None:
-    taken = rounds(count=4, handler=lambda number: "ours" if number == 2 else "default")
-    (broken,) = judged(taken)
-    assert (broken.law, broken.told) == ("handlers", "was default, became ours")
+    played = rounds(count=4, handler=lambda number: "ours" if number == 2 else "default")
+    (broken,) = judged(played)
+    assert (broken.law, broken.sentence) == ("handlers", "was default, became ours")
     assert [one.number for one in broken.rounds] == [2]
     assert changed(rounds(count=4)) == []
 

@@ -50,14 +50,14 @@ def test_the_strip_shows_every_part_and_every_nanosecond(trace: Trace) -> None:
     of_part = np.bincount(data["part"], weights=data["dur"])
     np.testing.assert_array_equal(of_part, table["dur"])
     np.testing.assert_array_equal(np.bincount(data["part"], weights=data["steps"]), table["steps"])
-    assert len(data["ts"]) == 9, "twenty steps without a gap are one stretch"
+    assert len(data["ts"]) == 9, "twenty steps without a gap are one segment"
     assert content["parts"][0]["cpu_ns"] is None, "not recorded is not zero"
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.integers(0, 3)), min_size=1, max_size=60), st.integers(1, 40)
 )
-def test_joined_and_thinned_stretches_cover_the_same_time(rows: list[tuple[int, int]], most: int) -> None:
+def test_joined_and_thinned_segments_cover_the_same_time(rows: list[tuple[int, int]], most: int) -> None:
     dur, part = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     ts = 7 + np.append(0, np.cumsum(dur))[:-1]
     joined = joined_spans(ts, dur, part, np.ones(len(dur), np.int64))
@@ -71,7 +71,7 @@ def test_joined_and_thinned_stretches_cover_the_same_time(rows: list[tuple[int, 
     assert set(thin[2]) <= set(part.tolist())
 
 
-def test_very_many_stretches_keep_their_shares_of_the_picture() -> None:
+def test_very_many_segments_keep_their_shares_of_the_picture() -> None:
     n = 50_000
     table = pd.DataFrame(
         {
@@ -229,5 +229,5 @@ def test_a_report_embeds_what_its_links_select(trace: Trace) -> None:
     )
     assert settings["headline"][0][1] == ("69.2 %", {"window": [560 * MS, 1910 * MS]})
     profile = Profile(trace)
-    told = dashboard_settings(trace, profile.headline)["headline"]
-    assert ["".join(text for text, _ in line) for line in told] == profile.headline.split("\n")
+    headline = dashboard_settings(trace, profile.headline)["headline"]
+    assert ["".join(text for text, _ in line) for line in headline] == profile.headline.split("\n")

@@ -40,11 +40,11 @@ OUTSIDE = draw(
 def check_answer(question: str, content: Mapping[str, Any], buffers: list[bytes]) -> type[Declared]:
     """Hold an answer against what is declared; gives which of the alternatives it is."""
     assert not content.get("failed"), content
-    rest = {name: value for name, value in content.items() if name not in HEADER}
+    fields = {name: value for name, value in content.items() if name not in HEADER}
     errors = []
     for declared in ANSWERS[question]:
         try:
-            msgspec.convert(rest, declared, strict=True)
+            msgspec.convert(fields, declared, strict=True)
         except msgspec.ValidationError as error:
             errors.append(f"{declared.__name__}: {error}")
             continue

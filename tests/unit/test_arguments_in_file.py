@@ -26,35 +26,35 @@ def made(n: int, distinct: int) -> Trace:
     ts, dur = np.arange(n) * 1_000, rng.integers(1, 900, n)
     b.slices(ts=ts, dur=dur, name="call", track=main)
     b.slices(ts=ts + 50, dur=dur, name="k", category="kernel", track=stream, device=0, stream=7)
-    place = {"start_unix_ns": ts[::2], "dur_ns": dur[::2], "name": "call"}
-    told = pd.DataFrame({"track": np.int32(main), **place})
-    told["arguments"] = pd.Categorical([f'{{"id":{i % distinct}}}' for i in range(0, n, 2)])
+    columns = {"start_unix_ns": ts[::2], "dur_ns": dur[::2], "name": "call"}
+    table = pd.DataFrame({"track": np.int32(main), **columns})
+    table["arguments"] = pd.Categorical([f'{{"id":{i % distinct}}}' for i in range(0, n, 2)])
     launched = pd.DataFrame({"device": 0, "stream": 7, "start_unix_ns": ts + 50, "name": "k"})
     launched["grid"] = pd.Categorical([f"[{i % 7}, 1, 1]" for i in range(n)])
     launched["occupancy"] = np.where(np.arange(n) % 2, 0.5, np.nan)
-    b.metadata["tables"] = {"event_arguments": told, "device_events": launched}
+    b.metadata["tables"] = {"event_arguments": table, "device_events": launched}
     return b.seal()
 
 
-def unpacked(found: dict[str, Any]) -> dict[int, list[list[str]]]:
+def unpacked(packed: dict[str, Any]) -> dict[int, list[list[str]]]:
     def values(column: dict[str, Any]) -> list[int]:
         raw = np.frombuffer(zlib.decompress(base64.b64decode(column["data"])), np.uint8)
         width = np.dtype(column["type"]).itemsize
         numbers = np.ascontiguousarray(raw.reshape(width, -1).T).view("<" + column["type"]).ravel()
         return (np.cumsum(numbers) if column["delta"] else numbers).tolist()
 
-    texts = json.loads(zlib.decompress(base64.b64decode(found["texts"])))
-    rows, codes = (values(found["columns"][name]) for name in ("row", "code"))
+    texts = json.loads(zlib.decompress(base64.b64decode(packed["texts"])))
+    rows, codes = (values(packed["columns"][name]) for name in ("row", "code"))
     return {row: texts[code] for row, code in zip(rows, codes, strict=True)}
 
 
 def test_a_file_tells_what_the_live_view_tells() -> None:
     trace = made(200, 30)
-    found = arguments_in_file(trace, None)
-    assert found is not None
-    assert found["left"] == ""
-    told = unpacked(found)
-    assert {row: told.get(row, []) for row in range(400)} == {
+    packed = arguments_in_file(trace, None)
+    assert packed is not None
+    assert packed["left"] == ""
+    arguments = unpacked(packed)
+    assert {row: arguments.get(row, []) for row in range(400)} == {
         row: arguments_of(trace, row) for row in range(400)
     }
 
@@ -62,10 +62,10 @@ def test_a_file_tells_what_the_live_view_tells() -> None:
 def test_rows_are_those_of_the_file() -> None:
     trace = made(50, 9)
     keep = np.arange(100) % 3 > 0
-    found = arguments_in_file(trace, keep)
-    assert found is not None
-    told, rows = unpacked(found), np.flatnonzero(keep).tolist()
-    assert [told.get(i, []) for i in range(len(rows))] == [arguments_of(trace, row) for row in rows]
+    packed = arguments_in_file(trace, keep)
+    assert packed is not None
+    arguments, rows = unpacked(packed), np.flatnonzero(keep).tolist()
+    assert [arguments.get(i, []) for i in range(len(rows))] == [arguments_of(trace, row) for row in rows]
     assert arguments_in_file(trace, np.zeros(100, bool)) is None
     assert arguments_in_file(TraceBuilder().seal(), None) is None
 
@@ -73,15 +73,15 @@ def test_rows_are_those_of_the_file() -> None:
 def test_the_longest_slices_have_room_first(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = made(5_000, 5_000)
     monkeypatch.setattr(module, "MOST_BYTES", 9_000)
-    found = arguments_in_file(trace, None)
-    assert found is not None
-    told = unpacked(found)
+    packed = arguments_in_file(trace, None)
+    assert packed is not None
+    arguments = unpacked(packed)
     dur = trace.slices["dur"].to_numpy()
-    shortest = min(dur[row] for row in told)
-    assert len(json.dumps(found)) < 10_000
-    assert 300 < len(told) < 5_000
-    assert found["left"].startswith(
-        f"Arguments of the {len(told):,} longest of 7,500 slices are in this file"
+    shortest = min(dur[row] for row in arguments)
+    assert len(json.dumps(packed)) < 10_000
+    assert 300 < len(arguments) < 5_000
+    assert packed["left"].startswith(
+        f"Arguments of the {len(arguments):,} longest of 7,500 slices are in this file"
     )
-    others = (row for row in range(10_000) if row not in told and arguments_of(trace, row))
+    others = (row for row in range(10_000) if row not in arguments and arguments_of(trace, row))
     assert max(dur[row] for row in islice(others, 200)) <= shortest

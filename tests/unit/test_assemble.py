@@ -39,9 +39,9 @@ OUR = Frame("wrapper", "marks.py", 1, 2, OURS)
 
 
 def stacks_of(*stacks: Sequence[Frame]) -> Stacks:
-    known = list(dict.fromkeys(frame for stack in stacks for frame in stack))
-    flat = [known.index(frame) for stack in stacks for frame in stack]
-    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), known)
+    frames = list(dict.fromkeys(frame for stack in stacks for frame in stack))
+    flat = [frames.index(frame) for stack in stacks for frame in stack]
+    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), frames)
 
 
 def assembled(

@@ -57,50 +57,50 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.fixture(params=list(WRITERS))
 def written(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Callable[[Path], Any]]:
-    place = tmp_path / "folder" / str(request.param)
-    place.parent.mkdir()
-    return place, WRITERS[str(request.param)]
+    path = tmp_path / "folder" / str(request.param)
+    path.parent.mkdir()
+    return path, WRITERS[str(request.param)]
 
 
-def only(place: Path) -> bool:
-    return [path.name for path in place.parent.iterdir()] == [place.name]
+def only(target: Path) -> bool:
+    return [path.name for path in target.parent.iterdir()] == [target.name]
 
 
 def test_it_is_there_when_it_is_complete(written: tuple[Path, Callable[[Path], Any]]) -> None:
-    place, write = written
-    place.write_bytes(BEFORE)
-    place.chmod(0o640)
-    if place.suffix == ".zip":
-        place.unlink()
-    write(place)
-    assert place.read_bytes() != BEFORE
-    assert place.stat().st_size > 100
-    assert only(place)
-    if place.suffix != ".zip":
-        assert stat.S_IMODE(place.stat().st_mode) == 0o640, "a file keeps its mode"
+    path, write = written
+    path.write_bytes(BEFORE)
+    path.chmod(0o640)
+    if path.suffix == ".zip":
+        path.unlink()
+    write(path)
+    assert path.read_bytes() != BEFORE
+    assert path.stat().st_size > 100
+    assert only(path)
+    if path.suffix != ".zip":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640, "a file keeps its mode"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_disk_that_fails(
     written: tuple[Path, Callable[[Path], Any]], number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, write = written
-    if place.suffix == ".zip":
-        write(place)
+    path, write = written
+    if path.suffix == ".zip":
+        write(path)
     else:
-        place.write_bytes(BEFORE)
-    before = place.read_bytes()
+        path.write_bytes(BEFORE)
+    before = path.read_bytes()
 
     def fail(_: int) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(NotebookProfError, match=os.strerror(number)) as caught:
-        write(place)
-    assert place.name in str(caught.value)
+        write(path)
+    assert path.name in str(caught.value)
     assert isinstance(caught.value, OSError)
-    assert place.read_bytes() == before
-    assert only(place)
+    assert path.read_bytes() == before
+    assert only(path)
 
 
 def test_a_full_disk_for_real(tmp_path: Path) -> None:
@@ -123,16 +123,16 @@ def test_a_full_disk_for_real(tmp_path: Path) -> None:
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    told = ran.stdout.split("\n")[:-1]
-    assert told == [f"{name} WriteError True" for name in WRITERS], (told, ran.stderr[-2000:])
+    lines = ran.stdout.split("\n")[:-1]
+    assert lines == [f"{name} WriteError True" for name in WRITERS], (lines, ran.stderr[-2000:])
     assert list(tmp_path.iterdir()) == []
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 900
 
 
 def test_a_folder_that_is_not_there(written: tuple[Path, Callable[[Path], Any]]) -> None:
-    place, write = written
+    path, write = written
     with pytest.raises(NotebookProfError, match=r"No such file|there is no folder"):
-        write(place.parent / "missing" / place.name)
+        write(path.parent / "missing" / path.name)
 
 
 def test_no_link_is_followed_and_links_stay(tmp_path: Path) -> None:
@@ -156,18 +156,18 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
 
 
 def test_errors_of_others_pass_and_leave_nothing(tmp_path: Path) -> None:
-    place = tmp_path / "a.txt"
-    place.write_bytes(BEFORE)
+    path = tmp_path / "a.txt"
+    path.write_bytes(BEFORE)
 
     def fail() -> None:
-        with atomic_file(place) as file:
+        with atomic_file(path) as file:
             file.write(b"half")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert place.read_bytes() == BEFORE
-    assert only(place)
+    assert path.read_bytes() == BEFORE
+    assert only(path)
 
 
 def test_recordings_are_for_their_owner_only(tmp_path: Path) -> None:

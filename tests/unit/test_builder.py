@@ -83,8 +83,8 @@ def test_an_allocation_knows_its_innermost_slice_and_keeps_64_bit_addresses(trac
 
 
 def test_a_table_added_to_is_not_the_trace(trace):
-    mine = trace.slices
-    mine["mine"] = 1
+    frame = trace.slices
+    frame["mine"] = 1
     assert "mine" not in trace.slices
 
 
@@ -193,7 +193,7 @@ def test_sel_by_window_step_track_and_phase(trace):
         trace.sel(phase="foward")
 
 
-def test_mistakes_are_told_with_the_nearest_name():
+def test_mistakes_are_reported_with_the_nearest_name():
     b = TraceBuilder()
     with pytest.raises(OptionError, match="did you mean 'thread'"):
         b.track("x", "thraed")

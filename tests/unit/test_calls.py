@@ -109,7 +109,7 @@ def test_short_calls_are_dropped_on_request() -> None:
 
 
 @needs_viztracer
-def test_a_full_ring_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_ring_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viztracer, "ENTRIES", 50)
     trace = recorded(lambda: [inner.__name__.upper() for _ in range(300)])
     assert "calls-lost" in trace.report
@@ -172,7 +172,7 @@ def test_monitoring_goes_quiet_when_full(monkeypatch: pytest.MonkeyPatch) -> Non
     assert trace.report["calls-lost"].count > 0
 
 
-def test_without_any_way_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_way_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viztracer, "refusal", lambda: "VizTracer is not installed")
     monkeypatch.setattr(monitoring, "refusal", lambda: "sys.monitoring needs Python 3.12")
     assert "VizTracer is not installed" in CallTracer.refusal()

@@ -96,11 +96,11 @@ def test_of_a_long_tree_the_heaviest_rows_are_shown_and_the_others_summed(most: 
     # what is shown below a row, and what is left out there, is all that is below it
     key = weights[0]
     of = shown.set_index(np.arange(len(shown)))
-    taken = table[key].to_numpy()
+    values = table[key].to_numpy()
     below = np.bincount(up[up >= 0], of[key].to_numpy()[up >= 0], minlength=len(shown)) + of["more_weight"]
     whole_up = table["parent"].fillna(-1).to_numpy(int)
-    whole = np.bincount(whole_up[whole_up >= 0], taken[whole_up >= 0], minlength=len(table))
-    kept = np.sort(np.argsort(-taken, kind="stable")[: len(shown)])
+    whole = np.bincount(whole_up[whole_up >= 0], values[whole_up >= 0], minlength=len(table))
+    kept = np.sort(np.argsort(-values, kind="stable")[: len(shown)])
     np.testing.assert_allclose(below, whole[kept])
     roots = of.loc[up < 0, key].sum() + part["more_roots"][1]
     assert roots == table.loc[table["depth"] == 0, key].sum()

@@ -26,12 +26,12 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_host_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = measure_device("host", dtype="float64")
-    assert found.flops_per_s > 1e5
-    assert found.bytes_per_s > 1e5
-    assert "64 × 64 float64" in found.how
-    assert measure_device("host", dtype="float64") is found
-    assert measure_device("host", dtype="float64", again=True) is not found
+    rates = measure_device("host", dtype="float64")
+    assert rates.flops_per_s > 1e5
+    assert rates.bytes_per_s > 1e5
+    assert "64 × 64 float64" in rates.how
+    assert measure_device("host", dtype="float64") is rates
+    assert measure_device("host", dtype="float64", again=True) is not rates
     monkeypatch.setattr(ceilings, "_library", lambda name: None)
     assert "NumPy" in measure_device().how
     with pytest.raises(OptionError, match="bfloat16"):
@@ -42,9 +42,9 @@ def test_rates_are_work_over_the_shortest_time(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ceilings, "_library", lambda name: None)
     times = iter([9.0, 4.0, 2.0, 3.0, 9.0, 0.5, 0.25, 1.0])  # the first of each is the warm-up
     monkeypatch.setattr(ceilings, "_timed", lambda work: next(times))
-    found = measure_device("host")
-    assert found.limits == {"flops_per_s": 2 * 64**3 / 2.0, "bytes_per_s": 2 * 2**16 / 0.25}
-    assert found.frame["flops_per_s"].tolist() == [found.flops_per_s]
+    rates = measure_device("host")
+    assert rates.limits == {"flops_per_s": 2 * 64**3 / 2.0, "bytes_per_s": 2 * 2**16 / 0.25}
+    assert rates.frame["flops_per_s"].tolist() == [rates.flops_per_s]
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:99"])

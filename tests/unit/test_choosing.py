@@ -38,8 +38,8 @@ def test_choices_are_those_of_a_mask(store: ViewStore, clauses: dict[str, Any]) 
     key = matching_key(clauses)
     mask = matching_mask(store.columns, key)
     kept = store.choices.effective(key)
-    found = store.choices.slices(kept)
-    assert np.array_equal(np.arange(store.columns.n) if found is None else found, np.flatnonzero(mask))
+    rows = store.choices.slices(kept)
+    assert np.array_equal(np.arange(store.columns.n) if rows is None else rows, np.flatnonzero(mask))
     chosen = store.chosen(key)
     by_position = mask[store.rows.order]
     assert np.array_equal(
@@ -60,9 +60,9 @@ def test_many_names_are_found_like_few(monkeypatch: pytest.MonkeyPatch, store: V
     for few in (10**9, 1):  # a look at all slices, and a sort of the chosen
         monkeypatch.setattr("notebook_prof.service.selected_rows._FEW", few)
         choices = Choices(store.columns, store.rows)
-        found = choices.slices(key)
-        assert found is not None
-        assert np.array_equal(found, expected)
+        rows = choices.slices(key)
+        assert rows is not None
+        assert np.array_equal(rows, expected)
         chosen = choices.chosen(key)
         assert chosen is not None
         assert np.array_equal(np.sort(store.rows.order[chosen.positions()]), expected)
@@ -77,9 +77,9 @@ def test_selected_memory_is_that_of_the_selected_slices() -> None:
         owner, size = store.memory_owners(device)
         events = store.trace.allocations
         ts = events.loc[events["device"] == device, "ts"].to_numpy()
-        mine = (owner >= 0) & matching_mask(store.columns, (("name", ("aten::conv2d",)),))[owner]
+        selected = (owner >= 0) & matching_mask(store.columns, (("name", ("aten::conv2d",)),))[owner]
         for instant in ts[:: max(len(ts) // 40, 1)].tolist():
-            alive = int(size[mine & (ts <= instant)].sum())
+            alive = int(size[selected & (ts <= instant)].sum())
             assert curve.value[np.searchsorted(curve.ts, instant, "right") - 1] == alive
 
 
@@ -87,13 +87,13 @@ def test_a_table_of_very_many_slices_is_made_beside(monkeypatch: pytest.MonkeyPa
     """Until its sums are there the page is told to come again, and other questions are answered."""
     monkeypatch.setattr(sys.modules[table.__module__], "_MANY", 100)
     protocol = PageQueries(drawn_trace(gpu=True), Selection(step=list(range(4, 12))))
-    asked = {"t": "table", "top": 1000}
-    found = protocol.answer(asked)[0]
-    while found.get("pending"):
+    request = {"t": "table", "top": 1000}
+    answer = protocol.answer(request)[0]
+    while answer.get("pending"):
         assert "failed" not in protocol.answer({"t": "lod", "a": 0, "b": 1e9, "px": 10, "rows": [0]})[0]
-        found = protocol.answer(asked)[0]
-    plain = table(ViewStore(protocol.store.trace), protocol.selection.to_state(), asked).content
-    assert found["label"] == plain["label"]
-    assert found["revision"] == protocol.selection.revision
+        answer = protocol.answer(request)[0]
+    plain = table(ViewStore(protocol.store.trace), protocol.selection.to_state(), request).content
+    assert answer["label"] == plain["label"]
+    assert answer["revision"] == protocol.selection.revision
     key = matching_key(protocol.selection.to_state())
     assert protocol.store.has_groups("name", key), "a window of it is answered at once"

@@ -154,15 +154,15 @@ def test_tables_of_every_kind_come_back(tmp_path):
     trace = b.seal()
     write_chrome(trace, tmp_path / "t.json")
     again = read_trace(tmp_path / "t.json")
-    mine = again.metadata["tables"]
+    read = again.metadata["tables"]
     assert changes(trace, again) == []
-    assert mine["aliases"] == tables["aliases"]
-    assert mine["odd"]["any"].tolist() == [[1, 2], {"a": (3,)}, None]
+    assert read["aliases"] == tables["aliases"]
+    assert read["odd"]["any"].tolist() == [[1, 2], {"a": (3,)}, None]
     assert again.report["row-not-used"].count == 7
-    assert mine["odd"]["words"].cat.categories.tolist() == ["a", "b", "never"]
+    assert read["odd"]["words"].cat.categories.tolist() == ["a", "b", "never"]
 
 
-def test_a_table_that_is_damaged_is_told(trace, tmp_path):
+def test_a_table_that_is_damaged_is_reported(trace, tmp_path):
     tables = {"a": pd.DataFrame({"n": [1]}), "b": pd.DataFrame({"n": [2]})}
     part = TraceBuilder(metadata={"tables": tables}).seal()
     text = json.dumps(written(part, tmp_path / "t.json"))

@@ -43,8 +43,8 @@ def test_paths_and_weights_become_slices(tmp_path: Path) -> None:
         ["mm (a/ops.py:7)", 2, 5, 2],
         ["idle", 8, 4, 0],
     ]
-    place = trace.stacks.set_index("name").loc["mm", ["file", "line"]]
-    assert place.tolist() == ["a/ops.py", 7]
+    location = trace.stacks.set_index("name").loc["mm", ["file", "line"]]
+    assert location.tolist() == ["a/ops.py", 7]
     assert [issue.code for issue in trace.report] == ["no-time-line"]
 
 

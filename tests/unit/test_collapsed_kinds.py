@@ -105,8 +105,8 @@ def test_real_files_agree_with_other_readers(shared_traces: Path, tmp_path: Path
         if tool == "py-spy":
             line = own["line"].map(lambda number: f":{number}" if number > 0 else "", na_action="ignore")
             spelled = own["name"] + " (" + own["file"] + line.fillna("") + ")"
-        found = own.loc[spelled == each.get("frame", each.get("name")), "self_ns"]
-        assert found.sum() == each["value"] * unit, each
+        own_ns = own.loc[spelled == each.get("frame", each.get("name")), "self_ns"]
+        assert own_ns.sum() == each["value"] * unit, each
     if tool == "tachyon":
         sums = trace.slices.groupby("track")["self_ns"].sum()
         numbers = trace.tracks.set_index("tid")["track"]
@@ -125,8 +125,8 @@ def test_microseconds_and_threads_of_austin(tmp_path: Path) -> None:
     trace = opened(tmp_path, WALL)
     assert trace.metadata["source"] == "collapsed"
     assert trace.metadata["exporter"] == "austin"
-    told = {"version": "3.7.0", "interval": "5000", "mode": "wall", "duration": "29174"}
-    assert trace.metadata["austin"] == told
+    header = {"version": "3.7.0", "interval": "5000", "mode": "wall", "duration": "29174"}
+    assert trace.metadata["austin"] == header
     assert tracks(trace) == [("thread 7", 7, 7), ("thread 9", 7, 9)]
     assert rows(trace, 0) == [
         ["zipimporter.__init__ (<frozen zipimport>:94)", 0, 2_457_000],

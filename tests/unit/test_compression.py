@@ -210,25 +210,25 @@ def test_a_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
     """A gigabyte in a megabyte, or in some kilobytes: no recording becomes 300 times larger."""
     text = TRACE.replace(b'"name": "a"', b'"name": "' + b"a" * (270 << 20) + b'"')
     packed, path = text, tmp_path / "bomb.json.gz"
-    for asked in ({}, {"format": "kineto"}, {}):
+    for options in ({}, {"format": "kineto"}, {}):
         packed = gzip.compress(packed)
         path.write_bytes(packed)
         with pytest.raises(FormatError, match="becomes larger than 256 MiB"):
-            read_trace(path, **asked)  # type: ignore[arg-type]
+            read_trace(path, **options)  # type: ignore[arg-type]
 
 
-def _both(data: bytes, place: Path) -> list[tuple[bytes, set[str]]]:
+def _both(data: bytes, path: Path) -> list[tuple[bytes, set[str]]]:
     """What comes of the bytes as a whole and piece by piece, and what is told."""
-    place.write_bytes(data)
-    found = []
-    for undo in (lambda report: decompress(data, report), lambda report: _joined(place, report)):
+    path.write_bytes(data)
+    results = []
+    for undo in (lambda report: decompress(data, report), lambda report: _joined(path, report)):
         report = ImportReport()
-        found.append((undo(report), {issue.code for issue in report}))
-    return found
+        results.append((undo(report), {issue.code for issue in report}))
+    return results
 
 
-def _joined(place: Path, report: ImportReport) -> bytes:
-    pieces = in_pieces(place, report)
+def _joined(path: Path, report: ImportReport) -> bytes:
+    pieces = in_pieces(path, report)
     return b"".join(pieces)
 
 
@@ -244,14 +244,14 @@ def test_xz_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None:
     text = b"".join(b"%d\n" % (i * i) for i in range(100_000))
     packed = lzma.compress(text, preset=0)
     for cut in (len(packed) // 2, len(packed) - 5):
-        for content, told in _both(packed[:cut], tmp_path / "a"):
+        for content, codes in _both(packed[:cut], tmp_path / "a"):
             assert text.startswith(content)
-            assert told == {"truncated-xz"}
+            assert codes == {"truncated-xz"}
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 255
-    for content, told in _both(bytes(damaged), tmp_path / "a"):
+    for content, codes in _both(bytes(damaged), tmp_path / "a"):
         assert len(content) < len(text)
-        assert told == {"truncated-xz"}
+        assert codes == {"truncated-xz"}
 
 
 def test_a_trace_in_xz_is_read(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def trace() -> Trace:
 
 
 def test_meta_lists_counters_with_unit_and_range(trace: Trace) -> None:
-    found = meta(ViewStore(trace), STATE, {}).content["counters"]
-    assert [(c["name"], c["unit"], c["low"], c["high"]) for c in found] == [
+    lanes = meta(ViewStore(trace), STATE, {}).content["counters"]
+    assert [(c["name"], c["unit"], c["low"], c["high"]) for c in lanes] == [
         ("process memory (RSS)", "bytes", 2.0**30, 2.0**31),
         ("GPU 0 power", "W", 70.5, 300.0),
     ]
@@ -80,13 +80,13 @@ def test_recorded_blocks_are_drawn_inside_of_resident_memory() -> None:
     builder.allocations(ts=[5, 25], addr=[1, 2], device=-1, track=main, **sizes)
     store = ViewStore(builder.seal())
     assert store.memory_devices == [-1]
-    asked = {"a": 0, "b": 40, "px": 100}
-    answer = memory(store, Selection().to_state(), asked)
+    request = {"a": 0, "b": 40, "px": 100}
+    answer = memory(store, Selection().to_state(), request)
     assert answer.content["part"] == "blocks"
     assert answer.content["peak"]["bytes"] == 1000
     assert answer.arrays()["y"].max() == 1000
     assert answer.arrays()["sy"].max() == 72
-    chosen = memory(store, Selection(name="add").to_state(), asked)
+    chosen = memory(store, Selection(name="add").to_state(), request)
     assert chosen.content["part"] == "selection"
     assert chosen.arrays()["sy"].max() == 8
     assert {"blocks", "blocks_ts"} <= payload(store, None, 1000)["memory"][0]["columns"].keys()

@@ -48,10 +48,10 @@ home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
     ],
 )
 def test_choice(facts: Facts, route: str, words: str) -> None:
-    found = routes(facts)
-    assert [one.name for one in found] == list(ROUTES)
-    assert all(one.reason for one in found)
-    best = choose(found)
+    choices = routes(facts)
+    assert [one.name for one in choices] == list(ROUTES)
+    assert all(one.reason for one in choices)
+    best = choose(choices)
     assert best.name == route
     assert words in best.reason
 
@@ -104,7 +104,7 @@ def test_looking_around_loads_nothing() -> None:
     assert done.stderr == ""
 
 
-def test_without_a_gpu_every_route_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_every_route_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "survey", lambda: Facts(NO_DRIVER))
     assert CudaCollector.availability() == NO_DRIVER
     with nbp.profile("cuda") as p:
@@ -213,15 +213,15 @@ def test_the_known_fault_of_repeated_recordings(
     """Five recordings of 40 kernels with idle between (pytorch#175790, pytorch#192021)."""
     monkeypatch.setattr(findings, "_first_delay_ns", None)
     monkeypatch.setattr(Device, "rounds", 0)
-    found = []
+    codes_of = []
     for _ in range(5):
         table = nbp.Profile(record(**faults)).trust.set_index("code")
-        found.append(set(table.index) - {"counters-missing"})
+        codes_of.append(set(table.index) - {"counters-missing"})
         if code == "kernels-lost-at-start" and code in table.index:
             assert table.loc[code, "count"] == 7
             assert table.loc[code, "device_share"] == pytest.approx(7 / 40)
-    assert found[0] == set()
-    assert all((code in codes) if code else not codes for codes in found[1:])
+    assert codes_of[0] == set()
+    assert all((code in codes) if code else not codes for codes in codes_of[1:])
 
 
 def test_a_recording_is_never_stopped_by_a_lost_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,10 +69,10 @@ def test_ranges_are_timed_on_their_stream(device: Device) -> None:
         with nbp.annotate("alone"):
             pass
     assert p.trace.metadata["cuda_route"] == "counters"
-    found = on_device(p.trace).set_index("name")
-    assert found["dur"].to_dict() == {"outer": 750_000, "inner": 250_000, "alone": 250_000}
-    assert (found["category"] == "annotation").all()
-    assert set(found["device"]) == {1}
+    ranges = on_device(p.trace).set_index("name")
+    assert ranges["dur"].to_dict() == {"outer": 750_000, "inner": 250_000, "alone": 250_000}
+    assert (ranges["category"] == "annotation").all()
+    assert set(ranges["device"]) == {1}
     assert p.kernels().empty  # a range is no kernel
     assert p.trace.metadata["cuda_events"]["ranges"] == 3
     assert p.trace.metadata["cuda_events"]["clock_residual_ns"] >= 0
@@ -112,7 +112,7 @@ def test_a_device_lost_in_the_middle_leaves_the_cell_alone(device: Device, when:
     assert on_device(recording.trace).empty
 
 
-def test_without_cupy_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cupy_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     monkeypatch.setattr(collector, "survey", lambda: Facts(Availability(True)))
     assert CudaCollector.availability().ok

@@ -37,10 +37,10 @@ OTHERS = {37: 24}
 
 
 def strides(version: int) -> dict[int, int]:
-    known = sizes(version)
+    bytes_of = sizes(version)
     if version == 18:
-        known["Kernel"] = 208
-    return {kind: known[struct] for kind, struct in STRUCTS.items()} | OTHERS
+        bytes_of["Kernel"] = 208
+    return {kind: bytes_of[struct] for kind, struct in STRUCTS.items()} | OTHERS
 
 
 def words(version: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -120,15 +120,15 @@ def test_the_trace_of_a_buffer(version: int) -> None:
     assert report["records-without-times"].count == 1
 
 
-def test_how_kernels_were_launched_is_told() -> None:
+def test_how_kernels_were_launched_is_reported() -> None:
     trace, _ = trace_of(28)
     from notebook_prof.analysis import kernels, trust
 
     table = kernels(trace, by=["name", "grid"]).set_index("name")
     row = table.loc["gemm(float*)"]
     assert (row["grid"], row["registers_per_thread"], row["shared_memory_bytes"]) == ("[80, 2, 1]", 40, 1536)
-    found = set(trust(trace)["code"])
-    assert not found & {"kernels-lost-at-start", "kernels-lost-between", "no-device-work", "stream-overlap"}
+    codes = set(trust(trace)["code"])
+    assert not codes & {"kernels-lost-at-start", "kernels-lost-between", "no-device-work", "stream-overlap"}
     counter = trace.tracks.set_index("track").loc[trace.counters["track"].iloc[0], "name"]
     assert counter == "GPU 1 taken from the driver"
     assert trace.counters["value"].tolist() == [1 << 20, 0]
@@ -136,12 +136,12 @@ def test_how_kernels_were_launched_is_told() -> None:
 
 def plain_starts(buffer: np.ndarray[Any, Any], steps: dict[int, int]) -> list[int]:
     """Record by record, as C would."""
-    at, found = 0, []
+    at, offsets = 0, []
     kinds = buffer.view(np.uint32)[::2]
     while at < len(buffer) and (step := steps.get(int(kinds[at]), 0) // 8) and at + step <= len(buffer):
-        found.append(at)
+        offsets.append(at)
         at += step
-    return found
+    return offsets
 
 
 def test_walking_is_the_same_as_record_by_record() -> None:
@@ -163,9 +163,9 @@ def test_walking_is_the_same_as_record_by_record() -> None:
             buffer[at[len(at) // 2]] = 63
         if trial % 3 == 2:  # cut off
             buffer = buffer[: len(buffer) * 2 // 3]
-        found, end = starts(buffer, lengths)
+        offsets, end = starts(buffer, lengths)
         expected = plain_starts(buffer, steps)
-        assert found.tolist() == expected
+        assert offsets.tolist() == expected
         assert end == (expected[-1] + steps[int(buffer[expected[-1]])] // 8 if expected else 0)
 
 
@@ -184,8 +184,8 @@ def test_occupancy_where_the_card_is_known() -> None:
     assert row["occupancy"] == pytest.approx(160 / 108 * 256 / 2048)
 
 
-@pytest.mark.parametrize(("size", "told"), [(208, False), (224, True)])
-def test_graphs_nodes_and_priorities(size: int, told: bool) -> None:
+@pytest.mark.parametrize(("size", "has_priority"), [(208, False), (224, True)])
+def test_graphs_nodes_and_priorities(size: int, has_priority: bool) -> None:
     """Three replays of two nodes on two streams; priorities are in the records of CUDA 13.1 on."""
     from notebook_prof.analysis import graph_nodes, kernels
 
@@ -196,7 +196,7 @@ def test_graphs_nodes_and_priorities(size: int, told: bool) -> None:
     rows["end"] = rows["start"] + 30
     rows["streamId"], rows["correlationId"], rows["graphId"] = 7 + 6 * node, 500 + turn, 3
     rows["graphNodeId"] = (3 << 32) + node
-    if told:
+    if has_priority:
         rows["priority"] = -5 * node
     moved = np.zeros(1, layouts.record("Memcpy", 88))
     moved["kind"], moved["copyKind"], moved["bytes"], moved["streamId"], moved["deviceId"] = 1, 1, 64, 7, 1
@@ -211,15 +211,15 @@ def test_graphs_nodes_and_priorities(size: int, told: bool) -> None:
     table = columns(records, clock, lambda d, n: "cudaGraphLaunch", ImportReport(), pid=5)
     assemble(table, builder := TraceBuilder())
     trace = builder.seal()
-    found = graph_nodes(trace)
-    assert found[["graph", "node", "name", "stream", "replays"]].values.tolist() == [
+    nodes = graph_nodes(trace)
+    assert nodes[["graph", "node", "name", "stream", "replays"]].values.tolist() == [
         [3, 3 << 32, "gemm(float*)", 7, 3],
         [3, (3 << 32) + 1, "cupy_add__float32_float32_float32", 13, 3],
         [3, (3 << 32) + 2, "Memcpy HtoD (Unknown -> Unknown)", 7, 1],
     ]
     streams = set(trace.tracks.loc[trace.tracks["kind"] == "stream", "name"])
-    assert ("GPU 1 stream 13 (priority -5)" in streams) == told
-    if told:
+    assert ("GPU 1 stream 13 (priority -5)" in streams) == has_priority
+    if has_priority:
         by = kernels(trace, by=["graph_node", "priority"], category="kernel")
         assert sorted(by["priority"]) == [-5, 0]
     else:
@@ -253,10 +253,10 @@ def test_times_that_show_no_drift_keep_their_distances() -> None:
     ticks = np.arange(T0, T0 + 10**9, 4_999_993, dtype=np.uint64)
     for wobble in range(-60, 61, 7):
         line = Alignment(Reading(T0 + 500, T0, 40), Reading(T0 + 10**9 + 500 + wobble, T0 + 10**9, 25))
-        found = line.to_wall(ticks)
+        wall = line.to_wall(ticks)
         assert line.steady
-        assert (np.diff(found) == 4_999_993).all()
-        shift = int(found[0]) - T0
+        assert (np.diff(wall) == 4_999_993).all()
+        shift = int(wall[0]) - T0
         assert abs(shift - 500) <= 40
         assert abs(shift - 500 - wobble) <= 25
     drifting = Alignment(Reading(T0, T0, 40), Reading(T0 + 10**9 + 66, T0 + 10**9, 25))
@@ -273,13 +273,13 @@ COMPLETE = ctypes.CFUNCTYPE(
 )
 
 
-def asked(arena: Arena) -> tuple[int, int, int]:
+def request_buffer(arena: Arena) -> tuple[int, int, int]:
     buffer, size, most = ctypes.c_void_p(9), ctypes.c_size_t(9), ctypes.c_size_t(9)
     REQUEST(arena.request)(ctypes.byref(buffer), ctypes.byref(size), ctypes.byref(most))
     return buffer.value or 0, size.value, most.value
 
 
-def given(arena: Arena, address: int, valid: int) -> None:
+def complete_buffer(arena: Arena, address: int, valid: int) -> None:
     COMPLETE(arena.complete)(None, 0, address, BUFFER_BYTES, valid)
 
 
@@ -287,25 +287,25 @@ def given(arena: Arena, address: int, valid: int) -> None:
 def test_buffers_are_bounded_and_counted() -> None:
     arena = Arena(3 * BUFFER_BYTES)
     arena.open()
-    got = [asked(arena) for _ in range(6)]
+    got = [request_buffer(arena) for _ in range(6)]
     assert {(size, most) for _, size, most in got} == {(BUFFER_BYTES, 0)}
     addresses = [address for address, _, _ in got]
     assert np.diff(addresses).tolist() == [BUFFER_BYTES] * 3 + [0, 0]  # behind the bound all get the last
     assert addresses[0] % 4096 == 0
     assert (arena.refused, arena.outstanding) == (3, 6)
     ctypes.memmove(addresses[1], b"12345678abcdefgh", 16)
-    given(arena, addresses[1], 16)
-    given(arena, addresses[0], 0)
+    complete_buffer(arena, addresses[1], 16)
+    complete_buffer(arena, addresses[0], 0)
     for _ in range(3):
-        given(arena, addresses[5], 40)
+        complete_buffer(arena, addresses[5], 40)
     assert arena.wasted_bytes == 120
     assert arena.outstanding == 1
     (only,) = arena.take()
     assert only.tobytes() == b"12345678abcdefgh"
-    given(arena, addresses[2], 8)
+    complete_buffer(arena, addresses[2], 8)
     assert arena.outstanding == 0
     arena.open()
-    assert asked(arena)[0] == addresses[0]
+    assert request_buffer(arena)[0] == addresses[0]
     assert arena.take() == []
 
 
@@ -313,12 +313,12 @@ def test_buffers_are_bounded_and_counted() -> None:
 def test_between_recordings_nobody_writes_into_buffers_that_are_read() -> None:
     arena = Arena(2 * BUFFER_BYTES)
     arena.open()
-    first = asked(arena)[0]
-    given(arena, first, 8)
+    first = request_buffer(arena)[0]
+    complete_buffer(arena, first, 8)
     arena.close()
-    late = asked(arena)[0]
+    late = request_buffer(arena)[0]
     assert late == first + 2 * BUFFER_BYTES
-    given(arena, late, 24)
+    complete_buffer(arena, late, 24)
     arena.open()
     assert arena.take() == []
 
@@ -331,13 +331,13 @@ def test_many_threads_get_different_buffers(fake: str) -> None:
     library = ctypes.PyDLL(fake)  # keeps the GIL: a callback in Python would wait for it for ever
     library.hammer(ctypes.c_void_p(arena.request), ctypes.c_void_p(arena.complete), 8, 7)
     assert (arena.outstanding, arena.refused) == (0, 0)
-    found = arena.take()
-    assert len(found) == 56
-    assert all(len(part) == 2 and part[0] == part[1] for part in found)
-    assert len({int(part[0]) for part in found}) == 56
+    buffers = arena.take()
+    assert len(buffers) == 56
+    assert all(len(part) == 2 and part[0] == part[1] for part in buffers)
+    assert len({int(part[0]) for part in buffers}) == 56
 
 
-def test_where_it_cannot_be_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_cannot_be_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert not possible()
     with pytest.raises(RecordingError, match="Linux on x86-64"):
@@ -360,8 +360,8 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def playing(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    told = ",".join(f"{kind}:{size}" for kind, size in strides(28).items())
-    monkeypatch.setenv("FAKE_CUPTI_STRIDES", told)
+    text = ",".join(f"{kind}:{size}" for kind, size in strides(28).items())
+    monkeypatch.setenv("FAKE_CUPTI_STRIDES", text)
     monkeypatch.setenv("FAKE_CUPTI_BYTES", str(DATA / "cupti_28.bin"))
     monkeypatch.setenv("FAKE_CUPTI_NOW", "1")
     if not possible():
@@ -382,10 +382,10 @@ def record(fake: str, most_bytes: int = 16 << 20) -> tuple[CuptiSession, TraceBu
 def test_a_recording_through_callbacks_of_a_foreign_thread(fake: str, playing: Any) -> None:
     playing.delenv("NVTX_INJECTION64_PATH", raising=False)
     session, builder = record(fake)
-    told = builder.metadata["cupti"]
-    assert (told["version"], told["buffers"], told["dropped"], told["records"]) == (28, 1, 0, 75)
-    assert abs(told["clock_offset_ns"]) < 1_000_000  # the fake reads this clock
-    assert 0 <= told["clock_residual_ns"] < 1_000_000
+    facts = builder.metadata["cupti"]
+    assert (facts["version"], facts["buffers"], facts["dropped"], facts["records"]) == (28, 1, 0, 75)
+    assert abs(facts["clock_offset_ns"]) < 1_000_000  # the fake reads this clock
+    assert 0 <= facts["clock_residual_ns"] < 1_000_000
     assert len(builder.seal().slices) == 50
     assert "records-dropped" not in session.report
     assert "NVTX_INJECTION64_PATH" not in os.environ
@@ -410,7 +410,7 @@ def test_dropped_records_are_counted(fake: str, playing: Any) -> None:
     assert builder.metadata["cupti"]["buffers"] == 3
 
 
-def test_buffers_that_are_kept_are_told(fake: str, playing: Any) -> None:
+def test_buffers_that_are_kept_are_reported(fake: str, playing: Any) -> None:
     playing.setenv("FAKE_CUPTI_KEEP", "1")
     session, builder = record(fake)
     assert session.report["buffers-kept"].count == 1

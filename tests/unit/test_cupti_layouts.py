@@ -45,10 +45,10 @@ def headers() -> Path:
 
 def generations(header: str) -> dict[str, str]:
     """The latest structure of each name: ``Kernel`` → ``CUpti_ActivityKernel9``."""
-    found: dict[str, tuple[int, str]] = {}
+    latest: dict[str, tuple[int, str]] = {}
     for name, base, number in re.findall(r"^\} (CUpti_Activity([A-Za-z]+)(\d*));", header, re.M):
-        found[base] = max(found.get(base, (0, "")), (int(number or 1), name))
-    return {base: name for base, (_, name) in found.items()}
+        latest[base] = max(latest.get(base, (0, "")), (int(number or 1), name))
+    return {base: name for base, (_, name) in latest.items()}
 
 
 def printed(folder: Path, names: dict[str, str], tmp_path: Path) -> list[list[str]]:
@@ -82,8 +82,8 @@ def printed(folder: Path, names: dict[str, str], tmp_path: Path) -> list[list[st
     if absent := re.search(r"fatal error: (\S+): No such file", built.stderr):
         pytest.skip(f"{absent[1]} is not installed beside CUPTI's headers")
     assert built.returncode == 0, built.stderr
-    told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    return [line.split() for line in told.splitlines()]
+    text = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    return [line.split() for line in text.splitlines()]
 
 
 def test_the_tables_are_those_of_the_headers(tmp_path: Path) -> None:
@@ -93,17 +93,17 @@ def test_the_tables_are_those_of_the_headers(tmp_path: Path) -> None:
     version = int(lines[0][1])
     if release(version) not in VERSIONS:
         pytest.skip(f"the headers are of version {version}, which is not in the tables")
-    known = sizes(version)
-    for word, struct, *told in lines[1:]:
+    bytes_of = sizes(version)
+    for word, struct, *figures in lines[1:]:
         if word == "size":
-            assert int(told[0]) in (known[struct], EITHER.get(version, {}).get(struct)), struct
+            assert int(figures[0]) in (bytes_of[struct], EITHER.get(version, {}).get(struct)), struct
             continue
-        field, place, width = told[0], int(told[1]), int(told[2])
-        dtype = record(struct, known[struct])
+        field, position, width = figures[0], int(figures[1]), int(figures[2])
+        dtype = record(struct, bytes_of[struct])
         assert dtype.fields is not None
         assert field in dtype.fields, (struct, field)
         kind, offset = dtype.fields[field][:2]
-        assert (offset, kind.itemsize) == (place, width), (struct, field)
+        assert (offset, kind.itemsize) == (position, width), (struct, field)
 
 
 STEPS = """
@@ -136,20 +136,25 @@ def test_the_real_library_steps_as_the_tables_say() -> None:
     done = subprocess.run([sys.executable, "-c", STEPS, path], capture_output=True, text=True)
     if done.returncode < 0:
         pytest.skip(f"this release of libcupti crashes without a driver: signal {-done.returncode}")
-    told = json.loads(done.stdout)
-    if "refused" in told:
-        assert "CUPTI could not tell its version" in told["refused"] or "not known here" in told["refused"]
-        pytest.skip(told["refused"])
-    known = sizes(told["version"])
+    answer = json.loads(done.stdout)
+    if "refused" in answer:
+        assert (
+            "CUPTI could not tell its version" in answer["refused"] or "not known here" in answer["refused"]
+        )
+        pytest.skip(answer["refused"])
+    bytes_of = sizes(answer["version"])
     for kind, struct in STRUCTS.items():
-        assert told["strides"][str(kind)] in (known[struct], EITHER.get(told["version"], {}).get(struct))
-    assert told["calls"] == ["cudaLaunchKernel", "cuLaunchKernel"]
-    for sentence in told.get("errors", ()):  # none where there is a card
+        assert answer["strides"][str(kind)] in (
+            bytes_of[struct],
+            EITHER.get(answer["version"], {}).get(struct),
+        )
+    assert answer["calls"] == ["cudaLaunchKernel", "cuLaunchKernel"]
+    for sentence in answer.get("errors", ()):  # none where there is a card
         assert re.match(
             r"CUPTI could not (claim this process|record kind 10) \(CUPTI_ERROR_\w+ \d+\): ", sentence
         )
         assert "driver" in sentence
-    assert len(told.get("errors", ())) + len(told.get("worked", ())) == 2
+    assert len(answer.get("errors", ())) + len(answer.get("worked", ())) == 2
 
 
 def test_an_unknown_version_is_refused_in_words() -> None:
@@ -162,5 +167,5 @@ def test_sizes_tell_generations_apart() -> None:
     kernel = [sizes(v if v < 100 else v * 100)["Kernel"] for v in VERSIONS]
     assert kernel == [176, 200, *[208] * 7, 216, 224, 224, 232, 248, 248]
     assert all(size % 8 == 0 for v in VERSIONS for size in sizes(v if v < 100 else v * 100).values())
-    last = {struct: max(place for place, _ in fields.values()) for struct, fields in FIELDS.items()}
+    last = {struct: max(offset for offset, _ in fields.values()) for struct, fields in FIELDS.items()}
     assert all(last[struct] + 8 <= size + 4 for struct, size in sizes(17).items())

@@ -79,7 +79,7 @@ def test_a_warm_recording_that_never_starts_gives_everything_back(fake: str, jou
     ]
 
 
-def test_a_card_that_cannot_be_waited_for_is_told(fake: str, playing: Any) -> None:  # noqa: F811
+def test_a_card_that_cannot_be_waited_for_is_reported(fake: str, playing: Any) -> None:  # noqa: F811
     session = CuptiSession(lambda: Cupti(fake), wait=lambda devices: "GPU 0: CUDA_ERROR_LAUNCH_FAILED (719)")
     session.start(Clock())
     session.stop()
@@ -127,7 +127,7 @@ class Driver:
 
     def __init__(self, active: tuple[int, ...] = (0, 2), fails: dict[str, int] | None = None) -> None:
         self.active, self.fails = active, fails or {}
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.current = -1
 
     def _code(self, name: str) -> int:
@@ -147,11 +147,11 @@ class Driver:
 
     def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:
         context._obj.value = 100 + device.value
-        self.told.append(f"retain {device.value}")
+        self.calls.append(f"retain {device.value}")
         return self._code("cuDevicePrimaryCtxRetain")
 
     def cuDevicePrimaryCtxRelease_v2(self, device: Any) -> int:
-        self.told.append(f"release {device.value}")
+        self.calls.append(f"release {device.value}")
         return 0
 
     def cuCtxPushCurrent_v2(self, context: Any) -> int:
@@ -165,7 +165,7 @@ class Driver:
     def cuCtxSynchronize(self) -> int:
         if self.current == -1:
             return 201
-        self.told.append(f"wait {self.current}")
+        self.calls.append(f"wait {self.current}")
         return self._code("cuCtxSynchronize")
 
     def cuGetErrorName(self, code: Any, name: Any) -> int:
@@ -178,7 +178,7 @@ class Driver:
 def test_the_cards_in_use_are_waited_for(devices: Any, waited: tuple[int, ...]) -> None:
     driver = Driver()
     assert settle(devices, lambda name: driver) == ""
-    assert driver.told == [f"{what}{n}" for n in waited for what in ("retain ", "wait 10", "release ")]
+    assert driver.calls == [f"{what}{n}" for n in waited for what in ("retain ", "wait 10", "release ")]
     assert driver.current == -1
 
 
@@ -198,19 +198,19 @@ def test_failures_of_the_wait_in_the_drivers_words() -> None:
     assert settle((0, 2), lambda name: lost) == (
         "GPU 0: CUDA_ERROR_ILLEGAL_ADDRESS (700); GPU 2: CUDA_ERROR_ILLEGAL_ADDRESS (700)"
     )
-    assert lost.told.count("release 0") == 1
+    assert lost.calls.count("release 0") == 1
     full = Driver(active=(1,), fails={"cuDevicePrimaryCtxRetain": 2})
     assert settle(None, lambda name: full) == "GPU 1: CUDA_ERROR_OUT_OF_MEMORY (2)"
-    assert "release 1" not in full.told  # nothing was taken
+    assert "release 1" not in full.calls  # nothing was taken
     push = Driver(active=(1,), fails={"cuCtxPushCurrent_v2": 999})
     assert settle(None, lambda name: push) == "GPU 1: error (999)"
-    assert push.told == ["retain 1", "release 1"]
+    assert push.calls == ["retain 1", "release 1"]
 
 
 def test_where_cuda_is_not_in_use_nothing_is_done() -> None:
     asleep = Driver(fails={"cuDeviceGetCount": 3})
     assert settle(None, lambda name: asleep) == ""
-    assert asleep.told == []
+    assert asleep.calls == []
 
     def absent(name: str) -> ctypes.CDLL:
         raise OSError("not found")

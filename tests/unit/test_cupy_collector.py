@@ -58,14 +58,14 @@ class Pool:
         rounded = -(-size // 512) * 512
         self.next += rounded
         hooks = list(MemoryHook.hooks.values()) if hooked else []
-        told = {"device_id": 0, "mem_size": rounded, "mem_ptr": self.next}
+        arguments = {"device_id": 0, "mem_size": rounded, "mem_ptr": self.next}
         if self.used + rounded > self.total:
             self.total += rounded
             for hook in hooks:
-                hook.alloc_postprocess(**told)
+                hook.alloc_postprocess(**arguments)
         self.used += rounded
         for hook in hooks:
-            hook.malloc_postprocess(size=size, pmem_id=1, **told)
+            hook.malloc_postprocess(size=size, pmem_id=1, **arguments)
         return self.next, rounded
 
     def free(self, block: tuple[int, int]) -> None:
@@ -146,7 +146,7 @@ def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:
     assert trace.tracks["name"].tolist() == ["CuPy pinned memory, free blocks"]
 
 
-def test_what_other_threads_take_is_told(pool: Pool) -> None:
+def test_what_other_threads_take_is_reported(pool: Pool) -> None:
     recording = Recording([CupyCollector()])
     recording.start()
     pool.malloc(2048, hooked=False)
@@ -204,7 +204,7 @@ def test_out_of_memory_in_the_cell_keeps_the_profile(pool: Pool) -> None:
         (RuntimeError("cudaErrorNoDevice: no CUDA-capable device is detected"), "no CUDA-capable device"),
     ],
 )
-def test_without_a_gpu_the_reason_is_told(
+def test_without_a_gpu_the_reason_is_reported(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
     def fail() -> int:

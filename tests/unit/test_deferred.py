@@ -46,17 +46,17 @@ def building() -> Iterator[Building]:
 
 
 def test_it_is_made_once_whoever_asks(building: Building) -> None:
-    deferred, found = DeferredTrace(building), []
-    asking = [threading.Thread(target=lambda: found.append(deferred.get())) for _ in range(8)]
+    deferred, traces = DeferredTrace(building), []
+    asking = [threading.Thread(target=lambda: traces.append(deferred.get())) for _ in range(8)]
     for thread in asking:
         thread.start()
     assert building.begun.wait(10)
-    assert (deferred.ready, found) == (False, [])
+    assert (deferred.ready, traces) == (False, [])
     assert not deferred.wait(0.01)
     building.go.set()
     for thread in asking:
         thread.join(10)
-    assert [trace is building.trace for trace in found] == [True] * 8
+    assert [trace is building.trace for trace in traces] == [True] * 8
     assert (building.times, building.thread, deferred.ready) == (1, "notebook_prof trace", True)
 
 
@@ -203,7 +203,7 @@ def test_what_nobody_can_ask_for_any_more_is_not_made(building: Building) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_child_is_told_and_the_parent_goes_on() -> None:
+def test_a_forked_child_is_reported_and_the_parent_goes_on() -> None:
     done = _run(
         """
         import os, threading

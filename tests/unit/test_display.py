@@ -71,14 +71,14 @@ def test_a_terminal_gets_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 @pytest.mark.usefixtures("shown")
 def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    told, started = _noted(monkeypatch), _threads(monkeypatch)
+    displays, started = _noted(monkeypatch), _threads(monkeypatch)
     _use(monkeypatch, _Shell())
     profile = drawn_profile()
     show(profile)
     started[0].join(120)
     (widget,) = _widgets()
     uid = widget.settings["uid"]
-    text, views, static = told
+    text, views, static = displays
     assert (text[1:], views[1:], static[1:]) == ((uid, False), (None, False), (uid, True))
     assert set(views[0]) == {"application/vnd.jupyter.widget-view+json"}
     for bundle in (text[0], static[0]):
@@ -92,14 +92,14 @@ def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pyt
 
 def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | None, bool]]:
     """What is displayed: bundle, display id, and whether it replaces what has that id."""
-    told: list[tuple[dict[str, Any], str | None, bool]] = []
+    displays: list[tuple[dict[str, Any], str | None, bool]] = []
 
     def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
-        told.append((bundle, display_id, update))
+        displays.append((bundle, display_id, update))
 
     for module in (display_module, deferred_display):
         monkeypatch.setattr(module, "display", note)
-    return told
+    return displays
 
 
 def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, Any]:
@@ -117,15 +117,17 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
 def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that show the rest; they wait for no page."""
     started: list[threading.Thread] = []
-    rest = deferred_display.show_when_ready
-    monkeypatch.setattr(display_module, "show_when_ready", lambda *given: started.append(rest(*given)))
+    original = deferred_display.show_when_ready
+    monkeypatch.setattr(
+        display_module, "show_when_ready", lambda *arguments: started.append(original(*arguments))
+    )
     monkeypatch.setattr(executor, "COMES_S", 0)
     return started
 
 
 @pytest.mark.usefixtures("shown")
 def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = _noted(monkeypatch)
+    displays = _noted(monkeypatch)
     monkeypatch.setattr(current, "running", lambda: "a recording")
     monkeypatch.setattr(deferred_display, "LONG", 0)
     started, profile = _threads(monkeypatch), drawn_profile()
@@ -137,21 +139,26 @@ def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.Monkey
     assert _begun(monkeypatch, widget)["verdict"] == widget.headline == "", (
         "nothing is worked out while code is measured"
     )
-    assert [(set(bundle), key, update) for bundle, key, update in told] == [
+    assert [(set(bundle), key, update) for bundle, key, update in displays] == [
         ({"text/plain", "text/html"}, uid, False),
         ({"application/vnd.jupyter.widget-view+json"}, None, False),
     ]
     monkeypatch.setattr(current, "running", lambda: None)
     thread.join(120)
     assert widget.headline == profile.headline
-    bundle, key, update = told[2]
+    bundle, key, update = displays[2]
     assert (key, update) == (uid, True)
     assert "data:image/png" in bundle["text/html"]
 
 
 @pytest.mark.usefixtures("shown")
 def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    told, started, go, drawn = _noted(monkeypatch), _threads(monkeypatch), threading.Event(), drawn_profile()
+    displays, started, go, drawn = (
+        _noted(monkeypatch),
+        _threads(monkeypatch),
+        threading.Event(),
+        drawn_profile(),
+    )
 
     def build() -> Trace:
         go.wait(120)
@@ -163,20 +170,20 @@ def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPa
     show(profile)
     (widget,), sent = _widgets(), []
     monkeypatch.setattr(widget, "send", lambda content, buffers=None: sent.append((content, len(buffers))))
-    asked = [{"t": "bokehjs", "rid": "1"}, {"t": "start", "rid": "2"}]
-    widget._receive(widget, {"t": "several", "messages": asked}, [])
+    messages = [{"t": "bokehjs", "rid": "1"}, {"t": "start", "rid": "2"}]
+    widget._receive(widget, {"t": "several", "messages": messages}, [])
     widget._receive(widget, {"t": "start", "rid": "3"}, [])
     assert [content["rid"] for content, _ in sent] == ["1"], "only BokehJS needs no trace"
     assert sent[0][1] > 0
     assert profile.pending is not None
-    assert len(told) == 2
-    assert "being put together" in told[0][0]["text/plain"]
+    assert len(displays) == 2
+    assert "being put together" in displays[0][0]["text/plain"]
     go.set()
     started[0].join(120)
     assert [content["rid"] for content, _ in sent] == ["1", "2", "3"], "what was asked early is answered now"
     assert len(json.loads(sent[1][0]["document"])["roots"]) > 0
     assert widget.headline == drawn.headline
-    assert told[2][1:] == (widget.settings["uid"], True)
+    assert displays[2][1:] == (widget.settings["uid"], True)
     widget._receive(widget, {"t": "start", "rid": "4"}, [])
     assert sent[-1][0]["rid"] == "4"
 
@@ -206,7 +213,9 @@ def test_nothing_comes_late_where_nobody_waits(
     assert widget.settings["late"] is False
 
 
-def test_a_verdict_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]) -> None:
+def test_a_verdict_that_fails_is_reported(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
     monkeypatch.setattr(Profile, "headline", property(lambda self: 1 // 0))
     started = _threads(monkeypatch)
     _use(monkeypatch, _Shell())
@@ -246,7 +255,7 @@ def test_running_a_cell_again_closes_what_it_showed(
     assert len(_widgets()) == 2, "one of each cell"
 
 
-def test_nothing_recorded_is_told_without_views(
+def test_nothing_recorded_is_reported_without_views(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
     _use(monkeypatch, _Shell())
@@ -255,7 +264,7 @@ def test_nothing_recorded_is_told_without_views(
     assert "Nothing was recorded" in shown[0]["text/html"]
 
 
-def test_a_view_that_fails_is_told_in_words(
+def test_a_view_that_fails_is_reported_in_words(
     monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
 ) -> None:
     _use(monkeypatch, _Shell())

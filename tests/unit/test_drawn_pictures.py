@@ -41,14 +41,14 @@ def test_every_view_is_a_picture(trace: Trace, view: str, tmp_path: Path) -> Non
     assert image.size[0] == 2000
     longest = trace.slices.groupby("name", observed=True)["self_ns"].sum().idxmax()
     colour = NAMES[family_code(family(str(longest))) % (len(NAMES) - 1)]
-    wanted = {
+    colour_of = {
         "timeline": colour,
         "operators": colour,
         "memory": MEMORY["allocated"],
         "phases": PHASES["backward"],
         "all": PHASES["forward"],
     }
-    assert rgba(wanted[view])[:3] in _colours(tmp_path / "view.png")
+    assert rgba(colour_of[view])[:3] in _colours(tmp_path / "view.png")
     write_svg(trace, Selection(), tmp_path / "view.svg", view)
     assert ET.parse(tmp_path / "view.svg").getroot().tag.endswith("svg")
 
@@ -102,7 +102,7 @@ def test_a_picture_says_how_many_rows_it_leaves_out() -> None:
     assert "the first 120 of 130 rows are drawn" in [p.text for p in drawn.parts if isinstance(p, Text)]
 
 
-def test_what_cannot_be_drawn_is_told() -> None:
+def test_what_cannot_be_drawn_is_reported() -> None:
     with pytest.raises(OptionError, match="did you mean 'memory'"):
         scene(EMPTY, Selection(), "memroy")
     with pytest.raises(OptionError, match="too narrow"):

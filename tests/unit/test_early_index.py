@@ -23,10 +23,10 @@ from .test_lod import Drawn, rows_of_slices, windows
 
 @given(rows_of_slices(), windows, st.integers(1, 40), st.lists(st.booleans(), min_size=4, max_size=4))
 def test_its_bins_and_slices_are_those_of_all(
-    drawn: Drawn, window: tuple[int, int], bins: int, held: list[bool]
+    drawn: Drawn, window: tuple[int, int], bins: int, in_rows: list[bool]
 ) -> None:
     ts, dur, row, n_rows = drawn
-    mask = np.array(held[:n_rows])
+    mask = np.array(in_rows[:n_rows])
     early, rows = EarlyIndex(ts, dur, row, mask), np.flatnonzero(mask)
     assert early.holds(rows)
     assert early.holds(np.arange(n_rows)) == mask.all()
@@ -39,8 +39,8 @@ def test_its_bins_and_slices_are_those_of_all(
     assert np.array_equal(_slices(some, a.longest), _slices(whole, b.longest))
     for index in (some, whole):
         first, stop = index.rows.stretch(rows, *window)
-        found = [index.rows.order[i:j].tolist() for i, j in zip(first, stop, strict=True)]
-        assert found == [
+        in_window = [index.rows.order[i:j].tolist() for i, j in zip(first, stop, strict=True)]
+        assert in_window == [
             np.flatnonzero(
                 (row == r) & (ts < window[1]) & ((ts >= window[0]) | (ts + dur > window[0]))
             ).tolist()
@@ -54,12 +54,12 @@ def _slices(index: DrawnIndex, at: Any) -> Any:
 
 
 def test_the_first_picture_is_the_one_that_stays() -> None:
-    asked = {"t": "lod", "a": 0, "b": 2e8, "px": 500, "rows": [0, 1]}
+    request = {"t": "lod", "a": 0, "b": 2e8, "px": 500, "rows": [0, 1]}
     early, late = PageQueries(drawn_trace(), Selection()), PageQueries(drawn_trace(), Selection())
-    held = np.arange(early.store.columns.n_rows) < 2
+    in_rows = np.arange(early.store.columns.n_rows) < 2
     c = early.store.columns
-    early.store._early = EarlyIndex(c.ts, c.dur, c.row, held)
-    first, second = early.answer(asked), late.answer(asked)
+    early.store._early = EarlyIndex(c.ts, c.dur, c.row, in_rows)
+    first, second = early.answer(request), late.answer(request)
     assert "rows" not in early.store.__dict__, "nothing else was indexed for it"
     drop = ("ms", "revision")
     assert {k: v for k, v in first[0].items() if k not in drop} == {
@@ -67,7 +67,7 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     }
     assert first[1] == second[1]
     early.selection.step = 4
-    assert early.answer(asked)[0]["filtered"], "what is selected is found in the index of all"
+    assert early.answer(request)[0]["filtered"], "what is selected is found in the index of all"
     assert early.store.drawn(np.arange(2)).rows is early.store.rows
 
 
@@ -93,10 +93,10 @@ def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) 
 def test_doubts_come_apart_where_they_are_asked_so() -> None:
     protocol = PageQueries(drawn_trace(gpu=True), Selection())
     assert "doubts" not in protocol.answer({"t": "meta", "doubts": "later"})[0]
-    known = protocol.answer({"t": "meta"})[0]["doubts"]
-    while "doubts" not in (told := protocol.answer({"t": "doubts"})[0]):
-        assert told["pending"] is True
-    assert told["doubts"] == known
+    doubts = protocol.answer({"t": "meta"})[0]["doubts"]
+    while "doubts" not in (answer := protocol.answer({"t": "doubts"})[0]):
+        assert answer["pending"] is True
+    assert answer["doubts"] == doubts
 
 
 class _Counted:
@@ -113,11 +113,11 @@ class _Counted:
 
 
 def test_threads_wait_for_what_another_builds() -> None:
-    one, seen = _Counted(), []
-    threads = [threading.Thread(target=lambda: seen.append(one.value)) for _ in range(4)]
+    one, values = _Counted(), []
+    threads = [threading.Thread(target=lambda: values.append(one.value)) for _ in range(4)]
     for thread in threads:
         thread.start()
     one.go_on.set()
     for thread in threads:
         thread.join(60)
-    assert seen == [1, 1, 1, 1]
+    assert values == [1, 1, 1, 1]

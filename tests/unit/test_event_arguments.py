@@ -41,7 +41,7 @@ def test_read_write_read_keeps_arguments(sample: str, tmp_path: Path, request: p
         assert changes(before, trace) == []
 
 
-def told() -> Trace:
+def trace_with_arguments() -> Trace:
     b = TraceBuilder()
     track = b.track("main", pid=1, tid=1)
     b.slices(ts=[100, 100, 100, 130], dur=[20, 20, 20, 5], name=["f", "f", "g", "f"], track=track)
@@ -53,7 +53,7 @@ def told() -> Trace:
 
 
 def test_rows_find_their_slices_one_by_one() -> None:
-    trace = told()
+    trace = trace_with_arguments()
     names = trace.slices["name"].astype(str).tolist()
     twins = [i for i, name in enumerate(names) if name == "f"]
     # three rows for two slices: one tells of a slice that is not there
@@ -66,7 +66,7 @@ def test_rows_find_their_slices_one_by_one() -> None:
 
 
 def test_a_broken_argument_costs_its_row_only(tmp_path: Path) -> None:
-    told().to_chrome(tmp_path / "a.json")
+    trace_with_arguments().to_chrome(tmp_path / "a.json")
     text = (tmp_path / "a.json").read_text()
     assert text.count('"arguments":{"x":2}') == 1
     (tmp_path / "b.json").write_text(text.replace('"arguments":{"x":2}', '"device_events":[7]'))
@@ -77,7 +77,7 @@ def test_a_broken_argument_costs_its_row_only(tmp_path: Path) -> None:
 
 
 def test_other_tools_see_them(tmp_path: Path) -> None:
-    told().to_chrome(tmp_path / "a.json")
+    trace_with_arguments().to_chrome(tmp_path / "a.json")
     rows = json.loads((tmp_path / "a.json").read_text())["traceEvents"]
     args = [row["args"].get("arguments") for row in rows if row["ph"] == "X"]
     assert args.count({"x": "<b>"}) == args.count({"x": 2}) == args.count({"x": [1, 2.5]}) == 1

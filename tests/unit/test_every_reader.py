@@ -149,19 +149,19 @@ def test_hostile_events_are_read_or_refused(name: str, tmp_path: Path) -> None:
     for label, event in hostile().items():
         text = whole.replace(json.dumps(EVENT), event + ", " + json.dumps(EVENT))
         path.write_bytes(text.encode("latin-1" if label == "latin-1" else "utf-8"))
-        found = _read(path)
-        assert found is not None, label
-        if isinstance(found, Trace):
+        result = _read(path)
+        assert result is not None, label
+        if isinstance(result, Trace):
             # what follows is read all the same
-            assert len(found.slices) >= len(sound.slices), label
+            assert len(result.slices) >= len(sound.slices), label
     for label, packed in (
         ("byte-order mark and zeros", b"\xef\xbb\xbf" + whole.encode() + b"\x00" * 9_999),
         ("spaces before", b" \n" * 5_000 + whole.encode()),
     ):
         path.write_bytes(packed)
-        found = _read(path)
-        assert isinstance(found, Trace), label
-        assert len(found.slices) == len(sound.slices), label
+        result = _read(path)
+        assert isinstance(result, Trace), label
+        assert len(result.slices) == len(sound.slices), label
     path.write_bytes(whole.encode("utf-16"))
     with pytest.raises(FormatError):
         read_trace(path)

@@ -144,7 +144,7 @@ def test_a_name_has_one_label_and_one_colour_in_all_figures() -> None:
     store = ViewStore(trace)
     label = dict(zip(store.columns.names, store.short_names, strict=True))
     colour = {n: NAMES[c] for n, c in zip(store.columns.names, store.name_colours, strict=True)}
-    seen = 0
+    count = 0
     for name in ("operators_figure", "kernels_figure", "flame_figure", "roofline_figure"):
         data = _source(getattr(figures, name)(trace, ALL)) if name != "roofline_figure" else {}
         if not data:
@@ -159,8 +159,8 @@ def test_a_name_has_one_label_and_one_colour_in_all_figures() -> None:
             if whole is not None:
                 assert painted == colour[whole]
                 assert text in ("", label[whole]) or "…" in text
-                seen += 1
-    assert seen > 20
+                count += 1
+    assert count > 20
 
 
 def test_status_colours_are_used_for_nothing_else() -> None:
@@ -196,11 +196,11 @@ def test_memory_rectangles_do_not_overlap_and_gaps_are_gone() -> None:
     rng = np.random.default_rng(3)
     addr = rng.choice(np.arange(1, 2000), 300, replace=False).astype(np.uint64) * np.uint64(2**24)
     size = rng.integers(1, 2**24, 300)
-    place = compacted(addr, size)
+    offsets = compacted(addr, size)
     order = np.argsort(addr)
-    assert (np.argsort(place, kind="stable") == order).all()
-    assert (place[order][1:] == (place + size)[order][:-1]).all()
-    assert place.min() == 0
+    assert (np.argsort(offsets, kind="stable") == order).all()
+    assert (offsets[order][1:] == (offsets + size)[order][:-1]).all()
+    assert offsets.min() == 0
     assert compacted(np.array([], np.uint64), np.array([], np.int64)).tolist() == []
 
 

@@ -135,6 +135,6 @@ def test_no_question_waits_while_names_are_compared(
     assert protocol.answer({"t": "table", "by": "name"})[0]["label"], "answered meanwhile"
     go.set()
     until = time.monotonic() + 60
-    while (found := protocol.answer(request_)[0]).get("pending") and time.monotonic() < until:
+    while (answer := protocol.answer(request_)[0]).get("pending") and time.monotonic() < until:
         time.sleep(0.01)
-    assert found["count"] > 0
+    assert answer["count"] > 0

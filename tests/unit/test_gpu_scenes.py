@@ -33,11 +33,11 @@ def test_scenes_of_torch_run_on_the_host_too(name: str) -> None:
 
 def test_scenes_say_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.gpu.scenes.installed", lambda name: name == "torch")
-    told = {one.name: one.missing() for one in SCENES}
-    assert told["torch-cnn"] == ""
-    assert told["cupy-and-torch"] == "cupy not installed"
-    assert told["jax"] == "jax not installed"
-    assert told["triton"] == "triton not installed"
+    lacks = {one.name: one.missing() for one in SCENES}
+    assert lacks["torch-cnn"] == ""
+    assert lacks["cupy-and-torch"] == "cupy not installed"
+    assert lacks["jax"] == "jax not installed"
+    assert lacks["triton"] == "triton not installed"
 
 
 def test_kept_figures_are_shown_where_there_is_no_card(
@@ -93,11 +93,11 @@ SCRIPTS = {
 
 
 def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
-    told: list[Outcome] = []
+    reported: list[Outcome] = []
     jobs = [Played(name, 3.0 if name == "scene/hangs" else 60.0) for name in SCRIPTS]
-    found = {one.name: one for one in runner.run_all(jobs, tmp_path, told=told.append)}
-    assert list(found.values()) == told
-    assert {name: one.outcome for name, one in found.items()} == {
+    outcome_of = {one.name: one for one in runner.run_all(jobs, tmp_path, on_outcome=reported.append)}
+    assert list(outcome_of.values()) == reported
+    assert {name: one.outcome for name, one in outcome_of.items()} == {
         "scene/good": "ok",
         "scene/raises": "failed",
         "scene/crashes": "crashed",
@@ -108,22 +108,22 @@ def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
         "test/fails": "failed",
         "scene/last": "ok",
     }
-    assert found["scene/raises"].reason == "RuntimeError: no capture"
-    assert "Traceback" in found["scene/raises"].log
-    assert found["scene/crashes"].reason == "signal SIGSEGV"
-    assert found["scene/hangs"].reason.endswith("; deep")
-    assert found["scene/lacks"].reason == "jax not installed"
-    assert found["test/skips"].reason == "SKIPPED [1] x.py:3: no GPU backend"
-    assert found["test/fails"].reason == "E   assert 3 == 4"
-    assert outcomes.figures(told) == [{"scene": "good", "n": 1}, {"scene": "last", "n": 2}, {"other": 3}]
-    outcomes.write(tmp_path / "o.json", told)
-    assert outcomes.read(tmp_path / "o.json") == found
+    assert outcome_of["scene/raises"].reason == "RuntimeError: no capture"
+    assert "Traceback" in outcome_of["scene/raises"].log
+    assert outcome_of["scene/crashes"].reason == "signal SIGSEGV"
+    assert outcome_of["scene/hangs"].reason.endswith("; deep")
+    assert outcome_of["scene/lacks"].reason == "jax not installed"
+    assert outcome_of["test/skips"].reason == "SKIPPED [1] x.py:3: no GPU backend"
+    assert outcome_of["test/fails"].reason == "E   assert 3 == 4"
+    assert outcomes.figures(reported) == [{"scene": "good", "n": 1}, {"scene": "last", "n": 2}, {"other": 3}]
+    outcomes.write(tmp_path / "o.json", reported)
+    assert outcomes.read(tmp_path / "o.json") == outcome_of
 
 
 def test_when_the_minutes_are_over_the_rest_is_named() -> None:
     jobs = [Played("scene/good", 60.0), Played("scene/last", 60.0)]
-    found = runner.run_all(jobs, minutes=0.0)
-    assert [one.outcome for one in found] == ["not started"] * 2
+    results = runner.run_all(jobs, minutes=0.0)
+    assert [one.outcome for one in results] == ["not started"] * 2
 
 
 def test_a_later_call_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
@@ -158,7 +158,7 @@ def test_every_scene_and_every_test_is_a_job(monkeypatch: pytest.MonkeyPatch) ->
     assert tests[0].command[3].startswith("tests/gpu/test_gpu.py::")
 
 
-def test_what_is_told_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_reported_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ncu.shutil, "which", lambda name: None)
     assert program.inside("ncu/product", None) == 0
     assert capsys.readouterr().out == "LACKS ncu is not on the PATH\n"
@@ -178,8 +178,8 @@ def test_entry_points_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(runner, "entry_points", lambda group: ())
     path = runner._registered()["PYTHONPATH"].split(os.pathsep)
     assert path[0] == str(gpu.ROOT)
-    told = (Path(path[1]) / "notebook_prof-0.dist-info" / "entry_points.txt").read_text()
-    assert "[notebook_prof.writers]\nchrome = notebook_prof.writers.chrome:write_chrome\n" in told
+    text = (Path(path[1]) / "notebook_prof-0.dist-info" / "entry_points.txt").read_text()
+    assert "[notebook_prof.writers]\nchrome = notebook_prof.writers.chrome:write_chrome\n" in text
 
 
 def test_ncus_words() -> None:
@@ -209,21 +209,21 @@ def test_a_test_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "def test_crashes(): os.kill(os.getpid(), signal.SIGSEGV)\n"
         "def test_hangs(): time.sleep(600)\n"
     )
-    told = {
+    results = {
         name: alone.run_alone(f"test_them.py::test_{name}", tmp_path, 1.0 if name == "hangs" else 120.0)
         for name in ("passes", "fails", "skips", "crashes", "hangs")
     }
-    assert {name: outcome for name, (outcome, _) in told.items()} == {
+    assert {name: outcome for name, (outcome, _) in results.items()} == {
         "passes": "passed",
         "fails": "failed",
         "skips": "skipped",
         "crashes": "failed",
         "hangs": "failed",
     }
-    assert "assert 3 == 4" in told["fails"][1]
-    assert told["skips"][1].endswith("no GPU backend")
-    assert "exit status -11" in told["crashes"][1]
-    assert told["hangs"][1].startswith("killed after 1 s")
+    assert "assert 3 == 4" in results["fails"][1]
+    assert results["skips"][1].endswith("no GPU backend")
+    assert "exit status -11" in results["crashes"][1]
+    assert results["hangs"][1].startswith("killed after 1 s")
 
 
 def test_numbas_kernel_in_its_simulator() -> None:

@@ -25,10 +25,10 @@ def test_files_are_named_as_by_torch(tmp_path: Path) -> None:
     ) as p:
         for _ in range(4):
             p.step()
-    found = names(tmp_path / "logs" / "run")
-    assert len(found) == 2
-    assert all(re.fullmatch(r"worker0\.\d{19}\.pt\.trace\.json\.gz", name) for name in found)
-    first = tmp_path / "logs" / "run" / found[0]
+    files = names(tmp_path / "logs" / "run")
+    assert len(files) == 2
+    assert all(re.fullmatch(r"worker0\.\d{19}\.pt\.trace\.json\.gz", name) for name in files)
+    first = tmp_path / "logs" / "run" / files[0]
     assert gzip.decompress(first.read_bytes()).startswith(b'{"schemaVersion": 1')
     assert nbp.read_trace(first).metadata["source"] in ("kineto", "recording")
     assert nbp.read_trace(first).steps["step"].tolist() == p.cycles[0].trace.steps["step"].tolist() == [1]

@@ -9,7 +9,7 @@ from notebook_prof import TraceBuilder
 from notebook_prof.testing import draw
 
 
-def test_a_line_that_is_told_too_early_is_not_of_what_ran_before() -> None:
+def test_a_line_that_is_reported_too_early_is_not_of_what_ran_before() -> None:
     trace = draw(
         """
         main: [next/data ]

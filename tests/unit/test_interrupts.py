@@ -38,7 +38,7 @@ class Lines:
     """Follows the lines of ours that run, and interrupts at one of them."""
 
     def __init__(self, at: Line | None = None) -> None:
-        self.seen: set[Line] = set()
+        self.reached: set[Line] = set()
         self.fired = False
         self._at = at
 
@@ -55,7 +55,7 @@ class Lines:
     def _line(self, frame: FrameType, event: str, _: object) -> Any:
         if event == "line":
             line = frame.f_code.co_filename, frame.f_lineno
-            self.seen.add(line)
+            self.reached.add(line)
             if line == self._at and not self.fired:
                 self.fired = True
                 signal.raise_signal(signal.SIGINT)
@@ -92,11 +92,11 @@ def test_an_interrupt_waits_for_the_end_of_the_block() -> None:
     done = []
 
     def work() -> None:
-        with DelayedInterrupt() as held:
+        with DelayedInterrupt() as delayed:
             signal.raise_signal(signal.SIGINT)
             with DelayedInterrupt() as inner:
                 done.append(inner.count)
-            done.append(held.count)
+            done.append(delayed.count)
 
     with pytest.raises(KeyboardInterrupt):
         work()
@@ -126,24 +126,24 @@ def test_a_handler_of_the_users_is_called_once() -> None:
             signal.raise_signal(signal.SIGINT)
         assert calls == [signal.SIGINT]
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with DelayedInterrupt() as held:
+        with DelayedInterrupt() as delayed:
             signal.raise_signal(signal.SIGINT)
-        assert held.count == 0
+        assert delayed.count == 0
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_other_threads_are_left_alone() -> None:
     def work() -> None:
-        with DelayedInterrupt() as held:
-            found.append(held.count)
-        found.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        with DelayedInterrupt() as delayed:
+            results.append(delayed.count)
+        results.append(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
-    found: list[object] = []
+    results: list[object] = []
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [0, True]
+    assert results == [0, True]
 
 
 def recorded(switch: Switch) -> Any:
@@ -175,8 +175,8 @@ def interrupted(action: Callable[[Switch], Any], line: Line) -> str:
 def test_at_every_line_of_a_recording() -> None:
     with Lines() as lines:
         recorded(Switch())
-    assert len(lines.seen) > 200
-    wrong = {line: found for line in sorted(lines.seen) if (found := interrupted(recorded, line))}
+    assert len(lines.reached) > 200
+    wrong = {line: problem for line in sorted(lines.reached) if (problem := interrupted(recorded, line))}
     # in the first lines of __exit__ any context manager loses its end
     first = [inspect.getsourcelines(one) for one in (nbp.profile.__exit__, nbp.profile._stop)]
     lost = {number for text, begin in first for number in range(begin, begin + len(text))}
@@ -214,7 +214,7 @@ for _ in range(3):
     lines, result, told = ran()
 assert result.success, told
 before, wrong = [name for name in threads() if not name.startswith("notebook_prof")], {}
-chosen = sorted(lines.seen)[int(sys.argv[2])::int(sys.argv[3])]
+chosen = sorted(lines.reached)[int(sys.argv[2])::int(sys.argv[3])]
 for line in chosen:
     lines, result, told = ran(line)
     found = []
@@ -260,10 +260,10 @@ def test_at_every_line_of_a_cell(collectors: str, stride: int) -> None:
     command = [sys.executable, "-c", CELLS, collectors, str(begin), str(stride)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    told = json.loads(ran.stdout.splitlines()[-1])
-    assert told["wrong"] == {}
-    assert told["well"]
-    assert told["lines"] >= 10
+    answer = json.loads(ran.stdout.splitlines()[-1])
+    assert answer["wrong"] == {}
+    assert answer["well"]
+    assert answer["lines"] >= 10
 
 
 UNTOLD = """
@@ -295,7 +295,7 @@ print("well")
 """
 
 
-def test_a_cell_whose_end_is_not_told_ends_with_the_next() -> None:
+def test_a_cell_whose_end_is_not_reported_ends_with_the_next() -> None:
     """An interrupt may come after the cell's code and before IPython tells its end."""
     ran = subprocess.run([sys.executable, "-c", UNTOLD], capture_output=True, text=True, timeout=120)
     assert ran.stdout.splitlines()[-1] == "well", ran.stderr[-2000:]

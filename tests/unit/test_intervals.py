@@ -23,7 +23,7 @@ def test_union_of_nothing_is_nothing():
     assert lists(union([], [])) == [[], []]
 
 
-def test_overlap_cuts_every_common_stretch():
+def test_overlap_cuts_every_common_range():
     assert lists(overlap(union([0, 20], [10, 30]), union([5, 8, 25], [6, 22, 26]))) == [
         [5, 8, 20, 25],
         [6, 10, 22, 26],

@@ -34,8 +34,8 @@ def space() -> Space:
     return Space([calls, *work])
 
 
-def sealed(found: Space) -> Trace:
-    assemble(found, builder := TraceBuilder())
+def sealed(planes: Space) -> Trace:
+    assemble(planes, builder := TraceBuilder())
     return builder.seal()
 
 

@@ -32,9 +32,9 @@ def row(phase: str, name: str, ts: Any, **more: Any) -> str:
 
 
 def table(trace: Trace, name: str) -> pd.DataFrame:
-    found = trace.metadata["tables"][name]
-    assert isinstance(found, pd.DataFrame)
-    return found
+    frame = trace.metadata["tables"][name]
+    assert isinstance(frame, pd.DataFrame)
+    return frame
 
 
 def test_launch_attributes_are_kept_beside_the_slices(tmp_path: Path) -> None:
@@ -45,18 +45,18 @@ def test_launch_attributes_are_kept_beside_the_slices(tmp_path: Path) -> None:
         op("gemm", "30", "5", tid=7, cat="kernel", **{**KERNEL, "correlation": 5}),
     )
     trace = read_trace(write(tmp_path, *rows))
-    told = table(trace, "device_events")
+    events = table(trace, "device_events")
     kernels = trace.slices[trace.slices["device"].notna()]
-    assert (told["start_unix_ns"] - trace.metadata["start_unix_ns"]).tolist() == kernels["ts"].tolist()
-    assert told["grid"].astype(object).tolist()[::2] == ["[40, 1, 1]"] * 2
-    assert told["occupancy"].tolist()[::2] == [0.12] * 2
-    assert told["registers_per_thread"].tolist()[::2] == [32] * 2
-    assert told["bytes"].tolist()[1] == 4096
-    assert told[["device", "stream"]].values.tolist() == [[1, 7]] * 3
+    assert (events["start_unix_ns"] - trace.metadata["start_unix_ns"]).tolist() == kernels["ts"].tolist()
+    assert events["grid"].astype(object).tolist()[::2] == ["[40, 1, 1]"] * 2
+    assert events["occupancy"].tolist()[::2] == [0.12] * 2
+    assert events["registers_per_thread"].tolist()[::2] == [32] * 2
+    assert events["bytes"].tolist()[1] == 4096
+    assert events[["device", "stream"]].values.tolist() == [[1, 7]] * 3
 
 
 def test_collectives_tell_what_they_exchange_on_both_sides(tmp_path: Path) -> None:
-    told = {
+    exchanged = {
         "Collective name": "allreduce",
         "In msg nelems": 100,
         "Out msg nelems": 100,
@@ -66,15 +66,15 @@ def test_collectives_tell_what_they_exchange_on_both_sides(tmp_path: Path) -> No
         "Process Group Ranks": [0, 1],
     }
     rows = (
-        op("record_param_comms", "1", "5", **told),
+        op("record_param_comms", "1", "5", **exchanged),
         op("cudaLaunchKernel", "2", "1", cat="cuda_runtime", correlation=3),
-        op("ncclDevKernel_AllReduce", "10", "5", cat="kernel", **{**KERNEL, **told}),
+        op("ncclDevKernel_AllReduce", "10", "5", cat="kernel", **{**KERNEL, **exchanged}),
     )
-    found = table(read_trace(write(tmp_path, *rows)), "collectives")
-    assert found["device"].tolist() == [-1, 1]
-    assert found["operation"].astype(object).tolist() == ["allreduce"] * 2
-    assert found["group_ranks"].astype(object).tolist() == ["[0, 1]"] * 2
-    assert found[["in_elements", "out_elements", "group_size"]].values.tolist() == [[100, 100, 2]] * 2
+    collectives = table(read_trace(write(tmp_path, *rows)), "collectives")
+    assert collectives["device"].tolist() == [-1, 1]
+    assert collectives["operation"].astype(object).tolist() == ["allreduce"] * 2
+    assert collectives["group_ranks"].astype(object).tolist() == ["[0, 1]"] * 2
+    assert collectives[["in_elements", "out_elements", "group_size"]].values.tolist() == [[100, 100, 2]] * 2
 
 
 def test_stacks_and_modules_of_old_files(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_rewritten_files_have_beginnings_ends_and_marks(tmp_path: Path) -> None:
         op("last", "10", "2"),
     )
     trace = read_trace(write(tmp_path, *rows))
-    found = trace.slices.set_index(trace.slices["name"].astype(str))[["ts", "dur", "depth"]]
-    assert found.loc[["outer", "inner", "open", "a mark", "last"]].values.tolist() == [
+    slices = trace.slices.set_index(trace.slices["name"].astype(str))[["ts", "dur", "depth"]]
+    assert slices.loc[["outer", "inner", "open", "a mark", "last"]].values.tolist() == [
         [0, 5500, 0],
         [1000, 1000, 1],
         [7000, 4000, 0],
@@ -174,7 +174,7 @@ def test_an_external_id_that_repeats_the_correlation_names_no_operator(tmp_path:
         (None, "rank-1.json", None),
     ],
 )
-def test_the_rank_is_told_or_named(tmp_path: Path, info: Any, file: str, rank: int | None) -> None:
+def test_the_rank_is_reported_or_named(tmp_path: Path, info: Any, file: str, rank: int | None) -> None:
     path = write(
         tmp_path, op("a", "1", "1"), head=f'"schemaVersion": 1, "distributedInfo": {json.dumps(info)}'
     )

@@ -16,8 +16,8 @@ FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
 SHAPE = {"grid": [3, 1, 1], "block": [128, 1, 1], "shared memory": 64}
 
 
-def kernel(ts: str, correlation: int, **told: object) -> str:
-    return op("k", ts, "5", tid=0, cat="kernel", device=0, stream=0, correlation=correlation, **told)
+def kernel(ts: str, correlation: int, **arguments: object) -> str:
+    return op("k", ts, "5", tid=0, cat="kernel", device=0, stream=0, correlation=correlation, **arguments)
 
 
 def test_amd_tells_the_grid_on_the_call(tmp_path: Path) -> None:
@@ -30,20 +30,20 @@ def test_amd_tells_the_grid_on_the_call(tmp_path: Path) -> None:
         op("copy", "40", "5", tid=0, cat="gpu_memcpy", device=0, stream=0, correlation=3, bytes=8),
         kernel("50", 99),
     )
-    told = read_trace(write(tmp_path, *rows)).metadata["tables"]["device_events"].set_index("correlation")
-    own, other = told[told["kind"] == "kernel"].loc[3].to_dict("records")
+    events = read_trace(write(tmp_path, *rows)).metadata["tables"]["device_events"].set_index("correlation")
+    own, other = events[events["kind"] == "kernel"].loc[3].to_dict("records")
     assert (own["grid"], own["block"], own["shared_memory_bytes"]) == ("[3, 1, 1]", "[128, 1, 1]", 64)
     assert (other["grid"], other["block"], other["shared_memory_bytes"]) == ("[9, 9, 9]", "[1, 1, 1]", 64)
-    assert told[told["kind"] == "gpu_memcpy"]["grid"].isna().all()
-    assert set(told.index) == {3}, "a graph's kernels and those launched before tell nothing"
+    assert events[events["kind"] == "gpu_memcpy"]["grid"].isna().all()
+    assert set(events.index) == {3}, "a graph's kernels and those launched before tell nothing"
 
 
 def test_kernels_of_mi250_have_the_grids_of_their_calls(shared_traces: Path) -> None:
     path = shared_traces / "hta" / "amd_trace" / "mi250_minitoy_train_ROCm6_2_kineto.json.gz"
     rows = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     calls = {row["args"]["correlation"]: row["args"] for row in rows if "grid" in row.get("args", {})}
-    told = read_trace(path).metadata["tables"]["device_events"]
-    kernels = told[told["kind"] == "kernel"]
+    events = read_trace(path).metadata["tables"]["device_events"]
+    kernels = events[events["kind"] == "kernel"]
     assert len(kernels) == 14
     for name, spelled in (("grid", str), ("block", str)):
         want = [spelled(calls[number][name]) for number in kernels["correlation"]]

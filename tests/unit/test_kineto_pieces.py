@@ -33,8 +33,8 @@ def in_parts(data: bytes, length: int) -> Iterator[bytes]:
 
 def parsed(data: bytes, length: int) -> tuple[KinetoColumns, dict[str, object], dict[str, int]]:
     report = ImportReport()
-    found = parse(in_parts(data, length), report)
-    return found.columns, found.metadata, {issue.code: issue.count for issue in report}
+    result = parse(in_parts(data, length), report)
+    return result.columns, result.metadata, {issue.code: issue.count for issue in report}
 
 
 def same(a: KinetoColumns, b: KinetoColumns) -> None:
@@ -58,10 +58,10 @@ def test_pieces_of_any_length_give_the_same_columns(
     text = gzip.decompress((data / "torch213_cpu" / f"{name}.pt.trace.json.gz").read_bytes())
     whole, facts, issues = parsed(text, len(text))
     monkeypatch.setattr(event_decoder, "CHUNK_BYTES", chunk)
-    columns, told, found = parsed(text, length)
+    columns, metadata, codes = parsed(text, length)
     same(columns, whole)
-    assert told == facts
-    assert found == issues
+    assert metadata == facts
+    assert codes == issues
 
 
 def test_damage_costs_the_rows_around_it_only(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +98,10 @@ def test_events_give_way_to_the_rest_of_the_file() -> None:
 
 @given(st.integers(-(2**43) * 1000 + 1, 2**43 * 1000 - 1))
 def test_a_time_survives_being_a_double(ns: int) -> None:
-    sign, whole, rest = "-" if ns < 0 else "", *divmod(abs(ns), 1000)
-    found = exact_ns([float(f"{sign}{whole}.{rest:03d}")])
-    assert found is not None
-    assert found.tolist() == [ns]
+    sign, whole, fraction = "-" if ns < 0 else "", *divmod(abs(ns), 1000)
+    times = exact_ns([float(f"{sign}{whole}.{fraction:03d}")])
+    assert times is not None
+    assert times.tolist() == [ns]
 
 
 def test_numbers_that_lost_something_are_refused() -> None:

@@ -122,7 +122,7 @@ def test_bad_rows_are_counted_and_good_ones_kept(tmp_path: Path) -> None:
     assert trace.report["row-not-used"].count == 2
 
 
-def test_a_new_category_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_new_category_is_kept_and_reported(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, op("a", "1", "1", cat="xpu_dreams")))
     assert trace.slices["category"].tolist() == ["operator"]
     assert "xpu_dreams" in trace.report["unknown-category"].example
@@ -258,16 +258,16 @@ EVENT = """{"ph": "X", "cat": "cpu_op", "name": "aten::conv2d", "pid": 5, "tid":
 def test_an_event_is_what_its_json_says(old: str, new: str) -> None:
     assert old in EVENT
     text = EVENT.replace(old, new)
-    told = json.loads(text, parse_float=Decimal)
+    event = json.loads(text, parse_float=Decimal)
     file = f'{{"baseTimeNanoseconds": 17, "traceEvents": [{EVENT}, {text}, {EVENT}]}}'
     columns = read_columns(file.encode(), ImportReport())
     assert len(columns) == 3
-    assert columns.ts[1] == told["ts"] * 1000 + 17
-    assert columns.dur[1] == told["dur"] * 1000
-    assert columns.name.values[columns.name.codes[1]] == told["name"]
-    assert columns.sequence[1] == told["args"]["Sequence number"]
+    assert columns.ts[1] == event["ts"] * 1000 + 17
+    assert columns.dur[1] == event["dur"] * 1000
+    assert columns.name.values[columns.name.codes[1]] == event["name"]
+    assert columns.sequence[1] == event["args"]["Sequence number"]
     assert columns.shapes is not None
-    assert columns.shapes.values[columns.shapes.codes[1]] == repr(told["args"]["Input Dims"])
+    assert columns.shapes.values[columns.shapes.codes[1]] == repr(event["args"]["Input Dims"])
     assert (columns.pid[1], columns.tid[1]) == (5, 7)
 
 

@@ -181,8 +181,8 @@ def test_lines_take_exactly_what_they_take(cell_of: type[Cell], name: str) -> No
     source, truth = CELLS[name]
     cell = cell_of(source)
     runs = cell.run()
-    taken = times(runs)
-    assert {line: taken.get(line) for line in truth} == truth
+    time_of = times(runs)
+    assert {line: time_of.get(line) for line in truth} == truth
     assert runs.self_ns().sum() == cell.time, "every instant belongs to one line"
     assert not cell.monitor.off
 
@@ -191,8 +191,8 @@ def test_lines_take_exactly_what_they_take(cell_of: type[Cell], name: str) -> No
 def test_a_hot_loop_goes_off_as_a_whole_and_what_is_around_it_stays_exact(cell_of: type[Cell]) -> None:
     cell = cell_of(HOT)
     runs = cell.run()
-    taken = times(runs)
-    assert {line: taken[line] for line in (5, 7, 13, 14)} == {5: 2, 7: 5, 13: 15, 14: 4}
+    time_of = times(runs)
+    assert {line: time_of[line] for line in (5, 7, 13, 14)} == {5: 2, 7: 5, 13: 15, 14: 4}
     own: dict[int, int] = {}
     for line, ns in zip(runs.line.tolist(), runs.self_ns().tolist(), strict=True):
         own[line] = own.get(line, 0) + ns
@@ -217,11 +217,11 @@ def test_exceptions_arrive_as_they_were_and_the_tool_is_free_again(cell_of: type
 @needs_monitoring
 def test_another_tool_sees_its_lines_as_before(cell_of: type[Cell]) -> None:
     monitoring = sys.monitoring  # type: ignore[attr-defined]
-    seen: list[int] = []
+    line_numbers: list[int] = []
 
     def line(code: object, at: int) -> object:
         if getattr(code, "co_filename", "") == FILE:
-            seen.append(at)
+            line_numbers.append(at)
         return monitoring.DISABLE
 
     monitoring.use_tool_id(1, "coverage")
@@ -233,7 +233,7 @@ def test_another_tool_sees_its_lines_as_before(cell_of: type[Cell]) -> None:
         monitoring.set_events(1, 0)
         monitoring.register_callback(1, monitoring.events.LINE, None)
         monitoring.free_tool_id(1)
-    assert {3, 5, 7, 9, 10, 16, 17, 19, 22, 23} <= set(seen)
+    assert {3, 5, 7, 9, 10, 16, 17, 19, 22, 23} <= set(line_numbers)
 
 
 @needs_monitoring

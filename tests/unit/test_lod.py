@@ -47,17 +47,17 @@ def _touches(ts: Any, dur: Any, a: int, b: int) -> Any:
 
 
 @given(rows_of_slices(), windows)
-def test_stretch_holds_exactly_the_slices_that_touch(drawn: Drawn, window: tuple[int, int]) -> None:
+def test_range_holds_exactly_the_slices_that_touch(drawn: Drawn, window: tuple[int, int]) -> None:
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
     first, stop = index.stretch(np.arange(n_rows), *window)
     for r in range(n_rows):
-        found = sorted(index.order[first[r] : stop[r]].tolist())
-        assert found == np.flatnonzero((row == r) & _touches(ts, dur, *window)).tolist()
+        rows = sorted(index.order[first[r] : stop[r]].tolist())
+        assert rows == np.flatnonzero((row == r) & _touches(ts, dur, *window)).tolist()
 
 
-def _stretches(index: RowIndex, mask: Any, joined: bool = True) -> Chosen:
-    """Stretches of a mask by position, as long as can be or one a slice."""
+def _chosen(index: RowIndex, mask: Any, joined: bool = True) -> Chosen:
+    """Runs of a mask by position, as long as can be or one a slice."""
     at = np.flatnonzero(mask)
     heads = np.append(True, np.diff(at) > 1) if joined and len(at) else np.ones(len(at), bool)
     stops = np.append(heads[1:], True) if len(at) else heads
@@ -68,22 +68,23 @@ def _stretches(index: RowIndex, mask: Any, joined: bool = True) -> Chosen:
 def test_density_conserves_busy_time(drawn: Drawn, window: tuple[int, int], bins: int, masked: bool) -> None:
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
-    chosen = _stretches(index, (np.arange(len(ts)) % 2 == 0)[index.order]) if masked else None
+    chosen = _chosen(index, (np.arange(len(ts)) % 2 == 0)[index.order]) if masked else None
     d = density(index, LongestBlocks(index), np.arange(n_rows), window, bins, chosen)
     edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
     assert edges[0] <= window[0]
     assert edges[-1] >= window[1]
     for r in range(n_rows):
-        mine = row == r
+        in_row = row == r
         for k in range(len(edges) - 1):
             a, b = int(edges[k]), int(edges[k + 1])
-            part = _clipped(ts[mine], dur[mine], a, b)
+            part = _clipped(ts[in_row], dur[in_row], a, b)
             assert d.busy_ns[r, k] == part.sum()
-            touching = np.flatnonzero(mine & _touches(ts, dur, a, b))
+            touching = np.flatnonzero(in_row & _touches(ts, dur, a, b))
             assert d.count[r, k] == len(touching)
             if d.matched_ns is not None:
                 assert (
-                    d.matched_ns[r, k] == _clipped(ts, dur, a, b)[mine & (np.arange(len(ts)) % 2 == 0)].sum()
+                    d.matched_ns[r, k]
+                    == _clipped(ts, dur, a, b)[in_row & (np.arange(len(ts)) % 2 == 0)].sum()
                 )
             if len(touching):
                 longest = index.order[d.longest[r, k]]
@@ -141,7 +142,7 @@ def test_totals_of_a_window_are_exact(
         parent=none,
         chosen=None if mask is None else np.flatnonzero(mask),
     )
-    found = groups.totals(*window, np.array([1, -1]))
+    totals = groups.totals(*window, np.array([1, -1]))
     inside = _clipped(t, d, *window)
     children = np.zeros(len(t), np.int64)
     for k in np.flatnonzero(r == 0):
@@ -150,9 +151,9 @@ def test_totals_of_a_window_are_exact(
     for group in range(4):
         keep = (c == group) & (mask if mask is not None else True)
         touching = (keep & _touches(t, d, *window)).sum()
-        assert found.count[group] == found.touched[group] == touching
-        assert found.total_ns[group] == inside[keep].sum()
-        assert found.self_ns[group] == (inside - children)[keep].sum()
+        assert totals.count[group] == totals.touched[group] == touching
+        assert totals.total_ns[group] == inside[keep].sum()
+        assert totals.self_ns[group] == (inside - children)[keep].sum()
 
 
 @given(
@@ -165,12 +166,12 @@ def test_curve_keeps_extremes(points: list[tuple[int, int]], window: tuple[int, 
     value = np.array([float(p[1]) for p in points])
     x, y = StepCurve(ts, value).sample(*window, px)
     before = np.flatnonzero(ts <= window[0])
-    seen = value[(ts > window[0]) & (ts < window[1])]
-    seen = np.append(seen, value[before[-1]]) if len(before) else seen
-    assert (len(x) == 0) == (len(seen) == 0)
-    if len(seen):
-        assert y.max() == seen.max()
-        assert y.min() == seen.min()
+    values = value[(ts > window[0]) & (ts < window[1])]
+    values = np.append(values, value[before[-1]]) if len(before) else values
+    assert (len(x) == 0) == (len(values) == 0)
+    if len(values):
+        assert y.max() == values.max()
+        assert y.min() == values.min()
         assert x[0] >= window[0]
         assert x[-1] == window[1]
         assert (np.diff(x) >= 0).all()
@@ -233,11 +234,11 @@ def test_every_level_of_detail_accounts_for_the_same_time(
 def test_selected_time_is_that_of_the_selected_slices(
     drawn: Drawn, window: tuple[int, int], bins: int, every: int, joined: bool, data: st.DataObject
 ) -> None:
-    """In any rows, in any order, at any level, whatever stretches the selection is made of."""
+    """In any rows, in any order, at any level, whatever ranges the selection is made of."""
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
     mask = np.arange(len(ts)) % every != 0
-    chosen = _stretches(index, mask[index.order], joined)
+    chosen = _chosen(index, mask[index.order], joined)
     assert chosen.count == mask.sum()
     assert np.array_equal(chosen.holds(np.arange(len(ts))), mask[index.order])
     rows = np.array(data.draw(st.permutations(range(n_rows)))[: data.draw(st.integers(1, n_rows))])
@@ -245,8 +246,10 @@ def test_selected_time_is_that_of_the_selected_slices(
     edges = np.rint(d.start + d.width * np.arange(d.busy_ns.shape[1] + 1)).astype(int)
     assert d.matched_ns is not None
     for slot, r in enumerate(rows.tolist()):
-        mine = mask & (row == r)
-        expected = [_clipped(ts[mine], dur[mine], int(a), int(b)).sum() for a, b in itertools.pairwise(edges)]
+        selected = mask & (row == r)
+        expected = [
+            _clipped(ts[selected], dur[selected], int(a), int(b)).sum() for a, b in itertools.pairwise(edges)
+        ]
         assert d.matched_ns[slot].tolist() == expected
 
 
@@ -255,7 +258,7 @@ def test_selections_intersect(drawn: Drawn, p: int, q: int, joined: bool, also: 
     ts, dur, row, n_rows = drawn
     index = RowIndex(ts, dur, row, n_rows)
     at = np.arange(len(ts))
-    a, b = _stretches(index, at % p > 0, joined), _stretches(index, at // 3 % q > 0, also)
+    a, b = _chosen(index, at % p > 0, joined), _chosen(index, at // 3 % q > 0, also)
     assert (a & b).positions().tolist() == np.flatnonzero((at % p > 0) & (at // 3 % q > 0)).tolist()
 
 

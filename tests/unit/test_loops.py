@@ -69,8 +69,8 @@ def ticks(offered: None) -> Iterator[Ticks]:
 
 def rewritten(source: str, *, line: int | None = None, **options: Any) -> ast.Module:
     tree = ast.parse(textwrap.dedent(source))
-    found = find_loops(tree, line, weak=True) or find_loops(tree, loop_lines(tree)[0])
-    return rewrite(tree, found, **options)
+    loops = find_loops(tree, line, weak=True) or find_loops(tree, loop_lines(tree)[0])
+    return rewrite(tree, loops, **options)
 
 
 def run(source: str, **options: Any) -> dict[str, Any]:
@@ -211,10 +211,10 @@ def test_stop_after_leaves_three_loops_and_not_the_callers(ticks: Ticks) -> None
             calls += train() == "done"
     """
     tree = ast.parse(textwrap.dedent(source))
-    found = find_loops(tree)
-    assert found
+    loops = find_loops(tree)
+    assert loops
     names: dict[str, Any] = {"backward": int, "loss": SimpleNamespace(backward=int)}
-    exec(compile(rewrite(tree, found, stop_after=True), "<cell>", "exec"), names)
+    exec(compile(rewrite(tree, loops, stop_after=True), "<cell>", "exec"), names)
     assert (names["calls"], ticks.count) == (3, 2)
 
 
@@ -280,10 +280,10 @@ def test_each_frame_has_its_own_ticker(source: str, offered: None) -> None:
 def test_too_deep_a_nesting_is_left_as_it_is() -> None:
     source = "".join(" " * i + f"for i{i} in range(1):\n" for i in range(20)) + " " * 20 + "out = 1"
     tree = ast.parse(source)
-    found = find_loops(tree, 1)
-    assert found
+    loops = find_loops(tree, 1)
+    assert loops
     compile(tree, "<cell>", "exec")
-    deep = rewrite(tree, found)
+    deep = rewrite(tree, loops)
     compile(deep, "<cell>", "exec")
     assert deep is tree
 
@@ -311,8 +311,8 @@ def test_too_deep_a_nesting_is_left_as_it_is() -> None:
     ],
 )
 def test_the_training_loop_is_chosen(source: str, text: str) -> None:
-    (found,) = find_loops(ast.parse(source))
-    assert (found.text, found.token > 0) == (text, True)
+    (loop,) = find_loops(ast.parse(source))
+    assert (loop.text, loop.token > 0) == (text, True)
 
 
 def test_without_a_sign_of_training_only_on_demand_and_weak() -> None:
@@ -320,8 +320,8 @@ def test_without_a_sign_of_training_only_on_demand_and_weak() -> None:
         "def f():\n  for x in y: pass\nfor i in range(3):\n  for j in range(3):\n    seen.update(j)"
     )
     assert find_loops(tree) == []
-    (found,) = find_loops(tree, weak=True)
-    assert (found.line, found.token < 0) == (3, True)
+    (loop,) = find_loops(tree, weak=True)
+    assert (loop.line, loop.token < 0) == (3, True)
     (chosen,) = find_loops(tree, 4)
     assert (chosen.text, chosen.token > 0) == ("for j in range(3)", True)
     assert find_loops(tree, 5) == []
@@ -387,5 +387,5 @@ def test_all_training_loops_beside_one_another_tick() -> None:
             for x in loader:
                 loss(x).backward()
     """
-    found = find_loops(ast.parse(textwrap.dedent(source)))
-    assert [one.line for one in found] == [2, 5, 10]
+    loops = find_loops(ast.parse(textwrap.dedent(source)))
+    assert [one.line for one in loops] == [2, 5, 10]

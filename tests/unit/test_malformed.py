@@ -236,7 +236,7 @@ def test_a_row_that_is_nested_too_deep_is_called_that(tmp_path: Path, head: str,
     assert len(trace.slices) == 2
 
 
-def test_slices_in_very_many_others_are_told(tmp_path: Path) -> None:
+def test_slices_in_very_many_others_are_reported(tmp_path: Path) -> None:
     n = 40_000
     events = [{"ph": "B", "ts": k, "pid": 1, "tid": 1, "name": "f"} for k in range(n)]
     events += [{"ph": "E", "ts": n + k, "pid": 1, "tid": 1} for k in range(n)]
@@ -251,8 +251,8 @@ def test_texts_of_megabytes_are_cut_and_stay_distinct(tmp_path: Path) -> None:
         {"ph": "X", "ts": k, "dur": 1, "pid": 1, "tid": 1, "name": name} for k, name in enumerate(names)
     ]
     trace = read(tmp_path, json.dumps(events).encode())
-    found = trace.slices["name"].astype(str).tolist()
-    assert [len(name) for name in found] == [2**20, 2**20, 5]
-    assert len(set(found)) == 3
-    assert found[0].endswith("… (3,000,001 characters, number 0)")
+    texts = trace.slices["name"].astype(str).tolist()
+    assert [len(name) for name in texts] == [2**20, 2**20, 5]
+    assert len(set(texts)) == 3
+    assert texts[0].endswith("… (3,000,001 characters, number 0)")
     assert issues(trace) == {"long-text-cut": 2}

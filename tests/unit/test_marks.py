@@ -181,14 +181,14 @@ def test_an_annotation_across_the_edges_is_cut_to_the_recording(sink: Counter) -
 
 
 def test_steps_tick_at_the_end_of_each_body(sink: Counter) -> None:
-    seen = []
+    ticked = []
     for item in steps(range(5)):
-        seen.append((item, len(sink.ticks)))
+        ticked.append((item, len(sink.ticks)))
         if item == 1:
             continue
         if item == 3:
             break
-    assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert ticked == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert sink.ticks == ["mark"] * 4
 
 

@@ -103,8 +103,8 @@ def test_memory_is_the_allocators_total(tmp_path: Path) -> None:
 
 
 def test_older_files_tell_the_time_in_an_event(tmp_path: Path) -> None:
-    told = {"name": "Metadata", "ph": "I", "ts": 0, "pid": 5, "args": {"localTime": 1700000000000000000}}
-    trace = read_trace(write(tmp_path, told, mark("X", "OpDispatch", 1, 0)))
+    metadata = {"name": "Metadata", "ph": "I", "ts": 0, "pid": 5, "args": {"localTime": 1700000000000000000}}
+    trace = read_trace(write(tmp_path, metadata, mark("X", "OpDispatch", 1, 0)))
     assert trace.metadata["start_unix_ns"] == 1700000000000000000
 
 
@@ -142,9 +142,9 @@ def test_missing_figures_of_operators(tmp_path: Path) -> None:
 
 def test_shapes_that_are_none_are_left_out(data: Path, tmp_path: Path) -> None:
     file = json.loads(gzip.decompress((data / "megengine" / "profiling_train.json.gz").read_bytes()))
-    told = file["profiler"]["opr_footprint"]
-    for key, shapes in zip(told, (7.5, True, "text", {"a": 1}), strict=False):
-        told[key]["in_shapes"] = shapes
+    footprints = file["profiler"]["opr_footprint"]
+    for key, shapes in zip(footprints, (7.5, True, "text", {"a": 1}), strict=False):
+        footprints[key]["in_shapes"] = shapes
     (tmp_path / "unknown").write_text(json.dumps(file))
     trace = read_trace(tmp_path / "unknown")
     assert trace.slices["device"].notna().sum() == 207

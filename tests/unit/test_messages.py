@@ -26,7 +26,9 @@ ARGUMENTS += ["at", "top", "start", "sort", "filter", "text", "name", "tracks", 
 KEYS = st.sampled_from(ARGUMENTS)
 KINDS = st.sampled_from([*PageQueries.questions, "select", "bokehjs", "start", "several", ""])
 QUESTION = st.builds(lambda kind, more: {**more, "t": kind}, KINDS, st.dictionaries(KEYS, JSON, max_size=5))
-SEVERAL = st.builds(lambda found: {"t": "several", "messages": found}, st.lists(QUESTION | JSON, max_size=4))
+SEVERAL = st.builds(
+    lambda messages: {"t": "several", "messages": messages}, st.lists(QUESTION | JSON, max_size=4)
+)
 
 
 class Heard(ProfileWidget):
@@ -49,7 +51,7 @@ def widget() -> Iterator[Heard]:
     made.close()
 
 
-def asked(widget: Heard, message: Any) -> list[Any]:
+def ask(widget: Heard, message: Any) -> list[Any]:
     widget.sent.clear()
     widget._receive(widget, message, [])
     return widget.sent
@@ -60,16 +62,16 @@ def asked(widget: Heard, message: Any) -> list[Any]:
 def test_every_question_gets_an_answer(widget: Heard, message: Any) -> None:
     """What is no mapping is no question: it has no number by which it could be answered."""
     several = isinstance(message, dict) and message.get("t") == "several"
-    found = message.get("messages") if several else [message]
-    questions = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    answers = asked(widget, message)
+    messages = message.get("messages") if several else [message]
+    questions = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    answers = ask(widget, message)
     assert [repr(one.get("rid")) for one in answers] == [repr(one.get("rid")) for one in questions]
 
 
 def test_a_page_without_buffers_gets_them_as_text(widget: Heard) -> None:
     """Some front-ends drop the buffers of messages; the page then asks for text."""
-    plain = asked(widget, {"t": "names", "rid": "1", "start": 0})[0]
-    coded = asked(widget, {"t": "names", "rid": "1", "start": 0, "base64": True})[0]
+    plain = ask(widget, {"t": "names", "rid": "1", "start": 0})[0]
+    coded = ask(widget, {"t": "names", "rid": "1", "start": 0, "base64": True})[0]
     assert "base64" not in plain
     answer, buffers = widget._reply({"t": "names", "start": 0})
     assert [base64.b64decode(part) for part in coded["base64"]] == buffers
@@ -88,17 +90,19 @@ def test_a_page_without_buffers_gets_them_as_text(widget: Heard) -> None:
         {"t": "select", "patch": {"name": ["aten::mm"]}, "revision": [1]},
     ],
 )
-def test_a_malformed_selection_is_told_and_changes_nothing(widget: Heard, message: Any) -> None:
+def test_a_malformed_selection_is_reported_and_changes_nothing(widget: Heard, message: Any) -> None:
     before = {**widget._profile.selection.to_state(), "revision": 0}
-    [answer] = asked(widget, {**message, "rid": 7})
+    [answer] = ask(widget, {**message, "rid": 7})
     assert answer["failed"]
     assert answer["rid"] == 7
     assert {**widget._profile.selection.to_state(), "revision": 0} == before
 
 
 def test_malformed_messages_of_several(widget: Heard) -> None:
-    assert asked(widget, {"t": "several", "messages": "abc"}) == []
-    assert asked(widget, {"t": "several", "messages": {"t": "meta"}}) == []
-    told = asked(widget, {"t": "several", "messages": [None, {"t": "meta", "rid": 1}, {"t": "no", "rid": 2}]})
-    assert [one["rid"] for one in told] == [1, 2]
-    assert told[1]["failed"].startswith("NotebookProfError: no question 'no'")
+    assert ask(widget, {"t": "several", "messages": "abc"}) == []
+    assert ask(widget, {"t": "several", "messages": {"t": "meta"}}) == []
+    answers = ask(
+        widget, {"t": "several", "messages": [None, {"t": "meta", "rid": 1}, {"t": "no", "rid": 2}]}
+    )
+    assert [one["rid"] for one in answers] == [1, 2]
+    assert answers[1]["failed"].startswith("NotebookProfError: no question 'no'")

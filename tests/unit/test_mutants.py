@@ -20,10 +20,10 @@ def test_a_few_mutants_of_each_kind(tmp_path: Path) -> None:
     small = [path for path in mutants.samples() if path.stat().st_size < 20_000]
     chosen = small[:: max(1, len(small) // _MUTATED)]
     failed = {
-        f"{path.name}:{number}": [f"{name}: {error!r}" for name, error in found]
+        f"{path.name}:{number}": [f"{name}: {error!r}" for name, error in failures]
         for path in chosen
         for number in (1,)
-        if (found := mutants.one(path, number, tmp_path))
+        if (failures := mutants.one(path, number, tmp_path))
     }
     assert len(chosen) >= _MUTATED
     assert failed == {}

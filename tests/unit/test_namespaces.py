@@ -45,20 +45,20 @@ def profile() -> Profile:
     return Profile(draw("steps: [0       ][1      ]\nmain:  [mm ][add  ][mm ]"))
 
 
-def asked_by_its_old_name(profile: Profile, name: str, *arguments: Any) -> Any:
+def call_by_old_name(profile: Profile, name: str, *arguments: Any) -> Any:
     """What it gives; it must warn once, with the new name and this file."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         answer = getattr(profile, name)(*arguments)
-    assert [w.category for w in told] == [DeprecationWarning]
-    assert f"p.{name}() is now p.{RENAMED[name]}()" in str(told[0].message)
-    assert told[0].filename == __file__
+    assert [w.category for w in caught] == [DeprecationWarning]
+    assert f"p.{name}() is now p.{RENAMED[name]}()" in str(caught[0].message)
+    assert caught[0].filename == __file__
     return answer
 
 
 @pytest.mark.parametrize("name", sorted(RENAMED.keys() - FILES.keys()))
 def test_an_old_name_warns_and_answers_the_same(profile: Profile, name: str) -> None:
-    old, new = asked_by_its_old_name(profile, name), member(profile, RENAMED[name])()
+    old, new = call_by_old_name(profile, name), member(profile, RENAMED[name])()
     if isinstance(new, pd.DataFrame):
         pd.testing.assert_frame_equal(old, new)
     else:
@@ -67,7 +67,7 @@ def test_an_old_name_warns_and_answers_the_same(profile: Profile, name: str) -> 
 
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_an_old_name_writes_the_same_file(profile: Profile, name: str, tmp_path: Path) -> None:
-    asked_by_its_old_name(profile, name, tmp_path / "old.file")
+    call_by_old_name(profile, name, tmp_path / "old.file")
     member(profile, RENAMED[name])(tmp_path / "new.file")
     old, new = ((tmp_path / file).stat().st_size for file in ("old.file", "new.file"))
     assert old == pytest.approx(new, rel=1e-3)  # a report has random names

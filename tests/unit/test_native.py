@@ -200,11 +200,11 @@ def test_it_is_known_by_its_content(saved: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_somebody_zipped_opens_too(tmp_path: Path) -> None:
     write_native(full_trace(), tmp_path / "run.nbprof")
-    for place, method in (("", zipfile.ZIP_DEFLATED), ("run.nbprof/", zipfile.ZIP_STORED)):
+    for prefix, method in (("", zipfile.ZIP_DEFLATED), ("run.nbprof/", zipfile.ZIP_STORED)):
         with zipfile.ZipFile(tmp_path / "sent.zip", "w", method) as archive:
-            for file in sorted((tmp_path / "run.nbprof").iterdir(), reverse=not place):
-                archive.write(file, place + file.name)
-        if not place:
+            for file in sorted((tmp_path / "run.nbprof").iterdir(), reverse=not prefix):
+                archive.write(file, prefix + file.name)
+        if not prefix:
             assert_same(read_trace(tmp_path / "sent.zip"), full_trace())
 
 
@@ -364,8 +364,8 @@ def test_damage_never_does_harm(edits: list[tuple[float, bytes]], kept: float, t
     if not path.exists():
         write_native(full_trace(), path)
     data = bytearray(path.read_bytes())
-    for place, patch in edits:
-        at = int(place * len(data))
+    for share, patch in edits:
+        at = int(share * len(data))
         data[at : at + len(patch)] = patch
     if kept < 0.3:
         del data[int(kept * 3 * len(data)) :]
@@ -385,8 +385,8 @@ def test_damaged_metadata_never_does_harm(edits: Any, swap: bytes, tmp_path: Pat
         shutil.copy(path / LAST, tmp_path / "whole.json")
     data = (tmp_path / "whole.json").read_bytes()
     numbers = [i for i, byte in enumerate(data) if byte in b'0123456789{["']
-    for place, patch in edits:
-        at = numbers[int(place * len(numbers))] if swap else int(place * len(data))
+    for share, patch in edits:
+        at = numbers[int(share * len(numbers))] if swap else int(share * len(data))
         data = data[:at] + (swap or patch) + data[at + 1 :]
     (path / LAST).write_bytes(data)
     with suppress(NotebookProfError):

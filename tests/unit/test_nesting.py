@@ -94,7 +94,7 @@ def test_rows_are_sorted_as_by_all_keys_at_once(starts, tracks):
     track = rng.integers(0, tracks, 2000)
     np.testing.assert_array_equal(order_by_start(ts, dur), np.lexsort((-dur, ts)))
     order = np.lexsort((-dur, ts, track))
-    for given, expected in zip(nest(track, ts, dur), nest(track[order], ts[order], dur[order]), strict=True):
+    for column, expected in zip(nest(track, ts, dur), nest(track[order], ts[order], dur[order]), strict=True):
         if expected.dtype == np.int64 and (expected < 0).any():  # parents are rows
             expected = np.where(expected >= 0, order[expected], -1)
-        np.testing.assert_array_equal(given[order], expected)
+        np.testing.assert_array_equal(column[order], expected)

@@ -128,7 +128,7 @@ def test_availability_is_said_once_and_silently(driver: Driver, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
-def test_without_a_driver_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise NVMLError("library not found")
 
@@ -195,7 +195,7 @@ def test_a_slice_of_a_gpu_gives_what_it_has(driver: Driver, monkeypatch: pytest.
     assert not collector.report
 
 
-def test_no_permission_is_told_as_availability(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_permission_is_reported_as_availability(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver(nvmlDeviceGetCount=lambda: (_ for _ in ()).throw(NVMLError("Insufficient Permissions")))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -233,11 +233,11 @@ class Buffering(Driver):
 
     NVML_GPU_UTILIZATION_SAMPLES = 1
     NVML_ERROR_NOT_FOUND = 6
-    asked: list[int]
+    since: list[int]
 
     def nvmlDeviceGetSamples(self, gpu: int, kind: int, since_us: int) -> Any:
-        self.asked.append(since_us)
-        if len(self.asked) > 4:
+        self.since.append(since_us)
+        if len(self.since) > 4:
             error = NVMLError("Not Found")
             error.value = 6  # type: ignore[attr-defined]
             raise error
@@ -247,41 +247,41 @@ class Buffering(Driver):
 def test_the_drivers_buffers_are_read_with_their_own_times(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    buffering = Buffering(asked=[])
+    buffering = Buffering(since=[])
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: buffering)
     trace = recorded(NvmlCollector())
     values = trace.counters.merge(trace.tracks, on="track")
     use = values[values["name"] == "GPU 0 utilisation"]
     assert use["value"].tolist()[:2] == [0.2, 0.3]  # in order of time, and none from before
     assert np.diff(use["ts"]).tolist()[:1] == [100_000]
-    assert buffering.asked[0] > 1_600_000_000_000_000  # Unix microseconds
+    assert buffering.since[0] > 1_600_000_000_000_000  # Unix microseconds
     assert (values["name"] == "GPU 0 SM clock").any()  # asked for, as there is no such buffer
 
 
 def test_buffers_on_another_clock_are_not_used(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    strange = Buffering(asked=[], nvmlDeviceGetSamples=lambda *_: (1, [sample(9 * 10**15, 99)]))
+    strange = Buffering(since=[], nvmlDeviceGetSamples=lambda *_: (1, [sample(9 * 10**15, 99)]))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: strange)
     trace = recorded(NvmlCollector())
     values = trace.counters.merge(trace.tracks, on="track")
     assert set(values.loc[values["name"] == "GPU 0 utilisation", "value"]) == {0.4}
 
 
-def test_nvlink_is_told_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvlink_is_reported_a_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Driver, "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", 138, raising=False)
     monkeypatch.setattr(nvml, "SLOW_EVERY", 1)
     total = iter(range(0, 1_000_000, 1000))
-    asked: list[int] = []
+    queries: list[int] = []
 
     def fields(self: Driver, gpu: int, ids: list[tuple[int, int]]) -> Any:
         assert ids == [(138, 0xFFFFFFFF)]
-        asked.extend([gpu] if gpu == 0 else [])
+        queries.extend([gpu] if gpu == 0 else [])
         return [SimpleNamespace(nvmlReturn=gpu, value=SimpleNamespace(ullVal=next(total)))]
 
     monkeypatch.setattr(Driver, "nvmlDeviceGetFieldValues", fields, raising=False)
     collector = NvmlCollector()
     collector.start(Clock())
     until = time.monotonic() + 60
-    while len(asked) < 3 and time.monotonic() < until:
+    while len(queries) < 3 and time.monotonic() < until:
         time.sleep(0.01)
     collector.stop()
     collector.result(builder := TraceBuilder())
@@ -313,7 +313,7 @@ def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.Mon
     assert not collector.report
 
 
-def test_the_pcie_link_is_told_for_copies(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pcie_link_is_reported_for_copies(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     def width(self: Driver, gpu: int) -> int:
         if gpu == 1:
             raise NVMLError("Not Supported")

@@ -24,45 +24,50 @@ FILES = {
 }
 
 
-def device_of(told: dict[str, Any]) -> Device:
+def device_of(properties: dict[str, Any]) -> Device:
     return Device(
-        name=told["name"],
-        memory_bytes=told["totalGlobalMem"],
-        multiprocessors=told["numSms"],
-        threads=told["maxThreadsPerMultiprocessor"],
-        major=told["computeMajor"],
-        minor=told["computeMinor"],
-        shared_memory=told["sharedMemPerMultiprocessor"],
-        registers=told["regsPerMultiprocessor"],
-        blocks=MOST_BLOCKS[10 * told["computeMajor"] + told["computeMinor"]],
-        reserved_shared_memory=1024 if told["computeMajor"] >= 8 else 0,
+        name=properties["name"],
+        memory_bytes=properties["totalGlobalMem"],
+        multiprocessors=properties["numSms"],
+        threads=properties["maxThreadsPerMultiprocessor"],
+        major=properties["computeMajor"],
+        minor=properties["computeMinor"],
+        shared_memory=properties["sharedMemPerMultiprocessor"],
+        registers=properties["regsPerMultiprocessor"],
+        blocks=MOST_BLOCKS[10 * properties["computeMajor"] + properties["computeMinor"]],
+        reserved_shared_memory=1024 if properties["computeMajor"] >= 8 else 0,
     )
 
 
 def kernels_of(path: Path) -> Iterator[tuple[Device, dict[str, Any]]]:
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         content = json.load(file)
-    devices = {told["id"]: device_of(told) for told in content["deviceProperties"]}
+    devices = {properties["id"]: device_of(properties) for properties in content["deviceProperties"]}
     for event in content["traceEvents"]:
-        told = event.get("args") or {}
-        share = told.get("est. achieved occupancy %")
+        arguments = event.get("args") or {}
+        share = arguments.get("est. achieved occupancy %")
         # for more than 48 KiB Kineto's own calculation gives up and says 0
-        if share is not None and (share or told["shared memory"] <= 49_152):
-            yield devices[told["device"]], told
+        if share is not None and (share or arguments["shared memory"] <= 49_152):
+            yield devices[arguments["device"]], arguments
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_figures_are_kinetos(shared_traces: Path, name: str) -> None:
-    seen = 0
-    for device, told in kernels_of(shared_traces / name):
+    count = 0
+    for device, arguments in kernels_of(shared_traces / name):
         blocks, warps, share = device.occupancy(
-            tuple(told["grid"]), tuple(told["block"]), told["registers per thread"], told["shared memory"]
+            tuple(arguments["grid"]),
+            tuple(arguments["block"]),
+            arguments["registers per thread"],
+            arguments["shared memory"],
         )
-        assert blocks == pytest.approx(float(told["blocks per SM"]), rel=1e-4, abs=1e-6)
-        assert warps == pytest.approx(float(told["warps per SM"]), rel=1e-4, abs=1e-6)
-        assert 100 * share == pytest.approx(told["est. achieved occupancy %"], abs=1.01)  # whole per cents
-        seen += 1
-    assert seen == FILES[name]
+        assert blocks == pytest.approx(float(arguments["blocks per SM"]), rel=1e-4, abs=1e-6)
+        assert warps == pytest.approx(float(arguments["warps per SM"]), rel=1e-4, abs=1e-6)
+        assert 100 * share == pytest.approx(
+            arguments["est. achieved occupancy %"], abs=1.01
+        )  # whole per cents
+        count += 1
+    assert count == FILES[name]
 
 
 class Driver:

@@ -22,12 +22,12 @@ class Loops:
         self.clock = itertools.count(10, 10)
         self.ticks: list[tuple[Run, int | None]] = []
         self.optimizers: dict[str, Optimizer] = {}
-        self.loops = OptimizerLoops(self.tick, self.place, self.clock.__next__)
+        self.loops = OptimizerLoops(self.tick, self.location, self.clock.__next__)
 
     def tick(self, run: Run, at_ns: int | None) -> None:
         self.ticks.append((run, at_ns))
 
-    def place(self) -> tuple[int, str, int]:
+    def location(self) -> tuple[int, str, int]:
         return self.line, f"line {self.line}", self.since
 
     def run(self, program: str) -> list[int]:
@@ -59,7 +59,7 @@ def test_loops_of_optimizers(program: str, loops: list[int]) -> None:
     assert Loops().run(program) == loops
 
 
-def test_the_first_step_of_the_next_loop_is_told_afterwards() -> None:
+def test_the_first_step_of_the_next_loop_is_reported_afterwards() -> None:
     made = Loops()
     made.run("AABB")
     assert [at is not None for _, at in made.ticks] == [False, False, True, False]

@@ -12,25 +12,25 @@ from notebook_prof.session.schedule import StepRange
 
 
 def test_defaults() -> None:
-    asked = parse("")
-    assert (asked.name, asked.steps, asked.collectors, asked.step_by) == (None, None, (), "auto")
-    assert (asked.quiet, asked.stop_after, asked.save, asked.loop_line) == (False, False, None, None)
-    recorded = asked.recorded
+    options = parse("")
+    assert (options.name, options.steps, options.collectors, options.step_by) == (None, None, (), "auto")
+    assert (options.quiet, options.stop_after, options.save, options.loop_line) == (False, False, None, None)
+    recorded = options.recorded
     assert (recorded.shapes, recorded.memory, recorded.modules, recorded.stack) == (None, True, True, False)
     assert (recorded.python, recorded.min_duration_ns) == (None, 0)
 
 
 def test_everything_at_once() -> None:
-    asked = parse(
+    options = parse(
         "p --steps 3:14 --with torch,system --step-by optimizer --no-shapes --no-memory --no-modules --stack "
         "--python calls --warmup 2 --stop-after --min-duration 5us --quiet --save 'my run.nbp'"
     )
-    assert (asked.name, asked.steps) == ("p", StepRange(3, 14, 2))
-    assert (asked.collectors, asked.step_by) == (("torch", "system"), "optimizer")
-    recorded = asked.recorded
+    assert (options.name, options.steps) == ("p", StepRange(3, 14, 2))
+    assert (options.collectors, options.step_by) == (("torch", "system"), "optimizer")
+    recorded = options.recorded
     assert (recorded.shapes, recorded.memory, recorded.modules, recorded.stack) == (False, False, False, True)
     assert (recorded.python, recorded.min_duration_ns) == ("calls", 5000)
-    assert (asked.stop_after, asked.quiet, asked.save) == (True, True, Path("my run.nbp"))
+    assert (options.stop_after, options.quiet, options.save) == (True, True, Path("my run.nbp"))
 
 
 def test_a_line_means_to_step_by_the_loop() -> None:

@@ -32,11 +32,11 @@ def test_marimo_gets_the_views(ranks: Any) -> None:
 
 def test_ranks_show_their_page(ranks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """``nbp.read_ranks(…)`` last in a cell shows the dashboard, as a Profile shows its views."""
-    asked: list[Any] = []
+    printed: list[Any] = []
     monkeypatch.setattr(shown, "get_ipython", lambda: None)
-    monkeypatch.setattr("builtins.print", lambda text: asked.append(text))
+    monkeypatch.setattr("builtins.print", lambda text: printed.append(text))
     ranks._ipython_display_()
-    assert asked == [ranks.dashboard().headline]
+    assert printed == [ranks.dashboard().headline]
     bundle = ranks._repr_mimebundle_()
     assert bundle["text/plain"] == ranks.dashboard().headline
     assert "<svg" in bundle["text/html"] or "<table" in bundle["text/html"]

@@ -148,7 +148,7 @@ def test_no_cost_is_not_called_one(played: None) -> None:
     assert "costly-recording" not in set(p.trust["code"])
 
 
-def test_a_high_cost_is_told_in_the_trust_report_and_the_verdict(played: None) -> None:
+def test_a_high_cost_is_reported_in_the_trust_report_and_the_verdict(played: None) -> None:
     p = recorded(3 + 6 * PAIR, step_s=0.002, cost_s=0.006)
     assert "costly-recording" in set(p.trust["code"])
     assert "times as long" in str(p.verdict)
@@ -162,13 +162,13 @@ def test_too_few_steps_are_said() -> None:
 
 
 def test_stop_after_waits_for_the_measurement() -> None:
-    seen = 0
+    count = 0
     with nbp.profile(Costly(), steps=(1, 3), measure_overhead=True, stop_after=True) as p:
         for _ in range(1000):
             busy(0.0003)
-            seen += 1
+            count += 1
             p.step()
-    assert seen == 3 + 12 * PAIR
+    assert count == 3 + 12 * PAIR
     assert p.trace.metadata["overhead"]["pairs"] == 12
 
 

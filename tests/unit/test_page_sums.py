@@ -45,10 +45,10 @@ def test_what_is_drawn_is_as_busy_as_the_recording(sums: tuple[Path, Profile], t
     path, profile = sums
     store = ViewStore(profile.trace)
     span, rows = store.trace.span, np.arange(store.columns.n_rows)
-    asked = {"t": "lod", "px": 900, "rows": rows.tolist(), "max_quads": 4000}
+    question = {"t": "lod", "px": 900, "rows": rows.tolist(), "max_quads": 4000}
     windows = [(0.0, 1.0), (0.11, 0.63), (0.4, 0.44), (0.5, 0.502)]
     requests = [
-        {**asked, "a": span.start + begin * span.dur, "b": span.start + end * span.dur}
+        {**question, "a": span.start + begin * span.dur, "b": span.start + end * span.dur}
         for begin, end in windows
     ]
     for content, data in ask_report(path, [({}, request) for request in requests], tmp_path):
@@ -60,24 +60,24 @@ def check_busy(store: ViewStore, rows: np.ndarray, content: dict[str, Any], data
     bins, width = content["bins"], content["bin_ns"]
     edges = content["bin_start"] + width * np.arange(bins + 1)
     exact = np.diff(store.rows.busy_until(rows, np.rint(edges).astype(np.int64)), axis=1)
-    found = data["busy"].reshape(len(rows), bins) / 255 * width
+    busy = data["busy"].reshape(len(rows), bins) / 255 * width
     if content.get("sums"):  # cells wider than pixels hold what is not drawn one by one
         for x, dur, slot in zip(data["x0"], data["dur"], data["slot"], strict=True):
             inside = np.minimum(x + dur, edges[1:]) - np.maximum(x, edges[:-1])
-            found[int(slot)] += np.clip(inside, 0, None)
+            busy[int(slot)] += np.clip(inside, 0, None)
         slack = width / 255 * 2 + 2  # shares come as bytes, rounded up, so that nothing disappears
-        np.testing.assert_allclose(found, exact, atol=slack)
+        np.testing.assert_allclose(busy, exact, atol=slack)
     # cells reach over the edges of pixels: over all bins nothing is gained or lost
     slack = bins * (width / 255 + 2) + 2 * store.trace.span.dur / 500
-    assert (np.abs(found.sum(axis=1) - exact.sum(axis=1)) <= slack).all()
+    assert (np.abs(busy.sum(axis=1) - exact.sum(axis=1)) <= slack).all()
     touched = exact > 2
-    seen = data["count"].reshape(len(rows), bins) > 0
+    drawn = data["count"].reshape(len(rows), bins) > 0
     if content.get("sums"):
-        seen |= found > 0
+        drawn |= busy > 0
     if not content.get("sums"):
-        assert seen[touched].mean() > 0.98
+        assert drawn[touched].mean() > 0.98
     else:
-        assert seen[touched].all()
+        assert drawn[touched].all()
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def _drawn_trace(seed: int) -> Trace:
     return builder.seal()
 
 
-def _asked(
+def _questions(
     profile: Profile, state: dict[str, Any], requests: list[dict[str, Any]], protocol: PageQueries
 ) -> list[dict[str, Any]]:
     profile.selection.clear()
@@ -192,11 +192,11 @@ def _asked(
 
 
 def _case(
-    name: str, profile: Profile, folder: Path, asked: list[tuple[dict[str, Any], Any]]
+    name: str, profile: Profile, folder: Path, cases: list[tuple[dict[str, Any], Any]]
 ) -> dict[str, Any]:
     """A report and what the kernel answers to each request under each state."""
     protocol = PageQueries(profile.trace, profile.selection)
-    questions = [each for state, requests in asked for each in _asked(profile, state, requests, protocol)]
+    questions = [each for state, requests in cases for each in _questions(profile, state, requests, protocol)]
     path = folder / f"{name}.html"
     most = report.MOST_SLICES
     if len(profile.trace.slices) > most:
@@ -253,7 +253,7 @@ def _drawn_case(number: int, folder: Path) -> dict[str, Any]:
     requests = _requests_of(trace, rng)
     profile, path = Profile(trace), folder / f"drawn{number}.html"
     protocol = PageQueries(trace, profile.selection)
-    questions = [each for state in states for each in _asked(profile, state, requests, protocol)]
+    questions = [each for state in states for each in _questions(profile, state, requests, protocol)]
     _write_blocks(trace, path)
     return {"name": f"drawn {number}", "file": str(path), "questions": questions}
 
@@ -335,10 +335,10 @@ def _names() -> list[str]:
 
 def _patterns() -> dict[str, Any]:
     names = _names()
-    found = [
+    matches = [
         [pattern, Query(patterns=(pattern,)).finds_in(names).astype(int).tolist()] for pattern in PATTERNS
     ]
-    return {"names": names, "found": found, "refused": list(REFUSED)}
+    return {"names": names, "found": matches, "refused": list(REFUSED)}
 
 
 def _numbers() -> list[list[Any]]:

@@ -55,10 +55,10 @@ def _ask(trace: Trace, name: str, selection: Selection | None = None, **request:
 def _tables(answer: Answer) -> list[tuple[dict[str, Any], pd.DataFrame]]:
     """Each table with its columns put together again."""
     arrays, out = answer.arrays(), []
-    for place, part in enumerate(answer.content["parts"]):
+    for number, part in enumerate(answer.content["parts"]):
         if part["kind"] == "table":
             columns = {
-                key: arrays[f"{place}.{key}"] if unit not in TEXTS else part["texts"][key]
+                key: arrays[f"{number}.{key}"] if unit not in TEXTS else part["texts"][key]
                 for key, _, unit in part["heads"]
             }
             out.append((part, pd.DataFrame(columns)))
@@ -138,7 +138,7 @@ def test_the_evidence_of_advice_is_what_its_card_selects(trace: Trace) -> None:
             assert profile.selection.focus == int(rows[0])
 
 
-def test_units_come_from_names_and_missing_numbers_are_told() -> None:
+def test_units_come_from_names_and_missing_numbers_are_reported() -> None:
     frame = pd.DataFrame(
         {
             "name": ["a", None],
@@ -276,26 +276,26 @@ def test_of_what_waits_only_the_newest_is_done() -> None:
     assert executor.get("newest", make("newest")) is None
     go.set()
     until = time.monotonic() + 60
-    while (found := executor.get("newest", make("newest"))) is None and time.monotonic() < until:
+    while (result := executor.get("newest", make("newest"))) is None and time.monotonic() < until:
         pass
-    assert found == "newest"
+    assert result == "newest"
     assert executor.get("first", first) == "first", "what was begun is kept"
     assert done == ["newest"]
 
 
 def _unpacked(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
-    return found
+    content: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)))
+    return content
 
 
 def test_a_report_holds_the_tabs_of_the_whole_recording(trace: Trace) -> None:
-    found = embedding.embedded(trace)
-    assert set(found) == set(TABS)
-    assert found["distributed"] == {"missing": TABS["distributed"].missing(trace)}
-    steps = _unpacked(found["steps"]["data"])
-    place = [part["kind"] for part in steps["content"]["parts"]].index("table")
-    assert steps["data"][f"{place}.total_ns"] == analysis.step_trace(trace)["total_ns"].tolist()
-    assert sum(len(one.get("data", "")) for one in found.values()) < 150_000
+    tabs = embedding.embedded(trace)
+    assert set(tabs) == set(TABS)
+    assert tabs["distributed"] == {"missing": TABS["distributed"].missing(trace)}
+    steps = _unpacked(tabs["steps"]["data"])
+    number = [part["kind"] for part in steps["content"]["parts"]].index("table")
+    assert steps["data"][f"{number}.total_ns"] == analysis.step_trace(trace)["total_ns"].tolist()
+    assert sum(len(one.get("data", "")) for one in tabs.values()) < 150_000
 
 
 def test_a_picture_too_large_for_a_report_is_left_out_and_named(
@@ -313,9 +313,9 @@ def test_one_tab_that_fails_does_not_cost_the_report(trace: Trace, monkeypatch: 
         raise ZeroDivisionError("no time at all")
 
     monkeypatch.setitem(TABS, "steps", Tab("Steps", failing))
-    found = embedding.embedded(trace)
-    assert "ZeroDivisionError: no time at all" in found["steps"]["missing"]
-    assert "data" in found["advice"]
+    tabs = embedding.embedded(trace)
+    assert "ZeroDivisionError: no time at all" in tabs["steps"]["missing"]
+    assert "data" in tabs["advice"]
 
 
 @pytest.mark.parametrize("name", PLOTS)

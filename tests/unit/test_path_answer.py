@@ -72,7 +72,7 @@ def test_what_a_step_waited_for() -> None:
     assert content["text"].startswith("Critical path, 18 ns: kernels 55.6 %")
 
 
-def test_why_draws_the_path_of_its_stretch() -> None:
+def test_why_draws_the_path_of_its_segment() -> None:
     content, buffers = QueryService(LAUNCHED, Selection()).answer({"t": "why", "id": 1})
     start, end = (np.frombuffer(buffers[at]) for at in (1, 2))
     assert [start[0], end[-1]] == content["window"]

@@ -38,8 +38,8 @@ def profile() -> Profile:
 
 def called(profile, name):
     """The method of a Profile that an analysis is."""
-    found = member(profile, METHOD_NAMES.get(name, name))
-    return found.__call__ if isinstance(found, Namespace) else found
+    attribute = member(profile, METHOD_NAMES.get(name, name))
+    return attribute.__call__ if isinstance(attribute, Namespace) else attribute
 
 
 @pytest.mark.parametrize("name", METHODS)

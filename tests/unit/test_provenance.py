@@ -12,12 +12,12 @@ from notebook_prof.views.report.provenance import header, provenance
 
 def test_of_a_file(data: Path, tmp_path: Path) -> None:
     profile = nbp.open_profile(data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz")
-    told = provenance(profile.trace)
-    assert told["file"] == "cnn_sgd.pt.trace.json.gz"
-    assert told["format"] == "kineto"
-    assert told["recorded"].endswith(" UTC")
-    assert told["options"] == "shapes, stacks, memory, modules, FLOPs"
-    assert "devices" not in told, "none is recorded"
+    facts = provenance(profile.trace)
+    assert facts["file"] == "cnn_sgd.pt.trace.json.gz"
+    assert facts["format"] == "kineto"
+    assert facts["recorded"].endswith(" UTC")
+    assert facts["options"] == "shapes, stacks, memory, modules, FLOPs"
+    assert "devices" not in facts, "none is recorded"
     profile.export.html(tmp_path / "report.html")
     assert header(profile.trace) in (tmp_path / "report.html").read_text(encoding="utf-8")
 

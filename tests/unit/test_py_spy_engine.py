@@ -9,7 +9,7 @@ from notebook_prof.collectors.python.py_spy.engine import PySpy
 from notebook_prof.trace import ImportReport
 
 
-def test_a_look_that_fails_is_told_and_does_not_end_its_thread() -> None:
+def test_a_look_that_fails_is_reported_and_does_not_end_its_thread() -> None:
     report = ImportReport()
     attachment = cast("Any", SimpleNamespace(rate_hz=100, kill=lambda: None))
     engine = PySpy(report, attachment)

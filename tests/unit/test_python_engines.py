@@ -51,9 +51,9 @@ DOT = Frame("dot", "numpy.py", 50, 60, LIBRARY)
 
 
 def stacks_of_frames(*stacks: list[Frame]) -> Stacks:
-    known = list(dict.fromkeys(frame for stack in stacks for frame in stack))
-    flat = [known.index(frame) for stack in stacks for frame in stack]
-    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), known)
+    frames = list(dict.fromkeys(frame for stack in stacks for frame in stack))
+    flat = [frames.index(frame) for stack in stacks for frame in stack]
+    return Stacks(np.array(flat, np.int64), np.array([len(s) for s in stacks], np.int64), frames)
 
 
 def rows_of(trace: Trace) -> list[tuple[str, int, int, int]]:
@@ -101,14 +101,14 @@ def test_begins_and_ends_become_stacks_with_times() -> None:
     assert stacks.lengths.tolist() == [2, 1, 0]
 
 
-def seen_inside(ident: int, tid: int, name: str, *looks: int) -> ObservedThread:
+def observed_thread(ident: int, tid: int, name: str, *looks: int) -> ObservedThread:
     samples = Samples()
     for look in looks:
         samples.add(look, None)
     return ObservedThread(ident, tid, name, samples)
 
 
-def threads_told(rows: list[tuple[int, int]], inside: list[ObservedThread], looked: list[int]) -> Any:
+def threads_of(rows: list[tuple[int, int]], inside: list[ObservedThread], looks: list[int]) -> Any:
     """Names, numbers and times of the threads with identifier 1; `rows` are begins, and numbers told."""
     events = []
     for (begin, tid), (end, _) in pairwise([*rows, (100, 0)]):
@@ -116,36 +116,36 @@ def threads_told(rows: list[tuple[int, int]], inside: list[ObservedThread], look
         events += [event("B", begin, *one, pid=os.getpid()) for one in around]
         events += [event("E", end, name, pid=os.getpid()) for name, *_ in around[::-1]]
     [changes], paths = parse(json.dumps(events).encode())
-    threads = samples_by_thread(changes, changes.ts_us, paths, inside, np.array(looked))
+    threads = samples_by_thread(changes, changes.ts_us, paths, inside, np.array(looks))
     return [(one.name, one.tid, int(one.bounds[0]), int(one.bounds[-1])) for one in threads]
 
 
 def test_a_thread_that_got_anothers_identifier_is_told_from_it() -> None:
     """py-spy keeps the number of the first; looks from inside know better, and keep its time before."""
     rows = [(0, 42), (31, 42), (40, 42), (70, 42)]
-    looked = [10, 20, 30, 50, 60, 80]
-    new = seen_inside(1, 43, "new", 50, 60)
-    assert threads_told(rows, [new], looked) == [("old 42", 42, 0, 31), ("new", 43, 31, 100)]
-    old = seen_inside(1, 42, "old", 10, 20)
-    assert threads_told(rows, [old, new], looked) == [("old", 42, 0, 31), ("new", 43, 31, 100)]
+    looks = [10, 20, 30, 50, 60, 80]
+    new = observed_thread(1, 43, "new", 50, 60)
+    assert threads_of(rows, [new], looks) == [("old 42", 42, 0, 31), ("new", 43, 31, 100)]
+    old = observed_thread(1, 42, "old", 10, 20)
+    assert threads_of(rows, [old, new], looks) == [("old", 42, 0, 31), ("new", 43, 31, 100)]
 
 
-def test_a_thread_that_py_spy_told_right_keeps_its_time() -> None:
+def test_a_thread_that_py_spy_reported_right_keeps_its_time() -> None:
     """Also where another, too short for a look, had the identifier just before it."""
     rows = [(0, 42), (31, 44), (40, 43), (70, 43)]
-    new = seen_inside(1, 43, "new", 50, 60)
-    told = [("old 42", 42, 0, 31), ("old 44", 44, 31, 40), ("new", 43, 40, 100)]
-    assert threads_told(rows, [new], [10, 20, 30, 50, 60, 80]) == told
+    new = observed_thread(1, 43, "new", 50, 60)
+    expected = [("old 42", 42, 0, 31), ("old 44", 44, 31, 40), ("new", 43, 40, 100)]
+    assert threads_of(rows, [new], [10, 20, 30, 50, 60, 80]) == expected
 
 
 def test_a_thread_of_ours_with_anothers_identifier_is_left_out() -> None:
-    ours = seen_inside(1, 43, "notebook_prof tabs", 50, 60)
-    assert threads_told([(0, 42), (45, 42), (55, 42)], [ours], [10, 50, 60]) == [("old 42", 42, 0, 45)]
+    ours = observed_thread(1, 43, "notebook_prof tabs", 50, 60)
+    assert threads_of([(0, 42), (45, 42), (55, 42)], [ours], [10, 50, 60]) == [("old 42", 42, 0, 45)]
 
 
 def test_threads_with_another_identifier_do_not_count() -> None:
-    other = seen_inside(2, 43, "other", 10, 20, 30)
-    assert threads_told([(0, 42), (15, 42)], [other], [10, 20, 30]) == [("old 42", 42, 0, 100)]
+    other = observed_thread(2, 43, "other", 10, 20, 30)
+    assert threads_of([(0, 42), (15, 42)], [other], [10, 20, 30]) == [("old 42", 42, 0, 100)]
 
 
 @pytest.mark.parametrize("broken", [b"", b"[{", b"{}", b"null"])
@@ -170,9 +170,9 @@ def test_the_offset_is_right_to_an_interval_however_late_looks_are(
     stalled = data.draw(st.integers(0, len(late) // 5))
     late_ns[:stalled] += 60_000_000
     late_ns[-6:] = 0  # some are prompt
-    found = align(beats + late_ns - offset, np.arange(len(beats)) % NAMES, beats, offset + 20_000_000)
-    assert abs(found.ns - offset) <= 2_500_000
-    assert not found.is_starved(2_500_000) or found.spread_ns > STARVED_INTERVALS * 2_500_000
+    clock = align(beats + late_ns - offset, np.arange(len(beats)) % NAMES, beats, offset + 20_000_000)
+    assert abs(clock.ns - offset) <= 2_500_000
+    assert not clock.is_starved(2_500_000) or clock.spread_ns > STARVED_INTERVALS * 2_500_000
 
 
 def test_a_starved_sampler_is_noticed() -> None:
@@ -413,8 +413,8 @@ def test_a_forked_child_begins_with_its_own_work() -> None:
     bootstrap = framed("BaseProcess._bootstrap", multiprocessing.process.__file__)
     run = framed("BaseProcess.run", multiprocessing.process.__file__)
     work = framed("worker", multiprocessing.pool.__file__)
-    mine = framed("crunch", "/home/me/model.py")
-    stacks = stacks_of_frames([LINE_3, bootstrap, run, work, mine, SORT], [LINE_3, bootstrap, run, work])
+    own = framed("crunch", "/home/me/model.py")
+    stacks = stacks_of_frames([LINE_3, bootstrap, run, work, own, SORT], [LINE_3, bootstrap, run, work])
     assert left(trim_process(stacks)) == [["crunch", "sort"], []]
 
 
@@ -422,8 +422,8 @@ def test_a_thread_begins_with_its_own_work() -> None:
     import threading
 
     bootstrap = framed("Thread._bootstrap", threading.__file__)
-    mine = framed("crunch", FILE)
-    stacks = stacks_of_frames([bootstrap, mine, SORT], [bootstrap])
+    own = framed("crunch", FILE)
+    stacks = stacks_of_frames([bootstrap, own, SORT], [bootstrap])
     assert left(trim_thread(stacks)) == [["crunch", "sort"], []]
 
 

@@ -86,14 +86,14 @@ def test_steps_by_marks_anywhere() -> None:
 def test_collectors_warm_start_and_stop_once() -> None:
     collector = Counting()
     with nbp.profile(collector, steps=(2, 4)) as p:
-        seen = []
+        counts = []
         for _ in range(6):
-            seen.append(len(collector.calls))
+            counts.append(len(collector.calls))
             p.step()
     assert collector.calls == ["warm", "start", "stop"], "the trace is made when it is asked for"
     assert steps_of(p) == [2, 3]
     assert collector.calls == ["warm", "start", "stop", "result"]
-    assert seen == [0, 1, 2, 2, 3, 3]
+    assert counts == [0, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("when", ["warm", "start", "stop", "result"])

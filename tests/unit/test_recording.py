@@ -135,7 +135,7 @@ def test_options_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("passed_s", "slew_s", "told"),
+    ("passed_s", "slew_s", "example"),
     [
         (2, 3600, "by +3600.000 s in 2.000 s"),
         (2, -1, "by -1.000 s in 2.000 s"),
@@ -143,12 +143,14 @@ def test_options_are_checked() -> None:
         (0.1, 0.005, ""),
     ],
 )
-def test_a_clock_that_was_set_meanwhile_is_told(passed_s: float, slew_s: float, told: str) -> None:
+def test_a_clock_that_was_set_meanwhile_is_reported(passed_s: float, slew_s: float, example: str) -> None:
     clock = FakeClock()
     recording, builder = Recording([Fake([])], clock), TraceBuilder()
     recording.start()
     clock.advance(round(passed_s * 1e9), slew_ns=round(slew_s * 1e9))
     recording.stop()
     recording.result(builder)
-    assert [issue.example for issue in builder.report if issue.code == "clock-jumped"] == [told][: bool(told)]
-    assert builder.metadata.get("clock_jump_ns", 0) == (round(slew_s * 1e9) if told else 0)
+    assert [issue.example for issue in builder.report if issue.code == "clock-jumped"] == [example][
+        : bool(example)
+    ]
+    assert builder.metadata.get("clock_jump_ns", 0) == (round(slew_s * 1e9) if example else 0)

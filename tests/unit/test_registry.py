@@ -14,8 +14,8 @@ from notebook_prof.collectors.registry import list_collectors, make
 from notebook_prof.errors import OptionError
 
 
-def names(*asked: str, **options: object) -> list[str]:
-    return [collector.name for collector in make(asked or None, CollectorOptions(**options))]  # type: ignore[arg-type]
+def names(*choice: str, **options: object) -> list[str]:
+    return [collector.name for collector in make(choice or None, CollectorOptions(**options))]  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -75,19 +75,19 @@ def test_other_packages_add_collectors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_packages_are_looked_through_once_for_all_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
+    groups: list[str] = []
 
-    def found(group: str) -> list[EntryPoint]:
-        looked.append(group)
+    def no_entry_points(group: str) -> list[EntryPoint]:
+        groups.append(group)
         return []
 
-    monkeypatch.setattr(registry, "entry_points", found)
+    monkeypatch.setattr(registry, "entry_points", no_entry_points)
     monkeypatch.setattr(registry, "_foreign", None)
     for _ in range(3):
         make(["system"])
-    assert len(looked) == 1
+    assert len(groups) == 1
     list_collectors()
-    assert len(looked) == 2
+    assert len(groups) == 2
     with pytest.raises(OptionError):
         make(["new"])
-    assert len(looked) == 3, "it may have been installed since"
+    assert len(groups) == 3, "it may have been installed since"

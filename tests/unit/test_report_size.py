@@ -62,9 +62,9 @@ def _page(trace: Trace) -> str:
 
 
 def _part(page: str, name: str) -> dict[str, object]:
-    found = re.search(rf'<script type="application/json" id="nbp-{name}">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return dict(json.loads(found[1]))
+    match = re.search(rf'<script type="application/json" id="nbp-{name}">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    return dict(json.loads(match[1]))
 
 
 def test_a_hundred_thousand_slices_are_three_megabytes(trace: Trace) -> None:

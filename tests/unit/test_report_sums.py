@@ -51,8 +51,8 @@ def test_slices_and_cells_are_as_busy_as_the_recording(trace: Trace, most: int) 
     kept, edges, every = np.flatnonzero(part.keep), _edges(part), np.arange(store.columns.n)
     if part.keep.all():
         return
-    found = _busy_by_hand(store, kept, edges) + _busy_in_file(part, store.columns.n_rows)
-    np.testing.assert_array_equal(found, _busy_by_hand(store, every, edges))
+    busy = _busy_by_hand(store, kept, edges) + _busy_in_file(part, store.columns.n_rows)
+    np.testing.assert_array_equal(busy, _busy_by_hand(store, every, edges))
     assert part.cells.count.sum() + len(kept) == store.columns.n
     _assert_longest(store, part.keep)
     assert edges[0] <= store.columns.ts.min()

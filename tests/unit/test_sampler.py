@@ -71,10 +71,10 @@ def nap(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def until(seen: Callable[[], bool], seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Sleep until what a loaded machine does late has been done."""
     end = time.monotonic() + seconds
-    while not seen():
+    while not condition():
         assert time.monotonic() < end, "nothing happened for a minute"
         nap(0.005)
 
@@ -87,8 +87,8 @@ def sampler_of(collector: PythonCollector) -> Sampler:
 def share(trace: Trace, word: str) -> float:
     """Of the recorded thread's time: test runners have threads of their own, which wait."""
     tracks = trace.tracks
-    mine = tracks.loc[tracks["tid"] == threading.get_native_id(), "track"]
-    times = self_ms(trace.sel(track=mine.tolist()))
+    track = tracks.loc[tracks["tid"] == threading.get_native_id(), "track"]
+    times = self_ms(trace.sel(track=track.tolist()))
     return float(times[[word in name for name in times.index]].sum() / times.sum())
 
 
@@ -182,19 +182,19 @@ def test_a_user_who_has_the_alarm_keeps_it() -> None:
 
 @needs_alarm
 def test_a_user_who_takes_the_alarm_finds_it_unused() -> None:
-    found: list[object] = []
+    results: list[object] = []
 
     def body() -> None:
         nap(0.05)
-        found.append(signal.getsignal(signal.SIGALRM))
-        found.append(signal.signal(signal.SIGALRM, lambda *args: found.append("rang")))
-        found.append(signal.alarm(0))
+        results.append(signal.getsignal(signal.SIGALRM))
+        results.append(signal.signal(signal.SIGALRM, lambda *args: results.append("rang")))
+        results.append(signal.alarm(0))
         signal.setitimer(signal.ITIMER_REAL, 0.03)
         nap(0.15)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
     trace = recorded(body)
-    assert found == [signal.SIG_DFL, signal.SIG_DFL, 0, "rang"]
+    assert results == [signal.SIG_DFL, signal.SIG_DFL, 0, "rang"]
     assert "signal.getsignal" in trace.report["coarse-sampling"].example
     assert share(trace, "time.sleep(seconds)") > 0.5
 
@@ -233,7 +233,7 @@ def test_faulthandler_keeps_the_alarm(when: str) -> None:
     ran = subprocess.run([sys.executable, "-c", FAULTS, when], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert ran.stderr.count("in ring") == 2, "what the user rang for, during and after the recording"
-    assert any("faulthandler.register" in told for told in json.loads(ran.stdout)), ran.stdout
+    assert any("faulthandler.register" in warning for warning in json.loads(ran.stdout)), ran.stdout
 
 
 @needs_alarm
@@ -251,7 +251,7 @@ def state() -> tuple[object, ...]:
     return (*functions, signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL))
 
 
-def held() -> tuple[set[threading.Thread], int]:
+def threads_and_files() -> tuple[set[threading.Thread], int]:
     """Threads and the number of open files; other tests' may end meanwhile, ours must not stay."""
     files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     return set(threading.enumerate()), files
@@ -259,7 +259,7 @@ def held() -> tuple[set[threading.Thread], int]:
 
 @needs_alarm
 def test_fifty_recordings_leave_nothing_behind() -> None:
-    before, (threads, files) = state(), held()
+    before, (threads, files) = state(), threads_and_files()
     for round_ in range(50):
         sampler = by_alarm()
         sampler.start(Clock())
@@ -270,8 +270,8 @@ def test_fifty_recordings_leave_nothing_behind() -> None:
         sampler.abandon()
         sampler.stop()
     assert state() == before
-    assert held()[0] <= threads
-    assert held()[1] <= files
+    assert threads_and_files()[0] <= threads
+    assert threads_and_files()[1] <= files
 
 
 @needs_alarm
@@ -281,14 +281,14 @@ def test_a_look_keeps_nothing_alive() -> None:
     class Tensor:
         pass
 
-    looks, begun, seen = ThreadStacks(time.time_ns), threading.Event(), threading.Event()
+    looks, begun, done = ThreadStacks(time.time_ns), threading.Event(), threading.Event()
     kept: list[weakref.ref[Tensor]] = []
 
     def step() -> None:
         tensor = Tensor()
         kept.append(weakref.ref(tensor))
         begun.set()
-        seen.wait(10)
+        done.wait(10)
 
     gc.collect()
     gc.disable()
@@ -298,7 +298,7 @@ def test_a_look_keeps_nothing_alive() -> None:
         assert begun.wait(10)
         looks.look()
         assert kept[0]() is not None
-        seen.set()
+        done.set()
         thread.join(10)
         assert kept[0]() is None
     finally:
@@ -306,7 +306,7 @@ def test_a_look_keeps_nothing_alive() -> None:
     assert len(looks.threads) >= 2, "it saw both threads"
 
 
-def test_a_failure_while_ticking_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_while_ticking_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     look, looks = ThreadStacks.look, []
 
     def fail(self: ThreadStacks) -> None:
@@ -337,11 +337,11 @@ def test_an_interrupt_in_the_cell_keeps_what_was_sampled() -> None:
             signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background ignores it
-    before, (threads, files) = state(), held()
+    before, (threads, files) = state(), threads_and_files()
     assert self_ms(recorded(body)).filter(like="time.sleep(seconds)").sum() > 20
     assert state() == before
-    assert held()[0] <= threads
-    assert held()[1] <= files
+    assert threads_and_files()[0] <= threads
+    assert threads_and_files()[1] <= files
 
 
 @needs_alarm

@@ -82,8 +82,8 @@ def test_tables_go_to_csv_and_parquet(trace: Trace, table: str, tmp_path: Path) 
     assert len(pd.read_csv(tmp_path / "t.csv.gz")) == len(frame)
     again = pd.read_parquet(tmp_path / "t.parquet")
     # Parquet keeps no categorical that has no words at all
-    known = [name for name in frame if frame[name].notna().any() or str(frame[name].dtype) != "category"]
-    assert again[known].dtypes.astype(str).tolist() == frame[known].dtypes.astype(str).tolist()
+    columns = [name for name in frame if frame[name].notna().any() or str(frame[name].dtype) != "category"]
+    assert again[columns].dtypes.astype(str).tolist() == frame[columns].dtypes.astype(str).tolist()
     assert len(again) == len(frame)
 
 

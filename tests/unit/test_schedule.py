@@ -69,7 +69,7 @@ def test_range_without_end_records_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "first", "end"),
+    ("option", "first", "end"),
     [
         ((3, 14), 3, 14),
         ([3, 14], 3, 14),
@@ -86,23 +86,23 @@ def test_range_without_end_records_on() -> None:
         ((2, None), 2, None),
     ],
 )
-def test_ways_to_write_steps(asked: object, first: int, end: int | None) -> None:
-    assert step_range(asked) == StepRange(first, end)  # type: ignore[arg-type]
+def test_ways_to_write_steps(option: object, first: int, end: int | None) -> None:
+    assert step_range(option) == StepRange(first, end)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("asked", ["a:b", "3-14", "", "3:4:5", (1, 2, 3), ("x", 2), True, 2.5, None])
-def test_steps_that_make_no_sense(asked: object) -> None:
+@pytest.mark.parametrize("option", ["a:b", "3-14", "", "3:4:5", (1, 2, 3), ("x", 2), True, 2.5, None])
+def test_steps_that_make_no_sense(option: object) -> None:
     with pytest.raises(OptionError, match="cannot be understood"):
-        step_range(asked)  # type: ignore[arg-type]
+        step_range(option)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("asked", "word"),
+    ("option", "word"),
     [((4, 4), "holds no step"), ("7:3", "holds no step"), ("-3:2", "from 0"), (range(0, 9, 2), "stride")],
 )
-def test_impossible_steps(asked: object, word: str) -> None:
+def test_impossible_steps(option: object, word: str) -> None:
     with pytest.raises(OptionError, match=word):
-        step_range(asked)  # type: ignore[arg-type]
+        step_range(option)  # type: ignore[arg-type]
 
 
 def test_at_least_one_step_warms_up() -> None:
@@ -116,7 +116,7 @@ def test_a_state_that_does_not_exist() -> None:
 
 
 def test_quiet_steps_are_known_ahead() -> None:
-    for asked in (step_range((3, 6)), step_range((0, 2)), step_range("7:"), step_range((9, 10), warmup=4)):
+    for steps in (step_range((3, 6)), step_range((0, 2)), step_range("7:"), step_range((9, 10), warmup=4)):
         for step in range(20):
-            busy = [later for later in range(step, 40) if asked(later) is not RecordingState.NONE]
-            assert asked.quiet_until(step) == (busy[0] if busy else math.inf)
+            busy = [later for later in range(step, 40) if steps(later) is not RecordingState.NONE]
+            assert steps.quiet_until(step) == (busy[0] if busy else math.inf)

@@ -136,15 +136,15 @@ def test_unknown_attribute_names_the_nearest():
     assert {"window", "focus", "step"} <= set(dir(selection))
 
 
-def test_watchers_are_told_once_per_change():
-    selection, seen = Selection(), []
-    unwatch = selection.watch(lambda s, patch, source: seen.append((patch, source, s.revision)))
+def test_watchers_are_called_once_per_change():
+    selection, changes = Selection(), []
+    unwatch = selection.watch(lambda s, patch, source: changes.append((patch, source, s.revision)))
     assert selection.update("table", name="mm", step=[2, 1, 2])
     assert not selection.update("table", name=["mm"], step=(1, 2))  # the same: silent
     selection.focus = 7
     assert selection.clear()
     assert not selection.clear()
-    assert seen == [
+    assert changes == [
         ({"name": ["mm"], "step": [1, 2]}, "table", 1),
         ({"focus": 7}, None, 2),
         ({"name": None, "step": None, "focus": None}, None, 3),
@@ -152,20 +152,20 @@ def test_watchers_are_told_once_per_change():
     unwatch()
     unwatch()
     selection.step = 1
-    assert len(seen) == 3
+    assert len(changes) == 3
 
 
 def test_a_failing_watcher_reaches_neither_writer_nor_the_others(caplog, capsys):
-    selection, seen = Selection(), []
+    selection, calls = Selection(), []
 
     def fails(*_):
         raise ValueError("boom")
 
     selection.watch(fails)
-    selection.watch(lambda *_: seen.append(1))
+    selection.watch(lambda *_: calls.append(1))
     with caplog.at_level(logging.ERROR, logger="notebook_prof.selection"):
         selection.step = 1
-    assert seen == [1]
+    assert calls == [1]
     assert "boom" in caplog.text
     assert capsys.readouterr().err == ""
 
@@ -184,7 +184,7 @@ def test_a_watcher_may_write_and_all_see_the_changes_in_order():
     assert first == second == [{"step": [3]}, {"name": ["mm"]}]
 
 
-def test_watchers_are_told_outside_the_lock():
+def test_watchers_are_called_outside_the_lock():
     selection, done = Selection(), threading.Event()
 
     def other_thread_reads(s, patch, source):
@@ -206,8 +206,8 @@ def test_focus_filters_nothing(slices):
 
 
 def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slices):
-    selection, seen = Selection(step=3), []
-    selection.watch(lambda s, patch, source: seen.append((patch, source)))
+    selection, changes = Selection(step=3), []
+    selection.watch(lambda s, patch, source: changes.append((patch, source)))
     selection.pinned = np.array([7, 0, 7])
     assert selection.pinned == (7, 0)
     assert "pinned" not in selection.clauses
@@ -219,10 +219,10 @@ def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slic
     selection.pinned = 3
     selection.pinned = None
     assert selection.pinned == ()
-    assert [patch for patch, _ in seen if "pinned" in patch] == [
+    assert [patch for patch, _ in changes if "pinned" in patch] == [
         {"pinned": [7, 0]}, {"pinned": [0, 7]}, {"pinned": [3]}, {"pinned": None},
     ]  # fmt: skip
-    assert seen[2][1] == "tracks"
+    assert changes[2][1] == "tracks"
     with pytest.raises(SelectionError, match="pinned holds whole numbers"):
         selection.pinned = "stream 7"
 
@@ -279,8 +279,8 @@ def test_a_wrong_patch_changes_nothing(patch):
 
 
 def test_threads_lose_no_change():
-    selection, seen = Selection(), []
-    selection.watch(lambda s, patch, source: seen.append((source, next(iter(patch.values())))))
+    selection, changes = Selection(), []
+    selection.watch(lambda s, patch, source: changes.append((source, next(iter(patch.values())))))
 
     def write(dimension: str) -> None:
         for value in range(200):
@@ -293,7 +293,7 @@ def test_threads_lose_no_change():
         thread.join()
     assert selection.revision == 600
     for dimension in ("step", "track", "rank"):
-        assert [value for source, value in seen if source == dimension] == [[v] for v in range(200)]
+        assert [value for source, value in changes if source == dimension] == [[v] for v in range(200)]
 
 
 def test_what_pages_send_is_not_listed() -> None:

@@ -72,7 +72,7 @@ def test_an_archive_inside_of_another_compression_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("pack", [zstd, zipped])
-def test_a_broken_end_is_told(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_a_broken_end_is_reported(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "unknown"
     path.write_bytes(pack(LINES)[:-2000])
     report = ImportReport()

@@ -89,10 +89,10 @@ def in_c(size: int, seconds: float) -> None:
     library.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
     library.free.argtypes = [ctypes.c_void_p]
     library.usleep.argtypes = [ctypes.c_uint]
-    place = library.malloc(size)
-    library.memset(place, 1, size)
+    address = library.malloc(size)
+    library.memset(address, 1, size)
     library.usleep(int(seconds * 1e6))
-    library.free(place)
+    library.free(address)
 
 
 @linux

@@ -177,8 +177,8 @@ def test_calls_that_wait_are_those_of_python() -> None:
         }
         assert marked == waits
         assert shown.content["waits"] == 3
-        rest = table(store, Selection().to_state(), {**request, "waits": False}).content
-        assert (set(rest["label"]), rest["waits"], rest["rows"]) == ({"mm", "cudaMemcpy"}, 3, 2)
+        others = table(store, Selection().to_state(), {**request, "waits": False}).content
+        assert (set(others["label"]), others["waits"], others["rows"]) == ({"mm", "cudaMemcpy"}, 3, 2)
     share = operators(trace).set_index("name")["share"]
     assert (
         operators(trace, waits=False).set_index("name")["share"].to_dict()

@@ -172,7 +172,7 @@ def test_a_running_profiler_is_respected() -> None:
     assert len(theirs.key_averages()) > 10
 
 
-def test_a_profiler_inside_the_cell_wins_and_is_told() -> None:
+def test_a_profiler_inside_the_cell_wins_and_is_reported() -> None:
     theirs = []
 
     def cell() -> None:
@@ -194,7 +194,7 @@ def test_a_profiler_left_running_by_the_cell_keeps_running() -> None:
     assert len(profiler.key_averages()) > 10
 
 
-def test_stopped_by_another_thread_it_is_told_and_the_next_recording_works() -> None:
+def test_stopped_by_another_thread_it_is_reported_and_the_next_recording_works() -> None:
     recording = Recording([TorchCollector()])
     recording.start()
     train(Net())
@@ -380,8 +380,8 @@ def test_thirty_recordings_leave_no_memory_and_no_hooks(many: subprocess.Complet
 def phases_of(cell: Callable[[], object]) -> dict[str, set[str]]:
     """Phases of the names of slices."""
     slices = record(cell=cell).slices
-    known = slices[slices["phase"].notna()]
-    return {str(name): set(rows) for name, rows in known.groupby("name", observed=True)["phase"]}
+    in_phases = slices[slices["phase"].notna()]
+    return {str(name): set(rows) for name, rows in in_phases.groupby("name", observed=True)["phase"]}
 
 
 def test_evaluation_is_told_from_training() -> None:
@@ -406,8 +406,10 @@ def test_evaluation_is_told_from_training() -> None:
         checkpoint(model, x.clone().requires_grad_(), use_reentrant=True).sum().backward()
 
     assert phases_of(evaluated)["Sequential"] == {"evaluation"}
-    found = phases_of(in_eval_mode)
-    assert (found["Sequential"], found["0"], found["aten::addmm"]) == ({"evaluation"},) * 3
+    phases_by_name = phases_of(in_eval_mode)
+    assert (phases_by_name["Sequential"], phases_by_name["0"], phases_by_name["aten::addmm"]) == (
+        {"evaluation"},
+    ) * 3
     assert phases_of(frozen_statistics)["Sequential"] == {"forward"}
     assert "evaluation" not in set().union(*phases_of(checkpointed).values())
     assert phases_of(lambda: model(x))["Sequential"] == {"forward"}
@@ -423,12 +425,12 @@ def test_a_closure_of_an_optimizer_is_forward_and_backward() -> None:
         loss.backward()
         return loss
 
-    found = phases_of(lambda: optimizer.step(closure))
-    assert found["aten::addmm"] == {"forward"}
-    assert found["aten::pow"] >= {"forward"}
-    assert found["Optimizer.step#LBFGS.step"] == {"optimizer"}
-    assert any("backward" in phases for name, phases in found.items() if "AddmmBackward" in name)
-    assert "optimizer" in found["aten::add_"]
+    phases_by_name = phases_of(lambda: optimizer.step(closure))
+    assert phases_by_name["aten::addmm"] == {"forward"}
+    assert phases_by_name["aten::pow"] >= {"forward"}
+    assert phases_by_name["Optimizer.step#LBFGS.step"] == {"optimizer"}
+    assert any("backward" in phases for name, phases in phases_by_name.items() if "AddmmBackward" in name)
+    assert "optimizer" in phases_by_name["aten::add_"]
 
 
 def test_slices_of_a_container_keep_the_names_of_their_parts() -> None:

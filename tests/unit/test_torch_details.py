@@ -30,7 +30,7 @@ FILES = (
 )
 
 
-def taken(source: Any, report: ImportReport | None = None) -> KinetoColumns:
+def columns_of(source: Any, report: ImportReport | None = None) -> KinetoColumns:
     report = report if report is not None else ImportReport()
     return result.take(source, Event, report, shapes=False, memory=False, device=True, pid=1, threads={})
 
@@ -53,7 +53,7 @@ def ordered(table: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize("name", FILES)
 def test_a_live_recording_tells_what_its_file_tells(name: str, shared_traces: Path) -> None:
     path = shared_traces / name
-    live = attribute_tables(taken(Result(path)))
+    live = attribute_tables(columns_of(Result(path)))
     filed = attribute_tables(read_columns(text_of(path), ImportReport()))
     assert len(filed["device_events"]) >= 3
     pd.testing.assert_frame_equal(
@@ -68,7 +68,7 @@ def test_a_live_recording_tells_what_its_file_tells(name: str, shared_traces: Pa
 
 def test_analyses_of_a_live_recording_have_bytes_and_occupancy(shared_traces: Path) -> None:
     path = shared_traces / FILES[2]
-    live, filed = sealed(taken(Result(path))), sealed(read_columns(text_of(path), ImportReport()))
+    live, filed = sealed(columns_of(Result(path))), sealed(read_columns(text_of(path), ImportReport()))
     moved = copies(live)
     assert moved["bytes"].notna().all()
     pd.testing.assert_frame_equal(moved, copies(filed))
@@ -81,7 +81,7 @@ def test_analyses_of_a_live_recording_have_bytes_and_occupancy(shared_traces: Pa
 
 def test_collectives_of_a_live_recording_are_those_of_its_file(shared_traces: Path) -> None:
     path = shared_traces / FILES[0]
-    live = collectives(sealed(taken(Result(path))))
+    live = collectives(sealed(columns_of(Result(path))))
     filed = collectives(sealed(read_columns(text_of(path), ImportReport())))
     assert len(live) == len(filed) > 0
     assert live["bytes"].sum() == filed["bytes"].sum() > 0
@@ -95,10 +95,14 @@ def replays(count: int = 3) -> list[dict[str, Any]]:
     """A graph of two nodes on two streams, the second of high priority, and one kernel outside it."""
     rows: list[dict[str, Any]] = []
     for at in range(count):
-        begin, told = 100 * at, {"correlation": at + 1, "device": 0, "graph id": 3}
+        begin, arguments = 100 * at, {"correlation": at + 1, "device": 0, "graph id": 3}
         rows.append(CALL | {"name": "cudaGraphLaunch", "ts": begin, "args": {"correlation": at + 1}})
         for node, stream, name in ((1, 7, "gemm"), (2, 9, "add")):
-            args = told | {"stream": stream, "graph node id": (3 << 32) + node, "priority": -5 * (node - 1)}
+            args = arguments | {
+                "stream": stream,
+                "graph node id": (3 << 32) + node,
+                "priority": -5 * (node - 1),
+            }
             rows.append(WORK | {"name": name, "tid": stream, "ts": begin + 10 * node, "args": args})
     alone = {"correlation": 99, "device": 0, "stream": 7, "graph id": 0, "graph node id": 0, "priority": 0}
     rows.append(CALL | {"name": "cudaLaunchKernel", "ts": 900, "args": {"correlation": 99}})
@@ -110,14 +114,14 @@ def replays(count: int = 3) -> list[dict[str, Any]]:
 def test_graphs_nodes_and_priorities(way: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": replays()}))
-    columns = taken(Result(path)) if way == "live" else read_columns(path.read_bytes(), ImportReport())
+    columns = columns_of(Result(path)) if way == "live" else read_columns(path.read_bytes(), ImportReport())
     trace = sealed(columns)
     streams = trace.tracks[trace.tracks["kind"] == "stream"]
     assert set(streams["name"]) == {"GPU 0 stream 7", "GPU 0 stream 9 (priority -5)"}
     table = kernels(trace, by=["name", "graph", "graph_node", "priority"])
-    told = table.set_index(["name", "graph", "graph_node", "priority"])["count"]
-    assert told[("gemm", 3, (3 << 32) + 1, 0)] == 3
-    assert told[("add", 3, (3 << 32) + 2, -5)] == 3
+    counts = table.set_index(["name", "graph", "graph_node", "priority"])["count"]
+    assert counts[("gemm", 3, (3 << 32) + 1, 0)] == 3
+    assert counts[("add", 3, (3 << 32) + 2, -5)] == 3
     alone = table[table["graph"].isna()]
     assert (len(table), alone["count"].tolist(), alone["graph_node"].isna().all()) == (3, [1], True)
 
@@ -137,7 +141,7 @@ class BrokenResult(Result):
 def test_what_cannot_be_read_is_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
     path, report = tmp_path / "trace.json", ImportReport()
     path.write_text(json.dumps({"traceEvents": replays()}))
-    columns = taken(BrokenResult(path), report)
+    columns = columns_of(BrokenResult(path), report)
     assert report["details-unreadable"].count == 1
     assert attribute_tables(columns)["device_events"]["graph"].tolist() == [3] * 6
     assert len(columns) == 3 + 6 + 2

@@ -15,9 +15,9 @@ def make_optimizer() -> torch.optim.Optimizer:
     return torch.optim.SGD([weight], lr=0.1)
 
 
-def test_every_step_of_every_optimizer_is_told() -> None:
-    seen: list[object] = []
-    remove = optimizer_ticks(seen.append)
+def test_every_step_of_every_optimizer_is_reported() -> None:
+    optimizers: list[object] = []
+    remove = optimizer_ticks(optimizers.append)
     first, second = make_optimizer(), make_optimizer()
     for _ in range(2):
         first.step()
@@ -25,7 +25,7 @@ def test_every_step_of_every_optimizer_is_told() -> None:
     remove()
     remove()
     first.step()
-    assert seen == [first, second] * 2
+    assert optimizers == [first, second] * 2
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -34,13 +34,13 @@ def test_a_loader_ticks_when_a_batch_was_used(workers: int) -> None:
     loader = torch.utils.data.DataLoader(list(range(6)), batch_size=2, num_workers=workers)
     ticks: list[int] = []
     remove = dataloader_ticks(lambda: ticks.append(1))
-    seen = []
+    batches = []
     for _ in range(2):
         for batch in loader:
-            seen.append((batch.tolist(), len(ticks)))
+            batches.append((batch.tolist(), len(ticks)))
     remove()
     remove()
-    assert [count for _, count in seen] == [0, 1, 2, 3, 4, 5]
+    assert [count for _, count in batches] == [0, 1, 2, 3, 4, 5]
     assert len(ticks) == 6
     assert torch.utils.data.dataloader._BaseDataLoaderIter.__next__ is original
 

@@ -35,8 +35,8 @@ class Card:
         )
         self._C = SimpleNamespace(_cuda_isHistoryEnabled=lambda: self.history)
 
-    def _record(self, enabled: str | None, **told: Any) -> None:
-        self.calls.append((enabled, told.get("stacks")))
+    def _record(self, enabled: str | None, **options: Any) -> None:
+        self.calls.append((enabled, options.get("stacks")))
         self.history = enabled is not None
 
     def _snapshot(self) -> dict[str, Any]:
@@ -86,9 +86,9 @@ def test_blocks_with_stacks_on_the_recordings_clock(card: Card) -> None:
     assert card.calls == [("all", "python"), (None, None)]
     assert "collector-failed" not in recording.report
     trace = builder.seal()
-    mine = trace.allocations[trace.allocations["device"] == 0]
-    assert {-500, 2000} <= set(mine["bytes"])
-    assert mine["allocated"].iloc[-1] == 3000  # what the blocks at the end hold
+    blocks = trace.allocations[trace.allocations["device"] == 0]
+    assert {-500, 2000} <= set(blocks["bytes"])
+    assert blocks["allocated"].iloc[-1] == 3000  # what the blocks at the end hold
     events = trace.metadata["tables"]["memory_events"]
     assert events["action"].astype(str).tolist() == ["free_requested", "alloc"]  # none from before
     assert trace.span.dur < 1_000_000_000
@@ -109,7 +109,7 @@ def test_a_failing_snapshot_turns_the_history_off(card: Card) -> None:
     assert not card.history
 
 
-def test_without_a_gpu_the_reason_is_told(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_the_reason_is_reported(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     card.cuda.is_available = lambda: False
     monkeypatch.setattr(home_routes, "_torch_build", lambda: "12.8")
     assert "cannot use a GPU" in TorchMemoryCollector.availability().reason

@@ -23,15 +23,15 @@ def fastai(monkeypatch: pytest.MonkeyPatch) -> type[Optimizer]:
     return Optimizer
 
 
-def test_a_step_is_told_with_its_optimizer(fastai: type[Optimizer]) -> None:
-    seen: list[object] = []
+def test_a_step_is_reported_with_its_optimizer(fastai: type[Optimizer]) -> None:
+    optimizers: list[object] = []
     original, optimizer = fastai.__dict__["step"], fastai()
-    remove = trainer_ticks(seen.append)
+    remove = trainer_ticks(optimizers.append)
     assert optimizer.step(by=3) == 3
     remove()
     remove()
     optimizer.step()
-    assert (seen, fastai.__dict__["step"]) == ([optimizer], original)
+    assert (optimizers, fastai.__dict__["step"]) == ([optimizer], original)
 
 
 def test_what_was_replaced_since_stays(fastai: type[Optimizer], monkeypatch: pytest.MonkeyPatch) -> None:

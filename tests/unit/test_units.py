@@ -80,10 +80,10 @@ CLOCKS = [
 """Arguments of `format_clock`, and its text."""
 
 
-@pytest.mark.parametrize(("given", "text"), CLOCKS)
-def test_a_position_on_a_long_axis_reads_as_a_clock(given: tuple[float, float, float], text: str) -> None:
-    assert format_clock(*given) == text
-    assert format_clock(-given[0], *given[1:]) == (f"-{text}" if given[0] else text)
+@pytest.mark.parametrize(("arguments", "text"), CLOCKS)
+def test_a_position_on_a_long_axis_reads_as_a_clock(arguments: tuple[float, float, float], text: str) -> None:
+    assert format_clock(*arguments) == text
+    assert format_clock(-arguments[0], *arguments[1:]) == (f"-{text}" if arguments[0] else text)
 
 
 @pytest.mark.parametrize(

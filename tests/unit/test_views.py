@@ -182,18 +182,18 @@ def test_detail_tells_what_a_slice_was_called_with() -> None:
     kernel = b.track("stream 7", "stream", device=0, stream=7)
     b.slices(ts=[100, 100], dur=[5, 9], name="step", track=b.track("main"))
     b.slices(ts=[200], dur=[4], name="gemm", category="kernel", track=kernel, device=0, stream=7)
-    told = {"track": [1, 1], "start_unix_ns": 100, "dur_ns": [5, 9], "name": "step"}
+    columns = {"track": [1, 1], "start_unix_ns": 100, "dur_ns": [5, 9], "name": "step"}
     launch = {"device": [0], "stream": [7], "start_unix_ns": [200], "grid": ["[8, 1, 1]"], "bytes": [None]}
     b.metadata["tables"] = {
-        "event_arguments": pd.DataFrame({**told, "arguments": ['{"lr":0.125}', '{"who":"<b>","n":[1]}']}),
+        "event_arguments": pd.DataFrame({**columns, "arguments": ['{"lr":0.125}', '{"who":"<b>","n":[1]}']}),
         "device_events": pd.DataFrame(launch),
     }
     protocol = PageQueries(b.seal(), Selection())
-    told_of = {
+    arguments_of_row = {
         (answer["name"], answer["dur"]): answer["arguments"]
         for answer in (_ask(protocol, t="detail", id=i)[0] for i in range(3))
     }
-    assert told_of == {
+    assert arguments_of_row == {
         ("step", 9): [["who", "<b>"], ["n", "[1]"]],
         ("step", 5): [["lr", "0.125"]],
         ("gemm", 4): [["grid", "[8, 1, 1]"]],
@@ -218,9 +218,9 @@ def test_what_cannot_be_answered_is_a_sentence() -> None:
     protocol = PageQueries(EMPTY, Selection())
     assert "did you mean 'table'" in protocol.answer({"t": "tabel"})[0]["failed"]
     assert "failed" in protocol.answer({"t": "lod"})[0]
-    told = protocol.select({"stepp": [1]}, "page", None)
-    assert "'step'" in told["failed"]
-    assert told["state"]["revision"] == 0
+    answer = protocol.select({"stepp": [1]}, "page", None)
+    assert "'step'" in answer["failed"]
+    assert answer["state"]["revision"] == 0
 
 
 def test_select_merges_patches_by_revision() -> None:
@@ -315,8 +315,8 @@ def test_the_figures_in_the_file_are_those_that_are_drawn() -> None:
 def _ranges(part: Any) -> Iterator[tuple[str, float, float]]:
     if isinstance(part, dict):
         if part.get("name") == "Range1d":
-            found = part["attributes"]
-            yield found["name"], found.get("start", 0), found.get("end", 1)
+            attributes = part["attributes"]
+            yield attributes["name"], attributes.get("start", 0), attributes.get("end", 1)
         part = list(part.values())
     if isinstance(part, list):
         for each in part:

@@ -64,7 +64,7 @@ def proc(tmp_path: Path) -> Proc:
     return made
 
 
-def looked(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg]
+def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg]
     """Records of a look at every 100 ns, each after one more change."""
     data = bytearray()
     tree = Tree(str(proc.root), MAIN, data.extend)
@@ -77,20 +77,20 @@ def looked(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg
     return decode(data)
 
 
-def known(**more: object) -> ProcessFacts:
-    given = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, "ended_ns": 0, **more}
-    return ProcessFacts(MAIN, **given)  # type: ignore[arg-type]
+def process_facts(**more: object) -> ProcessFacts:
+    facts = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, "ended_ns": 0, **more}
+    return ProcessFacts(MAIN, **facts)  # type: ignore[arg-type]
 
 
 def of(table: object, pid: int, tid: int = -1) -> list[list[int]]:
-    mine = table[(table["pid"] == pid) & (table["tid"] == tid)]  # type: ignore[index]
-    return mine[["ts", "cpu_ns", "wait_ns"]].values.tolist()  # type: ignore[no-any-return]
+    rows = table[(table["pid"] == pid) & (table["tid"] == tid)]  # type: ignore[index]
+    return rows[["ts", "cpu_ns", "wait_ns"]].values.tolist()  # type: ignore[no-any-return]
 
 
-def test_only_what_changed_is_told_and_idle_time_stays_idle(proc: Proc) -> None:
-    records = looked(proc, None, None, lambda: proc.thread(MAIN, MAIN, 1090, 12), None)
+def test_only_what_changed_is_reported_and_idle_time_stays_idle(proc: Proc) -> None:
+    records = watched(proc, None, None, lambda: proc.thread(MAIN, MAIN, 1090, 12), None)
     assert (records["kind"] == watcher.THREAD).sum() == 2
-    table = cpu_table(records, known())
+    table = cpu_table(records, process_facts())
     assert of(table, MAIN, MAIN) == [[0, 1000, 10], [200, 1000, 10], [300, 1090, 12], [400, 1090, 12]]
     assert of(table, MAIN) == of(table, MAIN, MAIN)  # one thread is the whole process
     assert table[table["tid"] == MAIN]["name"].unique().tolist() == ["MainThread"]
@@ -104,8 +104,8 @@ def test_a_thread_that_comes_and_goes(proc: Proc) -> None:
     def work() -> None:
         proc.thread(MAIN, 7, 140, 5)
 
-    records = looked(proc, None, come, work, lambda: proc.end(f"{MAIN}/task/7"), None)
-    table = cpu_table(records, known())
+    records = watched(proc, None, come, work, lambda: proc.end(f"{MAIN}/task/7"), None)
+    table = cpu_table(records, process_facts())
     # files of a folder can be read after they were removed; those of /proc cannot
     assert of(table, MAIN, 7)[:4] == [[0, 0, 0], [100, 0, 0], [200, 50, 5], [300, 140, 5]]
     assert of(table, MAIN, 7)[-1] == [500, 140, 5]
@@ -129,8 +129,8 @@ def test_children_and_their_children_are_whole_processes(proc: Proc) -> None:
     def end() -> None:
         proc.thread(MAIN, MAIN, 1000, 10)
 
-    records = looked(proc, fork, end, None)
-    table = cpu_table(records, known(ours=(ours,), ended_ns=600))
+    records = watched(proc, fork, end, None)
+    table = cpu_table(records, process_facts(ours=(ours,), ended_ns=600))
     assert of(table, child) == [[0, 0, 0], [100, 500, 4], [300, 500, 4]]
     assert of(table, grandchild)[-1] == [300, 9, 0]
     assert of(table, ours) == []
@@ -158,12 +158,12 @@ def test_kernels_without_scheduler_statistics_count_ticks(proc: Proc) -> None:
     (folder / "schedstat").unlink()
     (folder / "stat").write_text(f"{MAIN} (py) R " + " ".join(str(n) for n in range(4, 14)) + " 30 20 0 0")
     tick = 10**9 // os.sysconf("SC_CLK_TCK")
-    table = cpu_table(looked(proc), known())
+    table = cpu_table(watched(proc), process_facts())
     assert of(table, MAIN)[0] == [0, 50 * tick, 0]
 
 
 def test_a_high_water_mark_that_moved_is_the_peak(proc: Proc) -> None:
-    records = looked(proc, lambda: proc.process(MAIN, 500), lambda: proc.process(MAIN, 200))
+    records = watched(proc, lambda: proc.process(MAIN, 500), lambda: proc.process(MAIN, 200))
     assert resident(records, (900, 900))[1].tolist() == [100 * PAGE, 500 * PAGE, 200 * PAGE]
     assert resident(records, (0, 777 * PAGE))[1].tolist() == [100 * PAGE, 777 * PAGE, 200 * PAGE]
 
@@ -220,7 +220,7 @@ def test_intervals_double_in_a_long_recording(proc: Proc, monkeypatch: pytest.Mo
 
 
 def watchers_of(pid: int) -> list[int]:
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -229,8 +229,8 @@ def watchers_of(pid: int) -> list[int]:
             continue
         ours = any(word.endswith(b"watcher.py") for word in words) and str(pid).encode() in words
         if ours and parent != pid:  # else it is the one that starts the watcher
-            found.append(int(folder.name))
-    return found
+            pids.append(int(folder.name))
+    return pids
 
 
 def states(pid: int) -> list[str]:
@@ -241,11 +241,11 @@ def states(pid: int) -> list[str]:
 def started(pid: int, but: Collection[int] = ()) -> list[int]:
     """The one watcher of a process that is not among `but`, once it is there."""
     end = time.monotonic() + 20
-    while len(found := [one for one in watchers_of(pid) if one not in but]) != 1:
+    while len(pids := [one for one in watchers_of(pid) if one not in but]) != 1:
         if time.monotonic() >= end:
             break
         time.sleep(0.01)
-    return found
+    return pids
 
 
 def gone(pid: int, seconds: float, but: Collection[int] = ()) -> bool:

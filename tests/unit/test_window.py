@@ -45,7 +45,7 @@ def numbers(steps: StepRecords) -> list[int]:
     return list(range(steps.first, steps.first + len(steps)))
 
 
-def test_records_the_asked_steps_only() -> None:
+def test_records_the_requested_steps_only() -> None:
     counted, log = window(step_range((3, 6)))
     for _ in range(10):
         counted.tick(Source.LOOP)

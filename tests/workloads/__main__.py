@@ -48,14 +48,18 @@ def show(run: Run) -> None:
     print("-- failures", run.failures)
 
 
-def main(asked: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run what is asked, each in a kernel of its own."""
     file = None
-    if "--json" in asked:
-        at = asked.index("--json")
-        file = Path(asked[at + 1])
-        asked = asked[:at] + asked[at + 2 :]
-    names = sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain") if asked == ["--all"] else asked
+    if "--json" in arguments:
+        at = arguments.index("--json")
+        file = Path(arguments[at + 1])
+        arguments = arguments[:at] + arguments[at + 2 :]
+    names = (
+        sorted(f.stem for f in CELLS.glob("*.py") if f.stem != "mytrain")
+        if arguments == ["--all"]
+        else arguments
+    )
     for name in names:
         path = Path(name)
         workload = load(path.stem, path.resolve().parent) if path.suffix == ".py" else load(name)

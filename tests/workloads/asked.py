@@ -27,11 +27,11 @@ TABLES = {
 
 def usage() -> dict[str, float]:
     """Seconds of CPU that this process and its ended children have used, by the kernel's own books."""
-    mine, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    process, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {
-        "process_s": mine.ru_utime + mine.ru_stime,
+        "process_s": process.ru_utime + process.ru_stime,
         "children_s": children.ru_utime + children.ru_stime,
-        "max_rss_bytes": mine.ru_maxrss * 1024.0,
+        "max_rss_bytes": process.ru_maxrss * 1024.0,
     }
 
 

@@ -54,21 +54,21 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebooks]:
 @pytest.fixture
 def play(notebooks: Notebooks, request: pytest.FixtureRequest) -> Play:
     """Run a workload, or take the run that another test made; a test that runs again gets a new one."""
-    told = "NBP_TRUTH" in os.environ  # docs/truth.md has all bare runs
+    measures_truth = "NBP_TRUTH" in os.environ  # docs/truth.md has all bare runs
 
     def played(name: str, *, kernel: str = "shared", bare: bool | None = None, fails: bool = False) -> Run:
-        asked = (request.node.nodeid, name)
-        if name not in notebooks.runs or asked in notebooks.read:
+        key = (request.node.nodeid, name)
+        if name not in notebooks.runs or key in notebooks.read:
             notebook = notebooks.kernel(kernel)
             try:
-                bare = (told or name in COMPARED) if bare is None else bare
+                bare = (measures_truth or name in COMPARED) if bare is None else bare
                 notebooks.runs[name] = notebook.play(load(name), bare=bare, fails=fails)
             except Exception:
                 notebooks.open.pop(kernel).close()  # who knows what it still runs
                 raise
             if file := os.environ.get("NBP_TRUTH"):
                 keep(notebooks.runs[name], Path(file))
-        notebooks.read.add(asked)
+        notebooks.read.add(key)
         return notebooks.runs[name]
 
     return played

@@ -82,16 +82,16 @@ def check_sentences(run: Run) -> None:
         assert claim["holds"], claim
     lines = run.verdict.splitlines()
     for number, text in enumerate(lines):
-        bare = re.sub(r"`[^`]*`|less than 10 µs", lambda found: "x" * len(found[0]), text)
-        for found in MEASURED.finditer(bare):
+        bare = re.sub(r"`[^`]*`|less than 10 µs", lambda match: "x" * len(match[0]), text)
+        for match in MEASURED.finditer(bare):
             covered = any(
                 claim["line"] == number
-                and claim["start"] <= found.start() < claim["start"] + len(claim["text"])
+                and claim["start"] <= match.start() < claim["start"] + len(claim["text"])
                 for claim in run.claims
             )
-            assert covered, f"{found[0]!r} of {text!r} is no claim"
-        for found in re.finditer(r"(\d+(?:\.\d+)?)\s?%", bare):
-            assert float(found[1]) <= 100.0, text
+            assert covered, f"{match[0]!r} of {text!r} is no claim"
+        for match in re.finditer(r"(\d+(?:\.\d+)?)\s?%", bare):
+            assert float(match[1]) <= 100.0, text
     assert 1 <= len(lines) <= 6  # sentence, account, steps, phases, what ran most, memory
 
 

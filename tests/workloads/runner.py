@@ -67,10 +67,10 @@ class Workload:
 def load(name: str, folder: Path = CELLS) -> Workload:
     """Read a file of the folder: a setup cell, ``# %%profile …``, the cell, and what was run afterwards."""
     text = (folder / f"{name}.py").read_text()
-    setup, magic, rest = re.split(r"(?m)^(?:# profiled cell\n)?# %%profile(.*)\n", text, maxsplit=1)
+    setup, magic, body = re.split(r"(?m)^(?:# profiled cell\n)?# %%profile(.*)\n", text, maxsplit=1)
     words = shlex.split(re.split(r"->|\(", magic)[0])
     options = " ".join([*words, *(() if "--quiet" in words else ("--quiet",))])
-    cell = re.split(r"(?m)^# then", rest)[0].rstrip() + "\n"
+    cell = re.split(r"(?m)^# then", body)[0].rstrip() + "\n"
     return Workload(name, re.sub(r"(?m)^# setup.*\n", "", setup).strip("\n"), cell, options)
 
 
@@ -107,10 +107,10 @@ class Run:
     def part_s(self, first: int, last: int | None = None, kind: str | None = None) -> float:
         """Seconds of the account that belong to these lines."""
         rows = self.account
-        mine = (rows["line"] >= first) & (rows["line"] <= (first if last is None else last))
+        selected = (rows["line"] >= first) & (rows["line"] <= (first if last is None else last))
         if kind is not None:
-            mine &= rows["kind"] == kind
-        return float(rows.loc[mine.fillna(False).astype(bool), "dur"].sum()) / 1e9
+            selected &= rows["kind"] == kind
+        return float(rows.loc[selected.fillna(False).astype(bool), "dur"].sum()) / 1e9
 
     def kind_s(self, kind: str) -> float:
         """Seconds of the account of one kind."""
@@ -253,11 +253,11 @@ class Notebook:
             first, error, bare_s = self.execute(workload.cell)
             assert error, "this cell ends with an error"
         elif bare:
-            found = [self._statements(workload) for _ in range(2)]
-            statements = [took for took, _ in found]
-            first, bare_s = found[-1][1], min(sum(took.values()) for took in statements)
+            bare_runs = [self._statements(workload) for _ in range(2)]
+            statements = [took for took, _ in bare_runs]
+            first, bare_s = bare_runs[-1][1], min(sum(took.values()) for took in statements)
         asking = f"exec(open({str(ASKED)!r}).read(), _space := {{}}); print(_space['usage']()); del _space"
-        self.rest()
+        self.wait_until_idle()
         before, _ = self.must(asking)
         with high_water(self.pid) as mark:
             printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
@@ -269,7 +269,7 @@ class Notebook:
         said["used"]["helpers_s"] = min(mark.ended_helpers_s, said["used"]["children_s"])
         return run
 
-    def rest(self, at_most_s: float = 10.0) -> None:
+    def wait_until_idle(self, at_most_s: float = 10.0) -> None:
         """Wait until the kernel has nothing left to do: work of an earlier cell is none of the next one's."""
         process, until = psutil.Process(self.pid), time.monotonic() + at_most_s
         used, now = -1.0, 0.0
@@ -282,8 +282,8 @@ class Notebook:
         """Seconds of each top-level statement of a bare run, by its line; and what it printed."""
         self.must(TIMED)
         printed, _ = self.must(f"print('\\n' + await _timed({workload.cell!r}, get_ipython())); del _timed")
-        printed, _, found = printed.rstrip("\n").rpartition("\n")
-        return {int(line) + 1: seconds for line, seconds in json.loads(found).items()}, printed
+        printed, _, seconds_of = printed.rstrip("\n").rpartition("\n")
+        return {int(line) + 1: seconds for line, seconds in json.loads(seconds_of).items()}, printed
 
     def _ask(self, before: str) -> dict[str, Any]:
         target = self.folder / "said.pickle"
@@ -327,8 +327,8 @@ def high_water(pid: int) -> Iterator[Mark]:
     def look() -> None:
         while True:
             with suppress(OSError):
-                found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
-                mark.bytes = max(mark.bytes, int(found[1]) * 1024 if found else 0)
+                match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+                mark.bytes = max(mark.bytes, int(match[1]) * 1024 if match else 0)
             for child in psutil.Process(pid).children():
                 with suppress(psutil.Error):
                     if child.pid in mark.helpers_s or OWN_PROCESS.search(" ".join(child.cmdline())):

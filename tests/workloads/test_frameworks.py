@@ -38,8 +38,8 @@ def test_hugging_face_trainer(play: Play) -> None:
     assert run.printed.strip().splitlines()[-1] == "30"
     # 240 rows in batches of 8, two batches an update, two epochs: 60 micro-batches, 30 updates
     assert len(run.steps) in (30, 60)
-    told = " ".join([run.verdict, *run.account["part"]])
-    assert re.search(r"\b30\b", told), told
+    text = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b30\b", text), text
     # the evaluation between the epochs is 60 batches of forward
     evaluated = run.phase_shares()["evaluation"] * float(run.steps["dur"].sum()) / 1e9
     outside = run.account.loc[run.account["part"].str.contains("evaluation"), "dur"].sum() / 1e9
@@ -92,7 +92,7 @@ def test_accelerate_accumulates(play: Play) -> None:
     run = play("accumulate")
     assert run.printed.split() == ["10"]
     assert len(run.steps) in (10, 40)
-    told = " ".join([run.verdict, *run.account["part"]])
-    assert re.search(r"\b40\b", told), told
-    assert re.search(r"\b10\b", told), told
+    text = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b40\b", text), text
+    assert re.search(r"\b10\b", text), text
     check_laws(run)

@@ -119,8 +119,8 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
 def state(notebook: Notebook) -> dict[str, Any]:
     """What a profiler might leave in the process: threads, timers, handlers, hooks, names."""
     printed, _ = notebook.must(STATE)
-    found: dict[str, Any] = json.loads(printed)
-    return found
+    state_of: dict[str, Any] = json.loads(printed)
+    return state_of
 
 
 def outside(notebook: Notebook) -> dict[str, list[str]]:
@@ -142,8 +142,8 @@ def settled(notebook: Notebook, patience_s: float = 60) -> dict[str, Any]:
     return now
 
 
-def ours(found: dict[str, Any]) -> list[str]:
-    return [name for name in found["threads"] if name.startswith("notebook_prof")]
+def ours(state_of: dict[str, Any]) -> list[str]:
+    return [name for name in state_of["threads"] if name.startswith("notebook_prof")]
 
 
 def interrupted(notebook: Notebook, options: str, after_s: float) -> str:

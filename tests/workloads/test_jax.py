@@ -12,11 +12,11 @@ from .test_frameworks import check_laws
 @needs("jax", "optax")
 def test_jax(play: Play) -> None:
     run = play("jax")
-    found = re.search(r"first ([\d.]+) rest ([\d.]+)", run.printed)
-    assert found, run.printed
+    match = re.search(r"first ([\d.]+) rest ([\d.]+)", run.printed)
+    assert match, run.printed
     # the first call compiles; the loop is both, to the two digits that the cell prints
-    told = run.part_s(10, 13)
-    assert abs(told - float(found[1]) - float(found[2])) <= 0.05 + 0.05 * told, run.account.to_string()
+    part_s = run.part_s(10, 13)
+    assert abs(part_s - float(match[1]) - float(match[2])) <= 0.05 + 0.05 * part_s, run.account.to_string()
     check_laws(run)
 
 

@@ -16,12 +16,12 @@ from .runner import Run
 
 def printed_number(run: Run, after: str = "") -> float:
     """The number that the profiled cell printed, behind this text."""
-    found = re.search(re.escape(after) + r"\s*(\d+(?:\.\d+)?)", run.printed)
-    assert found, run.printed
-    return float(found[1])
+    match = re.search(re.escape(after) + r"\s*(\d+(?:\.\d+)?)", run.printed)
+    assert match, run.printed
+    return float(match[1])
 
 
-def told_cpu_s(run: Run) -> float:
+def account_cpu_s(run: Run) -> float:
     """CPU seconds by the account."""
     return float(run.account["cpu_ns"].sum()) / 1e9
 
@@ -37,7 +37,7 @@ def check_cpu(run: Run) -> None:
     most = run.used["process_s"] + run.used["children_s"]
     in_cell = max(0.0, run.used["process_s"] - (run.wall_s - run.cell_s))
     least = in_cell + run.used["children_s"] - run.used["helpers_s"]
-    assert 0.9 * least - 0.15 <= told_cpu_s(run) <= 1.1 * most + 0.15, (told_cpu_s(run), run.used)
+    assert 0.9 * least - 0.15 <= account_cpu_s(run) <= 1.1 * most + 0.15, (account_cpu_s(run), run.used)
 
 
 @pytest.mark.real_clock("a sleep of 0.5 s must end within 0.2 s")
@@ -114,10 +114,10 @@ def test_steps_that_are_asked_for_are_recorded_in_any_loop(play: Play) -> None:
     assert abs(share - 29 / 40) <= 0.18
 
 
-def test_work_of_a_child_is_told(play: Play) -> None:
+def test_work_of_a_child_is_reported(play: Play) -> None:
     run = play("subproc")
     check_cpu(run)
-    assert told_cpu_s(run) >= 0.7 * (run.used["children_s"] - run.used["helpers_s"])
+    assert account_cpu_s(run) >= 0.7 * (run.used["children_s"] - run.used["helpers_s"])
     assert run.line_share(2) >= 0.9
     assert "_try_wait" not in run.verdict
     assert re.search(r"child|process", run.verdict), run.verdict

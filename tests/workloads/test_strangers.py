@@ -108,8 +108,8 @@ def test_training_in_a_function(play: Play) -> None:
     whole, evaluated = printed_number(run, "fit"), printed_numbers(run, "evaluate")[0]
     assert abs(run.line_share(20) * run.cell_s - whole) <= 0.02 + 0.02 * whole
     assert abs(run.kind_s("steps") - (whole - evaluated)) <= 0.05 + 0.05 * whole
-    told = run.source_share("evaluate(); te +=") * run.cell_s
-    assert abs(told - evaluated) <= 0.05 + 0.15 * evaluated
+    line_s = run.source_share("evaluate(); te +=") * run.cell_s
+    assert abs(line_s - evaluated) <= 0.05 + 0.15 * evaluated
     shares = run.phase_shares()
     assert shares["evaluation"] <= margin(run), "it runs between the steps, and phases are of steps"
     assert shares["backward"] > shares["optimizer"] * 0.5

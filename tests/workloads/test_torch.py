@@ -42,12 +42,12 @@ def test_preparing_in_python_is_no_framework_overhead(play: Play) -> None:
 def test_evaluation_is_a_part_of_its_own(play: Play) -> None:
     run = play("eval_outside_steps")
     evaluated = sum(printed_numbers(run, "eval"))
-    told = run.part_s(7, 9, "code")
+    code_s = run.part_s(7, 9, "code")
     # the cell prints hundredths of a second, twice; model.eval() and the prints are a millisecond
-    assert abs(told - evaluated) <= 0.03 + 0.05 * evaluated, run.account.to_string()
+    assert abs(code_s - evaluated) <= 0.03 + 0.05 * evaluated, run.account.to_string()
     assert len(run.steps) == 64
     assert int(run.account["steps"].sum()) == 64
-    assert run.part_s(4, 5) + told >= 0.9 * run.cell_s
+    assert run.part_s(4, 5) + code_s >= 0.9 * run.cell_s
     parts = run.account.loc[run.account["line"].between(7, 9).fillna(False), "part"]
     assert parts.str.contains("evaluation").any()
     if evaluated > 0.5 * run.cell_s:
@@ -83,8 +83,8 @@ def test_an_environment_is_not_forward(play: Play) -> None:
     assert len(steps) in (3, 60), "updates, or rounds of the loop"
     shares = run.phase_shares()
     assert shares["forward"] <= forward / whole + margin(run) + 0.05, shares
-    told = run.source_share("s,r=env.step(0)") * run.cell_s
-    assert abs(told - environment) <= 0.1 * environment + 0.03, (told, environment)
+    line_s = run.source_share("s,r=env.step(0)") * run.cell_s
+    assert abs(line_s - environment) <= 0.1 * environment + 0.03, (line_s, environment)
     assert run.source_share("time.sleep(0.002)") * run.cell_s >= 0.8 * 60 * 0.002
 
 
@@ -97,9 +97,9 @@ def test_kept_activations_are_found(play: Play) -> None:
     top = rows.iloc[0]
     assert top["bytes_per_step"] >= 250 * 1024, rows.to_string()
     assert re.search(r"addmm|linear|relu|clamp", str(top["operator"])), rows.to_string()
-    told = " ".join([run.headline, *(words for words, _ in run.advised)])
-    assert "4 B" not in told
-    assert re.search(r"25\d(\.\d+)? KiB|51\d(\.\d+)? KiB|262 kB|\d+(\.\d+)? MiB", told), told
+    text = " ".join([run.headline, *(words for words, _ in run.advised)])
+    assert "4 B" not in text
+    assert re.search(r"25\d(\.\d+)? KiB|51\d(\.\d+)? KiB|262 kB|\d+(\.\d+)? MiB", text), text
 
 
 def test_a_slow_dataset_is_named(play: Play) -> None:
@@ -110,8 +110,8 @@ def test_a_slow_dataset_is_named(play: Play) -> None:
     assert 0.9 * 0.32 <= asleep <= run.cell_s
     shares = run.phase_shares()
     assert abs(shares["data"] - run.line_share(2)) <= 0.2, "the loop's head is what fetches"
-    told = " ".join([run.verdict, *(words for words, _ in run.advised)])
-    assert re.search(r"__getitem__|time\.sleep", told), told
+    text = " ".join([run.verdict, *(words for words, _ in run.advised)])
+    assert re.search(r"__getitem__|time\.sleep", text), text
     assert "opt.zero_grad" not in run.verdict.splitlines()[0], (
         "data is not waited for in the line that trains"
     )
@@ -125,21 +125,21 @@ def test_micro_batches_and_updates_are_told_apart(play: Play) -> None:
     run = play("gradaccum")
     assert run.printed.strip() == "32 batches 8 optimizer steps"
     assert len(run.steps) in (32, 8)
-    told = " ".join([run.verdict, *run.account["part"]])
-    assert re.search(r"\b32\b", told), told
-    assert re.search(r"\b8\b", told), told
+    text = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b32\b", text), text
+    assert re.search(r"\b8\b", text), text
 
 
-def test_training_in_children_is_told(play: Play) -> None:
+def test_training_in_children_is_reported(play: Play) -> None:
     run = play("ddp")
     assert "Nothing was recorded" not in run.verdict
     check_cpu(run)
-    assert told_children(run) >= 0.7 * (run.used["children_s"] - run.used["helpers_s"])
+    assert children_cpu_s(run) >= 0.7 * (run.used["children_s"] - run.used["helpers_s"])
     assert run.part_s(2) >= 0.9 * run.cell_s
     assert re.search(r"child|process|rank", run.verdict), run.verdict
 
 
-def told_children(run: Run) -> float:
+def children_cpu_s(run: Run) -> float:
     """CPU seconds of child processes by the recorded table."""
     rows = run.cpu[run.cpu["tid"] == -1].sort_values("ts")
     each = rows.groupby("pid")["cpu_ns"]
@@ -150,14 +150,14 @@ def test_evaluation_in_the_middle_of_a_loop(play: Play) -> None:
     run = play("nanogpt")
     assert run.printed.startswith("20 estimate_loss")
     evaluated = printed_number(run, "estimate_loss")
-    told = run.source_share("estimate_loss(); te+=") * run.cell_s
+    line_s = run.source_share("estimate_loss(); te+=") * run.cell_s
     # the clock stands around estimate_loss() alone, on the line that is told
-    assert abs(told - evaluated) <= 0.05 * evaluated + 0.02
+    assert abs(line_s - evaluated) <= 0.05 * evaluated + 0.02
     shares = run.phase_shares()
     assert abs(shares["evaluation"] - evaluated / run.cell_s) <= 0.1, shares
     assert shares["backward"] > shares["forward"] > 0.02, "two micro-batches forward and backward an update"
-    told_text = " ".join([run.verdict, *run.account["part"]])
-    assert re.search(r"\b20\b", told_text), told_text
+    text = " ".join([run.verdict, *run.account["part"]])
+    assert re.search(r"\b20\b", text), text
 
 
 def test_a_backward_written_by_hand_is_backward(play: Play) -> None:
@@ -180,13 +180,13 @@ def test_python_inside_of_an_operator_has_its_line(play: Play) -> None:
 def test_lines_inside_of_an_operator_that_holds_no_other(play: Play) -> None:
     """Of a ``backward`` in plain Python torch tells one operator without anything inside."""
     run = play("python_backward")
-    told = {
+    share_of = {
         "lookup": run.source_share("time.sleep(0.12)"),
         "weights": run.source_share("weights(1_000_000)"),
         "save": run.source_share("time.sleep(0.06)"),
     }
-    for word, share in told.items():
-        assert abs(share - printed_number(run, word) / run.cell_s) <= 0.06, (word, told, run.printed)
+    for word, share in share_of.items():
+        assert abs(share - printed_number(run, word) / run.cell_s) <= 0.06, (word, share_of, run.printed)
     assert "operators of the framework" not in run.verdict
 
 

@@ -127,8 +127,8 @@ def keep(run: Run, file: Path) -> None:
 def said(document: str) -> dict[str, str]:
     """What the last column says by workload."""
     return {
-        found[1]: found[2].strip()
-        for found in re.finditer(r"(?m)^\| `(\w+)` \|.*\| ((?:[^|\\]|\\.)*) \|$", document)
+        match[1]: match[2].strip()
+        for match in re.finditer(r"(?m)^\| `(\w+)` \|.*\| ((?:[^|\\]|\\.)*) \|$", document)
     }
 
 
@@ -141,8 +141,8 @@ def render(results: dict[str, dict[str, Any]], before: str) -> str:
     """The document, from results by workload and the document as it was."""
     now = said(before)
     machines = [result["machine"] for result in results.values()]
-    found = re.search(r"of one run each; (.*?)\. Its times", before)
-    machine = machines[0] if machines else found[1] if found else "not run yet"
+    match = re.search(r"of one run each; (.*?)\. Its times", before)
+    machine = machines[0] if machines else match[1] if match else "not run yet"
     for name, result in results.items():
         now[name] = cell("\n".join(result["verdict"].splitlines()[:2]))
     rows = [
