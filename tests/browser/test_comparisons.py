@@ -13,7 +13,7 @@ from .conftest import SIZE
 from .jupyter_page import NotebookPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-STEPS = 40 if os.environ.get("NBP_UPDATE_IMAGES") else 16
+STEPS, BATCH = (40, 96) if os.environ.get("NBP_UPDATE_IMAGES") else (16, 24)
 SETUP = """
 %load_ext notebook_prof
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -23,9 +23,9 @@ model = nn.Sequential(
     nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(256, 10)
 )
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
-batches = [(torch.randn(96, 3, 24, 24), torch.randint(0, 10, (96,))) for _ in range(STEPS)]""".replace(
+batches = [(torch.randn(BATCH, 3, 24, 24), torch.randint(0, 10, (BATCH,))) for _ in range(STEPS)]""".replace(
     "STEPS", str(STEPS)
-)
+).replace("BATCH", str(BATCH))
 LOOP = """
 for x, y in batches:
 {body}
