@@ -53,18 +53,30 @@ def test_axe_finds_nothing_in_any_tab(
                 assert page.evaluate(VIOLATIONS, ".nbp-tabs") == [], view.get_attribute("data-value")
 
 
-def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: Callable[..., Report]) -> None:
-    opened = report(drawn_profile(gpu=True))
-    keyboard = opened.page.keyboard
+def stops_before_the_table(opened: Report) -> list[str]:
+    """Press Tab from the beginning of the page until a row of the table has the focus."""
     opened.keys.focus()
     stops: list[str] = []
     while len(stops) < 40:
-        keyboard.press("Tab")
+        opened.page.keyboard.press("Tab")
         in_table, label = opened.page.evaluate(STOP)
         if in_table:
             break
         stops.append(label)
-    assert 8 <= len(stops) <= MOST_STOPS, stops
+    return stops
+
+
+def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
+    keyboard = opened.page.keyboard
+    assert 8 <= len(stops_before_the_table(opened)) <= MOST_STOPS
+    opened.views("v.store.set({phase: ['backward'], step: [3, 4], focus: 40}, 'test')")
+    opened.part(".nbp-detail button").first.wait_for()
+    stops = stops_before_the_table(opened)
+    assert len(stops) <= MOST_STOPS, stops
+    opened.part(".nbp-detail button").first.focus()
+    keyboard.press("ArrowRight")
+    assert opened.page.evaluate(STOP)[1] == "select this name"
     opened.part(".nbp-bar button").first.focus()
     for tooltip in ("drag to select a window", "zoom in", "zoom out"):
         keyboard.press("ArrowRight")

@@ -17,8 +17,10 @@ from notebook_prof.views.report import report as report_module
 
 from ..many import KEPT, many_slices
 from ..unit.test_arguments_in_file import made
+from .conftest import SIZE
 from .dashboard import Report
 from .drawn import drawn_profile
+from .drawn_cell import drawn_cell
 
 ASK = """async (ids) => {
     const v = document.querySelector('.nbp-host').nbp, out = [];
@@ -53,6 +55,28 @@ def test_a_report_links_its_views_and_has_its_tabs(report: Open) -> None:
     opened.tab_rows.nth(3).click()
     assert opened.views("v.store.get().step") == [6]
     assert opened.is_missing("distributed")
+
+
+OVER_THE_EDGE = """() => [...document.querySelectorAll('.nbp canvas, .nbp-figure, .nbp-account')]
+    .filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)
+    .map((e) => e.className)"""
+
+
+@pytest.mark.parametrize("paper_px", [717, 1046])
+def test_nothing_is_cut_off_on_paper(report: Open, paper_px: int) -> None:
+    """A4 upright and lying, within margins; figures stay as they were drawn, but smaller."""
+    page = report(Profile(drawn_cell())).page
+    drawn = page.locator(".nbp-timeline").evaluate("(e) => e.offsetWidth")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": paper_px, "height": 1000})
+    try:
+        assert page.evaluate(OVER_THE_EDGE) == []
+        assert page.locator(".nbp-timeline").evaluate("(e) => parseFloat(getComputedStyle(e).width)") == drawn
+        assert not page.locator(".nbp-bar").is_visible()
+    finally:
+        page.emulate_media(media="screen")
+        page.set_viewport_size(SIZE)
 
 
 def test_a_report_tells_what_a_slice_was_called_with(

@@ -1,5 +1,6 @@
 // The line about the slice in focus.
 import {textElement} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
 import {formatInstant, formatTime} from '../shared/units.js';
 
 const MOST_ARGUMENTS = 6;
@@ -21,9 +22,9 @@ export class Detail {
     this.ctx = ctx;
     this.box = box;
     this.timeline = timeline;
-    box.tabIndex = 0; // it scrolls
     box.setAttribute('role', 'group');
     box.setAttribute('aria-label', 'slice in focus');
+    this.roving = new Roving(box, 'button');
     this.draw();
   }
 
@@ -40,6 +41,7 @@ export class Detail {
 
   draw() {
     const {shown, box} = this;
+    box.tabIndex = shown ? -1 : 0; // it scrolls: the keyboard reaches it, or a button in it
     if (!shown) {
       box.replaceChildren(textElement('span', 'nbp-note', this.tip));
       return;
@@ -52,6 +54,7 @@ export class Detail {
     name.title = shown.name;
     only.addEventListener('click', () => this.ctx.store.set({name: [shown.name]}, 'timeline'));
     box.replaceChildren(name, ...factsOf(shown), ...this.linksOf(shown), ...this.restOf(shown), only, why);
+    this.roving.settle();
   }
 
   /** @param {SliceDetail} shown */

@@ -5,6 +5,7 @@ import {mountDocument} from '../figures/document.js';
 import {Asker} from '../shared/asker.js';
 import {Lanes} from '../timeline/lanes.js';
 import {Dashboard} from './dashboard.js';
+import {fitOnPaper} from './printing.js';
 import {skeleton} from './skeleton.js';
 
 /**
@@ -73,10 +74,12 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
   const asker = new Asker(transport, (state) => say(TROUBLES[state ?? ''] ?? ''), pending);
   /** @type {Dashboard | null} */
   let dashboard = null;
+  const unfit = fitOnPaper(parts.root);
   let disposed = false;
   const dispose = () => {
     if (disposed) return;
     disposed = true;
+    unfit();
     dashboard?.close();
     asker.close();
     Reflect.deleteProperty(el, 'nbp');

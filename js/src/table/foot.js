@@ -31,7 +31,7 @@ export class TableFoot {
     );
     if (!state.waits && answer.waits) box.append(` · ${formatCount(answer.waits)} that wait hidden`);
     if (answer.estimate) box.append(' · ≈ estimates: many slices are in this file as sums only');
-    if (start || label.length >= PAGE_ROWS) box.append(` · ${formatCount(start + 1)} – ${formatCount(start + label.length)}`);
+    if (start || hidden > 0) box.append(` · ${formatCount(start + 1)} – ${formatCount(start + label.length)}`);
     if (start) this.turn('‹ before', () => ({start: Math.max(0, state.start - PAGE_ROWS)}));
     if (hidden > 0 && state.top < PAGE_ROWS)
       this.turn(`show ${Math.min(hidden, MORE_ROWS)} more`, () => ({top: Math.min(PAGE_ROWS, state.top + MORE_ROWS)}));
