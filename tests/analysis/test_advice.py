@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import advice, lines, loaders
+from notebook_prof.analysis import advice, lines, loaders, what_if
 from notebook_prof.analysis.advice.advice import RULES
 from notebook_prof.analysis.advice.arrays import SAVED
 from notebook_prof.analysis.advice.concurrency import PROCESS_NS
@@ -230,7 +230,7 @@ def test_none_where_there_is_none():
     assert empty.empty
     assert list(empty) == [
         *["rule", "finding", "remedy", "gain_ns", "gain_share", "gain_bytes", "bound", "place"],
-        *["count", "rows", "select", "claims"],
+        *["what_if", "count", "rows", "select", "claims"],
     ]
 
 
@@ -484,9 +484,39 @@ def check(trace, window=None):
         selection.update(**row.select)
         if len(row.rows) and row.rule not in ("memory-growth",):
             assert selection.mask(trace.slices)[row.rows].all(), row.rule
+        if row.what_if:
+            answer = what_if(trace, **row.what_if)
+            assert not answer.refused
+            assert row.gain_ns <= max(answer.upper, 0) * len(answer.steps)
     if not len(trace.slices):
         assert not table["gain_ns"].any()
     return table
+
+
+@pytest.mark.parametrize(("waits", "gain"), [(True, 4 * 40 * US), (False, 0)])
+def test_gains_are_those_of_the_critical_path(waits, gain):
+    """Faster kernels help where the steps wait for them, and not where the host takes as long anyway."""
+    b = TraceBuilder(metadata={"devices": ["Tesla V100-SXM2-32GB"], "source": "kineto"})
+    main, stream = b.track("main", tid=1), b.track("", "stream", device=0, stream=7)
+    at = np.arange(4) * 100 * US
+    b.steps(np.arange(4), at, np.full(4, 100 * US), "loop")
+    calls = b.slices(ts=at, dur=np.full(4, 5 * US), name="cudaLaunchKernel", category="launch", track=main)
+    kernels = b.slices(
+        ts=at + 10 * US, dur=np.full(4, 80 * US), name="volta_sgemm_64x64_nt", category="kernel", track=stream
+    )
+    name, category = ("cudaStreamSynchronize", "sync") if waits else ("aten::sort", "operator")
+    b.slices(ts=at + 6 * US, dur=np.full(4, 90 * US), name=name, category=category, track=main)
+    b.flows("launch", calls, kernels)
+    trace = b.seal()
+    table = advice(trace)
+    assert check(trace)["gain_ns"].is_monotonic_decreasing
+    row = table.set_index("rule").reindex(["tensor-cores-unused"]).iloc[0]
+    if gain:
+        assert row["gain_ns"] == pytest.approx(gain, rel=0.01)
+        assert what_if(trace, **row["what_if"]).gain * 4 == row["gain_ns"]
+    else:
+        assert pd.isna(row["gain_ns"])
+        assert "shorter by 0 ns at most" in table.attrs["withheld"]["tensor-cores-unused"]
 
 
 def test_every_rule_is_measured_or_a_bound():

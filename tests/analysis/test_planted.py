@@ -154,8 +154,10 @@ def test_resnet50_with_four_workers(shared_traces: Path):
     assert profile.verdict.kind == "launch-bound"
     assert profile.verdict.evidence["device_busy_share"] == pytest.approx(0.724, abs=0.001)
     advice = profile.advice().set_index("rule")
-    # what the TensorBoard plugin recommends for this run, and more
-    assert {"tensor-cores-unused", "pageable-copies"} <= set(advice.index)
+    withheld = profile.advice().attrs["withheld"]
+    # the TensorBoard plugin recommends tensor cores for this run; the steps would not be shorter
+    assert "shorter by" in withheld["tensor-cores-unused"]
+    assert {"launch-bound", "pageable-copies"} <= set(advice.index)
     assert not {"input-bound", "dataloader-workers"} & set(advice.index)
     assert advice["gain_ns"].is_monotonic_decreasing
     assert advice.loc["pageable-copies", "count"] == 12

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from ...trace import Trace
+from ...units import format_ns
 from ..scope import WindowLike, sharing
 from .arrays import RULES as ARRAY_RULES
 from .concurrency import pool_overhead, threads_take_turns
@@ -72,12 +75,15 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
           of ``benchmarks/advice.py``;
         - ``place`` str: the line that it is about, as ``cell:7``, empty for none;
+        - ``what_if`` object: a dict of arguments: ``gain_ns`` is at most what `what_if` answers to them,
+          times the steps; empty where it was not asked;
         - ``count`` int64: slices that are the evidence; ``rows`` object: int64 array of their row numbers in
           ``trace.slices``, at most the 1,000 longest;
         - ``select`` object: a dict that shows the evidence: ``p.selection.update(**row.select)``;
         - ``claims`` object: tuple of `Claim`, the numbers of `finding` and the public tables that have them.
 
-        ``attrs["withheld"]`` is a dict of rules that were not judged, and why.
+        ``attrs["withheld"]`` is a dict of rules that were left out, and why: they could not be judged from
+        this recording, or `what_if` says that steps would not be shorter.
 
     Notes
     -----
@@ -98,6 +104,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     run = Run(trace, window)
     findings = [finding for rule in RULES if run.facts.total_ns and (finding := rule(run)) is not None]
     findings = [item for item in findings if item.gain_bytes or item.gain_ns >= min_share * run.total_ns]
+    findings = _replayed(run, findings, round(min_share * run.total_ns))
     findings.sort(key=lambda item: (-item.gain_ns, -item.gain_bytes))
     gains = [min(item.gain_ns, run.plain_ns) for item in findings]
     columns: dict[str, tuple[str, list[Any]]] = {
@@ -109,6 +116,10 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "gain_bytes": ("int64", [item.gain_bytes for item in findings]),
         "bound": ("bool", [item.bound for item in findings]),
         "place": ("str", [item.place for item in findings]),
+        "what_if": (
+            "object",
+            [{**item.what_if, **run.replayed} if item.what_if else {} for item in findings],
+        ),
         "count": ("int64", [item.count for item in findings]),
         "rows": ("object", [item.rows for item in findings]),
         "select": ("object", [dict(item.select) for item in findings]),
@@ -119,3 +130,21 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         run.withheld["small-operators"] = why
     table.attrs["withheld"] = dict(run.withheld)
     return table
+
+
+def _replayed(run: Run, findings: Sequence[Finding], least_ns: int) -> list[Finding]:
+    """Hold gains to the replay; leave out what would make steps shorter by less than `least_ns`."""
+    out = []
+    for item in findings:
+        most = run.most_gain_ns(item.what_if)
+        if most is None:
+            out.append(replace(item, what_if={}))
+        elif most >= least_ns or item.gain_bytes:
+            out.append(replace(item, gain_ns=min(item.gain_ns, most)))
+        else:
+            shorter = format_ns(most / run.step_count)
+            run.withheld[item.rule] = (
+                f"{item.finding.removesuffix('.')}, but steps without that would be shorter by {shorter} at "
+                "most: something else takes as long beside it"
+            )
+    return out

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.nesting import climb
 from ...units import format_count, format_ns, format_share
 from ..device.counters import device_attributes, uses_tensor_cores
 from ..device.launches import launch_calls
 from ..distributed.communication import distributed
-from ..scope import ints
+from ..scope import Scope, ints
 from ..verdict.lines import short
 from .finding import Finding, Run, evidence, named, names_of
 
@@ -47,6 +47,7 @@ def sync_points(run: Run) -> Finding | None:
         ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
         gain,
         bound=True,
+        what_if={"remove": "sync"},
         select={"category": "sync"},
         rows=rows,
         count=count,
@@ -71,7 +72,9 @@ def pageable_copies(run: Run) -> Finding | None:
     ends = run.idle["next"].fillna(-1).to_numpy(dtype=np.int64)
     waits = int(run.idle.loc[np.isin(ends, work.rows[copies]), "memcpy_ns"].sum())
     calls = launch_calls(run.trace)[work.rows[copies]]
-    waited_ns = int(run.trace.slices["dur"].to_numpy()[calls[calls >= 0]].sum())
+    slices, calls = run.trace.slices, calls[calls >= 0]
+    waited_ns = int(slices["dur"].to_numpy()[calls].sum())
+    names = [*slices["name"].iloc[calls].astype("str").unique(), *names_of(work, copies)]
     return Finding(
         "pageable-copies",
         f"{format_count(count)} copies to the device come from memory that is not pinned: {format_ns(spent)} "
@@ -81,6 +84,7 @@ def pageable_copies(run: Run) -> Finding | None:
         ".to(device, non_blocking=True), so that copies overlap with work.",
         spent + waits,
         bound=True,
+        what_if={"remove": "copy", "scale": dict.fromkeys(names, 0)},
         select={"name": names_of(work, copies)},
         rows=rows,
         count=count,
@@ -124,10 +128,20 @@ def low_occupancy(run: Run) -> Finding | None:
         "torch.compile to fuse small ones.",
         int(np.nansum((spent * empty)[few])),
         bound=True,
+        what_if={"scale": _filled(work, few, spent, empty)},
         select={"name": names_of(work, few)},
         rows=rows,
         count=count,
     )
+
+
+def _filled(work: Scope, few: BoolArray, spent: FloatArray, empty: FloatArray) -> dict[str, float]:
+    """Return by name what part of their time kernels would take on a full device."""
+    rows = pd.DataFrame({"code": work.codes("name")[few], "spent": spent[few]})
+    rows["filled"] = rows["spent"] * (1 - np.nan_to_num(empty[few]))
+    sums = rows.groupby("code")[["filled", "spent"]].sum()
+    words = work.slices["name"].cat.categories
+    return {str(words[code]): float(part) for code, part in (sums["filled"] / sums["spent"]).items()}
 
 
 def tensor_cores_unused(run: Run) -> Finding | None:
@@ -153,6 +167,7 @@ def tensor_cores_unused(run: Run) -> Finding | None:
         "later torch.set_float32_matmul_precision('high'); sizes that are multiples of 8.",
         int(spent[plain].sum()) * (_FASTER - 1) // _FASTER,
         bound=True,
+        what_if={"scale": dict.fromkeys(names_of(work, plain), 1 / _FASTER)},
         select={"name": names_of(work, plain)},
         rows=rows,
         count=count,
@@ -189,6 +204,7 @@ def communication_exposed(run: Run) -> Finding | None:
         "rank that arrives late: the others' communication is then waiting.",
         min(spent, run.total_ns),
         bound=True,
+        what_if={"overlap_communication": True} if scope is run.device else {},
         select={"category": "collective"},
         rows=rows,
         count=count,

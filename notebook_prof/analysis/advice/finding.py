@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...trace import Trace, Window
 from ...trace.arrays import BoolArray, IntArray
+from ..critical_path.replay.what_if import what_if
 from ..device.busy import device_idle
 from ..input.pipeline import input_pipeline, loaders
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
@@ -50,6 +51,8 @@ class Finding:
         Whether that is an upper bound by its arithmetic, and not what was measured on a program.
     place : str
         The line that it is about, as ``cell:7`` or ``/home/me/train.py:7``; empty for none.
+    what_if : mapping
+        Arguments of `what_if` for the most that the remedy could do; the gain is no more than its answer.
     claims : tuple of Claim
         The numbers of `finding`, each with the public table that has it.
     select : mapping
@@ -67,6 +70,7 @@ class Finding:
     gain_bytes: int = 0
     bound: bool = False
     place: str = ""
+    what_if: Mapping[str, Any] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
     select: Mapping[str, Any] = field(default_factory=dict)
     rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -129,6 +133,24 @@ class Run:
         return min(
             int((recorded if keep is None else recorded & keep).sum()) * RECORDED_NS, self.total_ns // 2
         )
+
+    def most_gain_ns(self, question: Mapping[str, Any]) -> int | None:
+        """Return by how much all steps together would be shorter at most; None where the replay refuses.
+
+        It is asked where devices work beside the host and the critical path is known. Elsewhere what a thread
+        does is what steps take, and rules know it.
+        """
+        if not question or self.facts.path is None:
+            return None
+        answer = what_if(self.trace, **question, **self.replayed)
+        if answer.refused or answer.upper is None:
+            return None
+        return max(answer.upper, 0) * len(answer.steps)
+
+    @property
+    def replayed(self) -> dict[str, Any]:
+        """Arguments of `what_if` for the steps that are judged."""
+        return self.looking if self._numbers is None else {**self.looking, "step": self._numbers}
 
     @property
     def slowdown(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ...trace import DEVICE_CATEGORIES
 from ...units import format_count, format_ns, format_share
 from ..verdict.claims import Claim
 from ..verdict.facts import TINY_NS
@@ -42,10 +43,17 @@ def launch_bound(run: Run) -> Finding | None:
         "fused or foreach optimizers, and less Python between operators.",
         spent,
         bound=True,
+        what_if={"scale": {"*": 0, **dict.fromkeys(_on_devices(run), 1)}, "launch": 0},
         select={"category": "launch"},
         rows=rows,
         count=count,
     )
+
+
+def _on_devices(run: Run) -> list[str]:
+    """Return filters that the device work of a run passes."""
+    work = run.device
+    return [f"category={name}" for name in DEVICE_CATEGORIES if work.among("category", (name,)).any()]
 
 
 def small_operators(run: Run) -> str:
@@ -90,6 +98,7 @@ def unfused_optimizer(run: Run) -> Finding | None:
             "foreach=False the default does so too.",
             min(gain, spent),
             bound=True,
+            what_if={"phase": {"optimizer": 0}},
             claims=claims,
             select={"phase": "optimizer"},
             rows=rows,

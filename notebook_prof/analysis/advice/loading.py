@@ -275,6 +275,7 @@ def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
         finding=f"{text}.",
         place=location,
         claims=tuple(claims),
+        what_if={"data": 0},
         select={"phase": "data"},
         rows=rows,
         count=count,

@@ -13,6 +13,8 @@ from ...units import format_bytes, format_count, format_ns, format_share
 from .analyses import followed
 from .base import Absent, Card, Cards, Note, Panel, Tab
 
+_LONGEST_CALL: Final = 120
+
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     """Show cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
@@ -20,7 +22,7 @@ def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     under = followed(analysis.advice)
     withheld = table.attrs.get("withheld", {})
     notes = tuple(
-        Note(f"Not judged: {str(rule).replace('-', ' ')}. {str(why)[:1].upper()}{str(why)[1:]}.")
+        Note(f"Left out: {str(rule).replace('-', ' ')}. {str(why)[:1].upper()}{str(why)[1:]}.")
         for rule, why in withheld.items()
     )
     if not len(table):
@@ -40,6 +42,9 @@ def _card(row: Mapping[Hashable, Any]) -> Card:
         gain = f"{about} {format_ns(row['gain_ns'])} · {format_share(row['gain_share'])} of the time"
     count = int(row["count"])
     lines = [str(row["finding"]), f"Try: {row['remedy']}"]
+    arguments = ", ".join(f"{name}={value!r}" for name, value in row["what_if"].items())
+    if 0 < len(arguments) <= _LONGEST_CALL:
+        lines.append(f"By the critical path: p.what_if({arguments}).")
     if count:
         lines.append(f"Evidence: {format_count(count)} {'slice' if count == 1 else 'slices'}.")
     return Card(str(row["rule"]).replace("-", " "), gain, tuple(lines), _evidence(row))

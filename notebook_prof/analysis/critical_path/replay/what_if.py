@@ -13,7 +13,7 @@ from ....trace import Trace
 from ....units import format_ns, format_share
 from ...input.loader_bounds import schedules
 from ...input.loader_schedule import Schedule
-from ...scope import Numbers, WindowLike, many, sharing
+from ...scope import Numbers, WindowLike, many, once, sharing
 from ..dependences import Dependences, dependences
 from ..path import End
 from .answer import WhatIf, steps_table
@@ -127,14 +127,14 @@ def what_if(
         raise OptionError(
             "what_if needs something to change, as scale={'aten::mm': 0.5}, remove='sync' or data=0"
         )
-    graph = dependences(trace)
-    edges = constraints(graph)
+    graph = once(trace, "dependences", lambda: dependences(trace))
+    edges = once(trace, "constraints", lambda: constraints(graph))
     spans = Spans.of(edges, window, None if step is None else tuple(many(step)), end)
     change = change_of(graph, question)
     answer = WhatIf(str(question), spans.mean(spans.bounds().lengths), _trace=trace, _spans=spans)
     if reason := _nothing_to_replay(graph, spans):
         return replace(answer, reason=reason)
-    usual = replay(edges, Change(usual_lags=True))
+    usual = once(trace, "usual replay", lambda: replay(edges, Change(usual_lags=True)))
     answer = replace(answer, replay_error=spans.error(usual), steps=steps_table(spans, usual))
     if answer.replay_error > MOST_ERROR:
         return replace(answer, reason=_unreliable(answer))
