@@ -115,7 +115,7 @@ def test_interrupt_keeps_what_was_recorded(kernel: Kernel) -> None:
 
 def test_interrupt_of_an_awaiting_cell(kernel: Kernel) -> None:
     # ipykernel cancels the cell when its loop next wakes
-    wait = "for _ in range(4000): await asyncio.sleep(0.05)"
+    wait = "for number in range(4000): await asyncio.sleep(0.05)"
     source = f"%%profile p --quiet\nimport asyncio\nprint('go', flush=True)\n{wait}"
     reply = kernel.run(source, interrupt_after=0.3)
     assert reply.status == "error"
