@@ -15,6 +15,7 @@ from .drawn import drawn_profile
 from .drawn_gpu import drawn_training
 from .jupyter_page import NotebookPage
 
+DOC_IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DRAWN = """(s => s && {tracks: [...new Set(s.track)], from: s.start[0], to: s.end.at(-1)})(
     v.timeline.path.segments)"""
 BARS = "v.timeline.path.picture.bars.length"
@@ -74,6 +75,31 @@ def test_why_draws_the_path_of_what_it_explains(shown: NotebookPage) -> None:
     toggle(shown)
 
 
+def test_a_slider_asks_what_if(shown: NotebookPage) -> None:
+    """For the row that is selected: the sentence is Python's, and follows slider and selection."""
+    box, page = shown.part(".nbp-what-if"), shown.page
+    shown.row("aten::conv2d").click()
+    shown.part(".nbp-what-if-button").click()
+    call = box.locator("code").inner_text()
+    assert call == "p.what_if(scale={'aten::conv2d': 0.5})"
+    assert box.locator(".nbp-why-first").inner_text() == shown.kernel(f"print(str({call}))").strip()
+    assert box.locator("tr").count() > 1
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    sentence = shown.kernel("print(str(p.what_if(scale={'aten::conv2d': 0.3})))").strip()
+    box.get_by_text(sentence, exact=True).wait_for()
+    shown.kernel("p.selection.update(name=None, phase='backward')")
+    box.get_by_text("What if phase backward × 0.3", exact=False).wait_for()
+    page.keyboard.press("Escape")
+    box.wait_for(state="hidden")
+    assert page.locator(".nbp-what-if-button").is_visible(), "the selection stays"
+    shown.kernel("p.selection.clear()")
+    shown.part(".nbp-what-if-button").wait_for(state="hidden")
+    page.keyboard.press("i")
+    box.get_by_text("Select a name", exact=False).wait_for()
+    page.keyboard.press("Escape")
+
+
 def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report]) -> None:
     shown = report(drawn_profile(gpu=True))
     toggle(shown)
@@ -91,9 +117,21 @@ def test_take_a_picture(report: Callable[..., Report]) -> None:
     toggle(shown)
     shown.wait_views(f"{BARS} > 0")
     shown.page.mouse.move(2, 2)
-    path = Path(__file__).parents[2] / "docs" / "images" / "critical-path.png"
+    path = DOC_IMAGES / "critical-path.png"
     head, foot = shown.host.bounding_box(), shown.detail.bounding_box()
     assert head is not None
     assert foot is not None
     height = foot["y"] + foot["height"] - head["y"]
     shown.page.screenshot(path=path, clip={**head, "height": height})
+
+
+@pytest.mark.skipif(not os.environ.get("NBP_UPDATE_IMAGES"), reason="only to take docs/images anew")
+def test_take_a_picture_of_the_slider(notebook: Callable[..., NotebookPage], data: Path) -> None:
+    path = data / "torch213_cpu/cnn_adam.pt.trace.json.gz"
+    shown = notebook("slider.ipynb", "import notebook_prof as nbp", f"p = nbp.open_profile({str(path)!r}); p")
+    shown.wait_ready()
+    shown.kernel("p.selection.update(name='aten::convolution_backward')")
+    shown.part(".nbp-what-if-button").click()
+    shown.part(".nbp-what-if code").wait_for()
+    shown.settle()
+    shown.part(".nbp").screenshot(path=DOC_IMAGES / "what-if.png")

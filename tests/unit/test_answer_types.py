@@ -107,6 +107,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         for at in ((a + b) // 2, -1):
             yield {"t": "why", "track": track["track"], "at": at}
     yield {"t": "why", "id": 0}
+    yield {"t": "what_if", "factor": 0.5}
     for text in ("a", "no such name", "self>"):
         yield {"t": "search", "text": text}
     for name in TABS:

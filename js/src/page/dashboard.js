@@ -11,6 +11,7 @@ import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
 import {Detail} from './detail.js';
 import {CriticalPath} from './critical_path.js';
+import {WhatIf} from './what_if.js';
 import {Why} from './why.js';
 import {Header} from './header.js';
 import {watchFocus} from './input_focus.js';
@@ -81,6 +82,7 @@ export class Dashboard {
     this.table = new Table(ctx, parts.table);
     this.details = new Detail(ctx, parts.detail, this.timeline);
     this.why = new Why(ctx, parts.root);
+    this.whatIf = new WhatIf(ctx, parts.root);
     this.path = new CriticalPath(ctx, this.timeline.path, this.bar.path, (text) => this.details.say(text));
     this.panels = new Rail(ctx, parts);
     writeTicks(ctx, this.phases);
@@ -159,6 +161,7 @@ export class Dashboard {
       ...createNavigation({store, meta, asker, range, hint, trouble}, () => this),
       why: () => void this.why.ask(),
       path: () => void this.path.toggle(),
+      whatIf: () => this.whatIf.toggle(),
       explain: (segments) => this.path.explain(segments),
       find: () => this.bar.finder.focus(),
       clearFind: () => this.bar.finder.clear(),
@@ -166,8 +169,8 @@ export class Dashboard {
       focusFilter: () => this.table.focusFilter(),
       help: () => this.help.toggle(),
       escape: () => {
-        const {help, why, path, ruler} = this;
-        if (!help.hide() && !why.hide() && !path.hide() && !ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
+        const {help, why, whatIf, path, ruler} = this;
+        if (!help.hide() && !why.hide() && !whatIf.hide() && !path.hide() && !ruler.hide() && !this.bar.finder.clear()) store.clear('escape');
       },
     };
   }
@@ -264,6 +267,7 @@ export class Dashboard {
       memory.refresh();
       timeline.indicators.changed();
     }
+    if (filtered || has('window')) this.whatIf.changed();
     if (has('focus')) details.update();
     this.page.transport.flush?.();
     if (has('name')) timeline.foresee();

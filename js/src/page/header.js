@@ -5,7 +5,10 @@ import {isPicked, nothingSelected} from '../shared/store.js';
 import {formatCount, formatInstant, formatNumbers, formatTime} from '../shared/units.js';
 import {claimsIn, headlineOf} from './headline.js';
 
-/** @typedef {Pick<Context, 'settings' | 'store' | 'whenTold'> & {meta: Pick<Meta, 'tracks'>, showSelection?: () => void}} HeaderContext */
+/** What a replay scales. @type {Dimension[]} */
+const SCALED = ['name', 'line', 'phase', 'category'];
+
+/** @typedef {Pick<Context, 'settings' | 'store' | 'whenTold'> & {meta: Pick<Meta, 'tracks'>, showSelection?: () => void, whatIf?: () => void}} HeaderContext */
 
 /**
  * What a link selects, and nothing else.
@@ -44,9 +47,10 @@ export class Header {
   chips = textElement('span', 'nbp-chips', '');
   totalsText = textElement('span', 'nbp-totals', '');
   clear = textElement('button', 'nbp-clear', 'Clear');
+  whatIf = textElement('button', 'nbp-link nbp-what-if-button', 'what if …');
   /** @type {Roving | null} */ roving = null;
   line = textElement('div', 'nbp-selection', '');
-  clauses = new Roving(this.line, '.nbp-chip > button, .nbp-clear');
+  clauses = new Roving(this.line, '.nbp-chip > button, .nbp-what-if-button, .nbp-clear');
   close = () => {};
 
   /**
@@ -88,7 +92,9 @@ export class Header {
     line.setAttribute('aria-live', 'polite');
     this.clear.title = 'clear the selection (Esc)';
     this.clear.addEventListener('click', () => this.ctx.store.clear('clear'));
-    line.append(this.chips, this.totalsText, this.clear);
+    this.whatIf.title = 'how long a step would take if this took less time, or more (I)';
+    this.whatIf.addEventListener('click', () => this.ctx.whatIf?.());
+    line.append(this.chips, this.totalsText, this.whatIf, this.clear);
     return line;
   }
 
@@ -118,6 +124,7 @@ export class Header {
       state = store.get(),
       chips = clausesOf(state, meta.tracks).map(([dimension, text]) => this.chip(dimension, text));
     this.chips.replaceChildren(textElement('span', 'nbp-selection-label', chips.length ? 'Selected' : 'Everything'), ...chips);
+    this.whatIf.hidden = !this.ctx.whatIf || this.ctx.settings.absent !== undefined || !SCALED.some((dimension) => state[dimension]);
     this.clear.disabled = store.isEmpty() && state.focus == null;
     this.clauses.settle();
   }

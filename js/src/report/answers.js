@@ -60,6 +60,7 @@ export function createAnswers(columns, given) {
     selected: createLocalSelected(report),
     detail: createDetailAnswer(report),
     path: () => reply({...given.path.content}, given.path.data),
+    what_if: () => reply({found: false, text: 'The replay is worked out in Python: open the recording there, and ask p.what_if(…).'}),
     why: () => reply({found: false, lines: ['Why is worked out in Python: open the recording there, and ask p.why(time, track).']}),
     panel: createLocalPanel(given),
     ...finding.answers,

@@ -471,6 +471,19 @@ interface NoWhy {
   found: false;
   lines: string[];
 }
+/** A sentence, how Python gives it, and the path of a step by class: name, ns before, ns after. */
+interface WhatIfAnswer {
+  found: true;
+  text: string;
+  call: string;
+  refused: boolean;
+  classes: [string, number, number][];
+}
+/** Nothing can be asked of what is selected: a sentence. */
+interface NoWhatIf {
+  found: false;
+  text: string;
+}
 /** No slice has this row. */
 interface NoSlice {
   found: false;
@@ -631,6 +644,7 @@ interface Answers {
   phases: PhasesAnswer;
   table: TableAnswer;
   detail: SliceDetail | NoSlice;
+  what_if: WhatIfAnswer | NoWhatIf;
   why: WhyAnswer | NoWhy;
   find: FoundSlice | NothingFound;
   neighbour: FoundSlice | NothingFound;

@@ -96,6 +96,8 @@ interface Context {
   follow(): void;
   /** Tells why the track under the pointer, or the slice in focus, does what it does. */
   why(): void;
+  /** Asks how long steps would take if what is selected took another time, or hides that. */
+  whatIf(): void;
   /** Shows the critical path, or hides it. */
   path(): void;
   /** Shows the path of what is explained; null: no longer. */

@@ -113,6 +113,10 @@ interface SelectedRequest {
   a: number;
   b: number;
 }
+/** How long steps would take if what is selected took `factor` times as long. */
+interface WhatIfRequest {
+  factor: number;
+}
 /** What is asked with each question beside its name. */
 interface Asked {
   meta: MetaRequest;
@@ -135,4 +139,5 @@ interface Asked {
   ranks: RanksRequest;
   path: PathRequest;
   selected: SelectedRequest;
+  what_if: WhatIfRequest;
 }

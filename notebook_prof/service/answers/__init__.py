@@ -17,6 +17,7 @@ from .path import path
 from .phases import phases
 from .table import table, table_is_slow
 from .timeline import MAX_ROWS, lod, selected, strip
+from .what_if import what_if
 from .why import why
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
@@ -39,6 +40,7 @@ QUESTIONS: Final[Mapping[str, Ask]] = {
     "selected": selected,
     "strip": strip,
     "table": table,
+    "what_if": what_if,
     "why": why,
 }
 """What a page may ask, and what answers it."""

@@ -144,6 +144,13 @@ class PathRequest(Question):
     t = "path"
 
 
+class WhatIfRequest(Question):
+    """How long steps would take if what is selected took `factor` times as long."""
+
+    t = "what_if"
+    factor: float
+
+
 class FindRequest(Question):
     """The slice of the same name after (`by` = 1) or before (-1) that with row `id`, on its track."""
 
@@ -219,6 +226,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         RanksRequest,
         PathRequest,
         SelectedRequest,
+        WhatIfRequest,
     )
 }
 """By name."""

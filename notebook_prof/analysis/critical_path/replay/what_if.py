@@ -127,7 +127,7 @@ def what_if(
         raise OptionError(
             "what_if needs something to change, as scale={'aten::mm': 0.5}, remove='sync' or data=0"
         )
-    graph = once(trace, "dependences", lambda: dependences(trace))
+    graph = dependences(trace)
     edges = once(trace, "constraints", lambda: constraints(graph))
     spans = Spans.of(edges, window, None if step is None else tuple(many(step)), end)
     change = change_of(graph, question)

@@ -28,6 +28,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "phases": (timeline.PhasesAnswer,),
     "table": (slices.TableAnswer,),
     "detail": (slices.SliceDetail, slices.NoSlice),
+    "what_if": (slices.WhatIfAnswer, slices.NoWhatIf),
     "why": (slices.WhyAnswer, slices.NoWhy),
     "find": (slices.FoundSlice, slices.NothingFound),
     "neighbour": (slices.FoundSlice, slices.NothingFound),

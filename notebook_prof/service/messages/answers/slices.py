@@ -167,6 +167,23 @@ class NoWhy(Declared):
     lines: list[str]
 
 
+class WhatIfAnswer(Declared):
+    """A sentence, how Python gives it, and the path of a step by class: name, ns before, ns after."""
+
+    found: Literal[True]
+    text: str
+    call: str
+    refused: bool
+    classes: list[tuple[str, float, float]]
+
+
+class NoWhatIf(Declared):
+    """Nothing can be asked of what is selected: a sentence."""
+
+    found: Literal[False]
+    text: str
+
+
 class NoSlice(Declared):
     """No slice has this row."""
 

@@ -1,0 +1,83 @@
+"""How long steps would take if what is selected took longer, or shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ... import analysis
+from ...analysis.critical_path.classes import IN_WORDS
+from ...errors import NotebookProfError
+from ..packing import Answer, pack
+from ..store import ViewStore
+
+MOST_SLICES: Final = 2_000_000
+"""Replays of more take seconds for each place of a slider."""
+_SCALED: Final = ("name", "line", "phase", "category")
+_UNSCALED: Final = ("track", "rank", "group")
+_SELECT: Final = (
+    "Select a name, a line, a phase or a category first: a row of the table, or a slice by double-click."
+)
+
+
+def what_if(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Return what `notebook_prof.analysis.what_if` says of what is selected, at a factor.
+
+    Returns
+    -------
+    Answer
+        ``text``: its sentence, ``call``: how to ask in Python; ``refused``; ``classes``: what the critical
+        path of a step consists of, each with ns before and after, the largest after it first. Where nothing
+        is asked that can be replayed ``found`` is false, and ``text`` says why.
+    """
+    arguments = arguments_of(state, float(request.get("factor") or 0))
+    if isinstance(arguments, str):
+        return pack({"found": False, "text": arguments}, {})
+    call = f"p.what_if({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    if len(store.trace.slices) > MOST_SLICES:
+        text = f"More than {MOST_SLICES:,} slices take seconds to replay: ask in Python, {call}."
+        return pack({"found": False, "text": text}, {})
+    try:
+        answer = analysis.what_if(store.trace, **arguments)
+    except NotebookProfError as error:
+        return pack({"found": False, "text": f"{str(error)[:1].upper()}{str(error)[1:]}."}, {})
+    count = max(len(answer.steps), 1)
+    classes = [] if answer.refused else answer.classes[["class", "before_ns", "after_ns"]].values.tolist()
+    content = {
+        "found": True,
+        "text": str(answer),
+        "call": call,
+        "refused": answer.refused,
+        "classes": [[IN_WORDS[name], before / count, after / count] for name, before, after in classes],
+    }
+    return pack(content, {})
+
+
+def arguments_of(state: Mapping[str, Any], factor: float) -> dict[str, Any] | str:
+    """Return arguments of `what_if` for what is selected, or why there are none.
+
+    Examples
+    --------
+    >>> arguments_of({"name": ["aten::mm"], "step": [3]}, 0.5)
+    {'scale': {'aten::mm': 0.5}, 'step': [3]}
+    >>> arguments_of({"phase": ["data"], "name": ["next"]}, 0.5)
+    'Select by one of name and phase: what_if takes one factor for each.'
+    """
+    scaled = [dimension for dimension in _SCALED if state.get(dimension)]
+    others = [dimension for dimension in _UNSCALED if state.get(dimension)]
+    if not scaled:
+        return _SELECT
+    if len(scaled) > 1:
+        return f"Select by one of {' and '.join(scaled)}: what_if takes one factor for each."
+    if others:
+        return f"A replay changes what is selected on all tracks: remove the {others[0]} from the selection."
+    dimension = scaled[0]
+    factors = dict.fromkeys(map(str, state[dimension]), factor)
+    if dimension == "category":
+        factors = {f"category={name}": factor for name in factors}
+    out: dict[str, Any] = {"scale" if dimension in ("name", "category") else dimension: factors}
+    if state.get("step"):
+        out["step"] = [int(number) for number in state["step"]]
+    if state.get("window"):
+        out["window"] = tuple(int(edge) for edge in state["window"])
+    return out
