@@ -283,16 +283,19 @@ class ViewStore:
         key = self.choices.effective(key)
         if by == "name" and not key:
             if side not in self._whole:
-                self._whole[side] = self._grouped(by, key, side)
+                self._whole.setdefault(side, self._grouped(by, key, side))
             return self._whole[side]
         return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
 
-    def has_groups(self, by: str, key: Key) -> bool:
-        """Return whether `groups` of both sides would be answered at once."""
+    def has_groups(self, by: str, key: Key, windowed: bool = False) -> bool:
+        """Return whether totals of `groups` of both sides, of everything or a window, are given at once."""
         key = self.choices.effective(key)
         if by == "name" and not key:
-            return len(self._whole) == 2
-        return all(("groups", by, key, side) in self._cache for side in ("host", "device"))
+            groups = list(self._whole.values())
+        else:
+            keys = (("groups", by, key, side) for side in ("host", "device"))
+            groups = [self._cache[one][0] for one in keys if one in self._cache]
+        return len(groups) == 2 and all(one.is_ready(windowed) for one in groups)
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
         chosen = self._on_side(self.choices.slices(key), side)

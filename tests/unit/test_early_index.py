@@ -85,7 +85,7 @@ def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) 
     assert protocol.prefetcher.wait(120)
     assert {"rows", "wide", "blocks", "name_styles", "choices"} <= set(protocol.store.__dict__)
     assert "codes" in protocol.store.name_styles.__dict__
-    assert protocol.store.has_groups("name", ())
+    assert protocol.store.has_groups("name", (), windowed=True)
     assert "members" in protocol.store.choices.__dict__
     assert set(protocol.store.choices._runs) == {"phase", "category", "step"}
 
