@@ -127,6 +127,11 @@ class Scope:
         values = self.slices[column]
         return ints(values if self._is_whole else values.iloc[self.rows])
 
+    def values(self, column: str) -> npt.NDArray[Any]:
+        """Return a column that nothing is missing from of these slices, as narrow as it is stored."""
+        values = self.slices[column].to_numpy()
+        return np.asarray(values if self._is_whole else values[self.rows])
+
     def codes(self, column: str) -> IntArray:
         """Return the codes of a categorical column of these slices; -1 where missing."""
         return as_ints(self._narrow_codes(column))

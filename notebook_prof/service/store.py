@@ -223,11 +223,15 @@ class ViewStore:
         """What a selection keeps of the slices."""
         return Choices(self.columns, self.rows)
 
+    def effective(self, key: Key) -> Key:
+        """Return the key without clauses that keep every slice; an empty one needs no index."""
+        return self.choices.effective(key) if key else key
+
     def chosen(self, key: Key) -> Chosen | None:
         """Return stretches of the RowIndex that match; None for all."""
         if not key:
             return None
-        key = self.choices.effective(key)
+        key = self.effective(key)
         return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
 
     def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
@@ -280,7 +284,7 @@ class ViewStore:
 
         Those by name of everything are kept for good: every table that a name or a window narrows uses them.
         """
-        key = self.choices.effective(key)
+        key = self.effective(key)
         if by == "name" and not key:
             if side not in self._whole:
                 self._whole.setdefault(side, self._grouped(by, key, side))
@@ -289,7 +293,7 @@ class ViewStore:
 
     def has_groups(self, by: str, key: Key, windowed: bool = False) -> bool:
         """Return whether totals of `groups` of both sides, of everything or a window, are given at once."""
-        key = self.choices.effective(key)
+        key = self.effective(key)
         if by == "name" and not key:
             groups = list(self._whole.values())
         else:
@@ -384,7 +388,7 @@ class ViewStore:
 
         A free is counted for the block that it frees: the last allocation at the same address.
         """
-        key = self.choices.effective(key)
+        key = self.effective(key)
         rows = self._allocations(device)
         if not key or not len(rows):
             return None

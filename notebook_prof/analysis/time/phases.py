@@ -107,9 +107,9 @@ def stepping_track(trace: Trace) -> int:
 
 def _stepping_track(trace: Trace) -> int:
     host = on_host(trace)
-    workers = np.unique(host.ints("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND))])
+    workers = np.unique(host.values("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND))])
     if len(workers):
-        host = host.only(~np.isin(host.ints("track"), workers))
+        host = host.only(~np.isin(host.values("track"), workers))
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
@@ -119,12 +119,12 @@ def _stepping_track(trace: Trace) -> int:
         if of_cell or (len(python.rows) and trace.metadata.get("source") == "recording"):
             return cell_track(trace, python)
     chosen = host.only(own) if own.any() else host
-    return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
+    return int(np.bincount(chosen.values("track"), chosen.self_ns).argmax())
 
 
 def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:
     host = on_host(trace)
-    stepping = host.ints("track") == stepping_track(trace)
+    stepping = host.values("track") == stepping_track(trace)
     covered_so_far = _NOTHING
     pieces: dict[str, Intervals] = {}
     closed = ~_around_closures(host)

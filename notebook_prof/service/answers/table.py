@@ -153,9 +153,7 @@ def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[s
     """Return whether a table needs sums of very many slices that are not there yet."""
     by, _, key = _grouped(state, request)
     windowed = state.get("window") is not None
-    return (
-        not store.has_groups(by, key, windowed) and store.choices.count(store.choices.effective(key)) > _MANY
-    )
+    return not store.has_groups(by, key, windowed) and store.choices.count(store.effective(key)) > _MANY
 
 
 def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str, tuple[str, ...], Key]:

@@ -12,7 +12,7 @@ from ...trace.arrays import BoolArray, IntArray
 from ..cached import is_cached, locked_cached_property
 from .launched import LaunchedIndex
 from .overlaps import Codes, late_inside, late_when_sorted
-from .rows import RowIndex, grouped_order, running_sum
+from .rows import RowIndex, grouped_order, running_sum, sums_by_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +127,7 @@ class GroupIndex:
         """Return the slices by group and start, and how many each group has."""
         codes = self._of_chosen(self._codes)
         order = grouped_order(codes, self.n_groups)
-        return order if self._chosen is None else self._chosen[order], self._count(codes)
-
-    def _count(self, codes: Codes) -> IntArray:
-        return (
-            np.bincount(codes, minlength=self.n_groups) if len(codes) else np.zeros(self.n_groups, np.int64)
-        )
+        return order if self._chosen is None else self._chosen[order], sums_by_code(codes, self.n_groups)[0]
 
     @locked_cached_property
     def _late(self) -> tuple[Codes, IntArray]:
@@ -166,21 +161,13 @@ class GroupIndex:
     @locked_cached_property
     def _whole(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Calls, total, self time and slices of every group in the whole recording; nothing is sorted."""
-        codes, (late, until) = self._of_chosen(self._codes), self._late
-        touched = self._count(codes)
-
-        def sums(of: Codes, values: IntArray) -> IntArray:
-            # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
-            return np.bincount(of, values, minlength=self.n_groups).astype(np.int64)
-
-        covered = sums(self._codes[late], until - self._ts[late])
-        count = touched - self._count(self._codes[self._again])
-        return (
-            count,
-            sums(codes, self._of_chosen(self._dur)) - covered,
-            sums(codes, self._of_chosen(self._self_ns)),
-            touched,
+        codes, size, (late, until) = self._of_chosen(self._codes), self.n_groups, self._late
+        touched, total, own = sums_by_code(
+            codes, size, self._of_chosen(self._dur), self._of_chosen(self._self_ns)
         )
+        _, covered = sums_by_code(self._codes[late], size, until - self._ts[late])
+        (repeated,) = sums_by_code(self._codes[self._again], size)
+        return touched - repeated, total - covered, own, touched
 
     def is_ready(self, windowed: bool) -> bool:
         """Return whether `totals` would be given at once: of a window, or of the whole recording."""
