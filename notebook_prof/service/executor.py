@@ -103,8 +103,8 @@ FIRST_PICTURE_S: Final = 30.0
 class IndexPrefetcher:
     """Builds what questions about a long trace need, in the order in which a page comes to need it.
 
-    First the rows of the first picture; when that has been asked for, the rows of all slices, the table and
-    the phases, then what the first selection of each kind needs.
+    First the rows of the first picture; when that has been asked for, the rows of all slices and the table,
+    and beside them, in a second thread, the phases; then what the first selection of each kind needs.
 
     Parameters
     ----------
@@ -116,11 +116,13 @@ class IndexPrefetcher:
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
         self._store = store
         self._ready, self._done = threading.Event(), threading.Event()
+        self._phases_ready = threading.Event()
         self._came, self._drawn = threading.Event(), threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         if len(store.trace.slices) < long:
             self._ready.set()
+            self._phases_ready.set()
             self._done.set()
 
     def start(self) -> None:
@@ -132,7 +134,7 @@ class IndexPrefetcher:
 
     def ready(self, kind: str) -> bool:
         """Return True unless the question must wait; the first one that must starts the work."""
-        if kind not in SLOW or self._ready.is_set():
+        if kind not in SLOW or (self._phases_ready if kind == "phases" else self._ready).is_set():
             return True
         self._came.set()
         self._drawn.set()  # who asks for a table has seen the first picture, or does not want it
@@ -159,24 +161,40 @@ class IndexPrefetcher:
         return self._done.wait(seconds)
 
     def _work(self) -> None:
+        store = self._store
         try:
-            self._store.draw_early()
-            _ = self._store.name_colours
+            store.draw_early()
+            _ = store.name_colours
             self.wait_drawn()
-            _ = self._store.rows, self._store.wide, self._store.blocks
-            table(self._store, {}, {"top": 1})
-            phases(self._store, {}, {})
+            beside = threading.Thread(target=self._work_beside, name="notebook_prof phases", daemon=True)
+            beside.start()
+            _ = store.rows
+            table(store, {}, {"top": 1})
             self._ready.set()
+            _ = store.wide, store.blocks
+            beside.join()
             self._for_selections()
         except Exception:  # who asks builds it anew, and is told what is wrong
             pass
         finally:
             self._ready.set()
+            self._phases_ready.set()
             self._done.set()
 
+    def _work_beside(self) -> None:
+        """Prepare what needs no index: first what the table waits for, then the phases."""
+        try:
+            _ = self._store.again, self._store.launches, self._store.waits
+            phases(self._store, {}, {})
+        except Exception:  # as above
+            pass
+        finally:
+            self._phases_ready.set()
+
     def _for_selections(self) -> None:
-        """Prepare what selecting the first name, phase, category and step needs, and memory by slice."""
-        store = self._store
+        """Prepare what the first window, name, phase, category and step needs, and memory by slice."""
+        store, span = self._store, self._store.trace.span
+        table(store, {"window": (span.start, (span.start + span.end) // 2)}, {"top": 1})
         _ = store.choices.members
         for dimension in ("phase", "category", "step"):
             store.choices.runs_of(dimension)

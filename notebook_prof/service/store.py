@@ -223,11 +223,15 @@ class ViewStore:
         """What a selection keeps of the slices."""
         return Choices(self.columns, self.rows)
 
+    def effective(self, key: Key) -> Key:
+        """Return the key without clauses that keep every slice; an empty one needs no index."""
+        return self.choices.effective(key) if key else key
+
     def chosen(self, key: Key) -> Chosen | None:
         """Return stretches of the RowIndex that match; None for all."""
         if not key:
             return None
-        key = self.choices.effective(key)
+        key = self.effective(key)
         return self.keep(("chosen", key), lambda: self.choices.chosen(key)) if key else None
 
     def matches(self, key: Key, slices: npt.NDArray[np.integer]) -> BoolArray:
@@ -280,19 +284,22 @@ class ViewStore:
 
         Those by name of everything are kept for good: every table that a name or a window narrows uses them.
         """
-        key = self.choices.effective(key)
+        key = self.effective(key)
         if by == "name" and not key:
             if side not in self._whole:
-                self._whole[side] = self._grouped(by, key, side)
+                self._whole.setdefault(side, self._grouped(by, key, side))
             return self._whole[side]
         return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
 
-    def has_groups(self, by: str, key: Key) -> bool:
-        """Return whether `groups` of both sides would be answered at once."""
-        key = self.choices.effective(key)
+    def has_groups(self, by: str, key: Key, windowed: bool = False) -> bool:
+        """Return whether totals of `groups` of both sides, of everything or a window, are given at once."""
+        key = self.effective(key)
         if by == "name" and not key:
-            return len(self._whole) == 2
-        return all(("groups", by, key, side) in self._cache for side in ("host", "device"))
+            groups = list(self._whole.values())
+        else:
+            keys = (("groups", by, key, side) for side in ("host", "device"))
+            groups = [self._cache[one][0] for one in keys if one in self._cache]
+        return len(groups) == 2 and all(one.is_ready(windowed) for one in groups)
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
         chosen = self._on_side(self.choices.slices(key), side)
@@ -381,7 +388,7 @@ class ViewStore:
 
         A free is counted for the block that it frees: the last allocation at the same address.
         """
-        key = self.choices.effective(key)
+        key = self.effective(key)
         rows = self._allocations(device)
         if not key or not len(rows):
             return None

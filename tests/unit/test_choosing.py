@@ -96,4 +96,4 @@ def test_a_table_of_very_many_slices_is_made_beside(monkeypatch: pytest.MonkeyPa
     assert answer["label"] == plain["label"]
     assert answer["revision"] == protocol.selection.revision
     key = matching_key(protocol.selection.to_state())
-    assert protocol.store.has_groups("name", key), "a window of it is answered at once"
+    assert protocol.store.has_groups("name", key), "it is answered at once from now on"

@@ -71,6 +71,14 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
     assert early.store.drawn(np.arange(2)).rows is early.store.rows
 
 
+def test_the_first_questions_need_no_index() -> None:
+    """Without a selection nothing waits for the index of all rows but pictures of rows that are not early."""
+    queries = PageQueries(drawn_trace(gpu=True), Selection())
+    for question in ("memory", "phases", "names", "legend"):
+        assert "failed" not in queries.answer({"t": question, "a": 0, "b": 1e9, "px": 100})[0]
+    assert "rows" not in queries.store.__dict__
+
+
 def test_few_rows_are_not_indexed_twice() -> None:
     store = ViewStore(drawn_trace())
     store.draw_early()
@@ -85,7 +93,7 @@ def test_warming_begins_with_the_first_picture(monkeypatch: pytest.MonkeyPatch) 
     assert protocol.prefetcher.wait(120)
     assert {"rows", "wide", "blocks", "name_styles", "choices"} <= set(protocol.store.__dict__)
     assert "codes" in protocol.store.name_styles.__dict__
-    assert protocol.store.has_groups("name", ())
+    assert protocol.store.has_groups("name", (), windowed=True)
     assert "members" in protocol.store.choices.__dict__
     assert set(protocol.store.choices._runs) == {"phase", "category", "step"}
 

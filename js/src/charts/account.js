@@ -36,6 +36,10 @@ export class Account {
     this.listen();
     this.resize = new ResizeObserver(() => ctx.host.frames.paint(() => this.draw()));
     this.resize.observe(element);
+  }
+
+  ask() {
+    const {ctx, element} = this;
     ctx.asker.ask({t: 'account'}, () => !this.closed).then(
       (answer) => {
         if (!this.closed) this.arrived(answer);

@@ -92,7 +92,9 @@ export class Dashboard {
     parts.root.classList.remove('nbp-loading');
     for (const name of settings.figures) /** @type {Record<string, HTMLElement>} */ (parts)[name].style.minHeight = '';
     this.openOnWork();
-    this.refresh();
+    this.refresh(); // the timeline asks first, and is answered by itself
+    this.account.ask();
+    this.bar.legend.show(ctx.tint);
     if (store.get().focus != null) this.details.update();
     this.askDoubts(asker);
     this.publish();

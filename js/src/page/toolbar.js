@@ -55,7 +55,6 @@ export function toolbar(ctx, box, setMode, recolour) {
   const hint = element('span', 'nbp-hint', box);
   hint.setAttribute('aria-live', 'polite');
   const legend = new Legend(ctx, box);
-  legend.show(ctx.tint);
   box.setAttribute('role', 'toolbar');
   box.setAttribute('aria-label', 'timeline: mode, zoom, colours, search');
   new Roving(box, 'button, select, input');

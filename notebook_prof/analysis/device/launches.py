@@ -81,6 +81,8 @@ def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
     calls : ndarray of int64
         Rows of slices; those that are no calls of the runtime are their own owners.
     """
+    if not len(calls):
+        return calls.copy()
     plumbing = trace.slices["category"].isin(_PLUMBING).to_numpy()
     parent = ints(trace.slices["parent"])
     owner = calls.copy()

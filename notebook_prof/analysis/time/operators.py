@@ -42,12 +42,13 @@ def redispatched(trace: Trace) -> BoolArray:
     """
     slices = trace.slices
     parent = ints(slices["parent"])
-    kinds = np.append(slices["category"].cat.categories.isin(list(_CALLS)), False)
-    candidates = kinds[slices["category"].cat.codes.to_numpy()] & (parent >= 0)
-    rows = np.flatnonzero(candidates)
     name = slices["name"].cat.codes.to_numpy()
-    rows = rows[name[rows] == name[parent[rows]]]
-    children = np.bincount(parent[parent >= 0], minlength=len(parent))
+    rows = np.flatnonzero((parent >= 0) & (name == name[parent])) if len(parent) else parent
+    kinds = np.append(slices["category"].cat.categories.isin(list(_CALLS)), False)
+    rows = rows[kinds[slices["category"].cat.codes.to_numpy()[rows]]]
+    around = np.zeros(len(slices) + 1, dtype=bool)  # the last is for no parent
+    around[parent[rows]] = True
+    children = np.bincount(parent[around[parent]], minlength=len(slices))
     out = np.zeros(len(slices), dtype=bool)
     out[rows[children[parent[rows]] == 1]] = True
     return out

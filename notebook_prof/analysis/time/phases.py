@@ -13,7 +13,7 @@ from ...trace.intervals import Intervals
 from ...trace.taxonomy import LOADER_FETCH, LOADER_SEND, LOADER_START
 from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
-from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, step_spans
+from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, sharing, step_spans
 from ..source.lines import cell_track
 from .account import ACCOUNT
 
@@ -24,6 +24,7 @@ SHORT_GAP_NS: Final = 200_000
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
+@sharing
 def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
     """Divide every step among its phases; each instant belongs to exactly one.
 
@@ -106,9 +107,9 @@ def stepping_track(trace: Trace) -> int:
 
 def _stepping_track(trace: Trace) -> int:
     host = on_host(trace)
-    workers = np.unique(host.ints("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND))])
+    workers = np.unique(host.values("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND))])
     if len(workers):
-        host = host.only(~np.isin(host.ints("track"), workers))
+        host = host.only(~np.isin(host.values("track"), workers))
     if not len(host.rows):
         return -1
     own = host.among("phase", ("data", "forward", "optimizer", "evaluation"))
@@ -118,12 +119,12 @@ def _stepping_track(trace: Trace) -> int:
         if of_cell or (len(python.rows) and trace.metadata.get("source") == "recording"):
             return cell_track(trace, python)
     chosen = host.only(own) if own.any() else host
-    return int(np.bincount(chosen.ints("track"), chosen.self_ns).argmax())
+    return int(np.bincount(chosen.values("track"), chosen.self_ns).argmax())
 
 
 def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:
     host = on_host(trace)
-    stepping = host.ints("track") == stepping_track(trace)
+    stepping = host.values("track") == stepping_track(trace)
     covered_so_far = _NOTHING
     pieces: dict[str, Intervals] = {}
     closed = ~_around_closures(host)
@@ -149,12 +150,13 @@ def _union(host: Scope, keep: BoolArray) -> Intervals:
 
 def _around_closures(host: Scope) -> BoolArray:
     """Return slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
-    phase, parent = host.slices["phase"], host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    phase = host.slices["phase"]
     words = [str(word) for word in phase.cat.categories]
     code = phase.cat.codes.to_numpy()
-    if "optimizer" not in words:
+    optimizer = words.index("optimizer") if "optimizer" in words else len(words)
+    if not (code == optimizer).any():
         return np.zeros(len(host.rows), bool)
-    optimizer = words.index("optimizer")
+    parent = host.slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     inner = np.isin(code, [words.index(word) for word in ("forward", "backward") if word in words])
     around = np.zeros(len(code), bool)
     above = parent[inner]

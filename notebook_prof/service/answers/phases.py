@@ -70,7 +70,7 @@ def _phase_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]]) 
 def _selected_times(store: ViewStore, number: np.ndarray[Any, np.dtype[np.int64]], key: Key) -> Any:
     """Return self ns of selected slices, shape (steps, phases); of the host if any match, else of devices."""
     c = store.columns
-    chosen = store.choices.slices(store.choices.effective(key))
+    chosen = store.choices.slices(store.effective(key))
     chosen = np.arange(c.n) if chosen is None else chosen
     on_host = ~c.of_kind("stream")[chosen]
     chosen = chosen[on_host] if on_host.any() else chosen

@@ -1,79 +1,18 @@
-"""Totals by group (name, shapes, module …) over any window, from running sums."""
+"""Totals by group (name, shapes, module …) of the whole recording, or of a window from running sums."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, IntArray
+from ..cached import is_cached, locked_cached_property
 from .launched import LaunchedIndex
-from .rows import RowIndex, grouped_order, running_sum
-
-Codes = npt.NDArray[np.integer]
-
-
-def late_inside(
-    codes: Codes, around: Codes, ts: IntArray, dur: IntArray, chosen: IntArray | None = None
-) -> tuple[Codes, IntArray]:
-    """Return slices that earlier ones of their group and track cover at first, and until when.
-
-    Whatever is open on a track when a slice begins is among the slices around it: the parent is the
-    latest-started open one, its parent the latest-started one open then, and so on. So nothing has to be
-    sorted, and only nested slices are looked at, once for each slice around them.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        Group of every slice; -1 for none.
-    around : ndarray of int, shape (n,)
-        The slice around every slice; -1 at the top.
-    ts, dur : ndarray of int64, shape (n,)
-    chosen : ndarray of int64, optional
-        Look at these slices only; those that are not chosen cover nothing.
-
-    Returns
-    -------
-    late : ndarray of int
-        Slices, ascending.
-    until : ndarray of int64
-        When the cover of each ends, at most when it ends itself.
-
-    Examples
-    --------
-    >>> ts, dur = np.array([0, 2, 4]), np.array([10, 5, 20])
-    >>> late, until = late_inside(np.array([0, 1, 0]), np.array([-1, 0, 1]), ts, dur)
-    >>> late.tolist(), until.tolist()
-    ([2], [10])
-    """
-    group = codes
-    if chosen is not None:
-        group = np.full(len(codes), -1, codes.dtype)
-        group[chosen] = codes[chosen]
-    narrow = np.int32 if len(codes) < 2**31 else np.int64
-    rows = np.flatnonzero((around >= 0) & (group >= 0)).astype(narrow)
-    up, own = around[rows], group[rows]
-    slices: list[Codes] = []
-    ends: list[IntArray] = []
-    while len(rows):
-        same = np.flatnonzero(group[up] == own)
-        inner, over = rows[same], up[same]
-        until = ts[over] + dur[over]
-        open_ = until > ts[inner]
-        slices.append(inner[open_])
-        ends.append(np.minimum(until[open_], ts[inner[open_]] + dur[inner[open_]]))
-        up = around[up]
-        inside = np.flatnonzero(up >= 0)
-        rows, up, own = rows[inside], up[inside], own[inside]
-    if not slices:
-        return np.empty(0, narrow), np.empty(0, np.int64)
-    late, until = np.concatenate(slices), np.concatenate(ends)
-    order = np.lexsort((until, late))
-    late, until = late[order], until[order]
-    last = np.append(late[1:] != late[:-1], True) if len(late) else np.zeros(0, bool)  # the longest cover
-    return late[last], until[last]
+from .overlaps import Codes, late_inside, late_when_sorted
+from .rows import RowIndex, grouped_order, running_sum, sums_by_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +38,33 @@ class GroupTotals:
     touched: IntArray
 
 
+T = TypeVar("T", bound=np.integer)
+
+
+class _Sums(NamedTuple):
+    """Slices by group and start: a key (group and start in one number), and running sums.
+
+    Attributes
+    ----------
+    key, total_ns, self_ns : ndarray of int64
+    repeats : ndarray of int64
+        Where slices are that are counted with the one around them.
+    """
+
+    key: IntArray
+    total_ns: IntArray
+    self_ns: IntArray
+    repeats: IntArray
+
+
+_BYTES_A_SLICE: Final = 24
+
+
 class GroupIndex:
-    """Slices sorted by group and start, with running sums; agrees with ``analysis.operators``.
+    """Totals of groups of slices; agrees with ``analysis.operators``.
+
+    Of the whole recording they are plain sums. What a window needs, slices sorted by group and start with
+    running sums, is made with the first window.
 
     Parameters
     ----------
@@ -126,7 +90,7 @@ class GroupIndex:
     Within a group and a track, every slice adds a *fresh* stretch to the union of the earlier ones (nothing
     where it is nested in its own group). Fresh stretches are disjoint, so that the total of a window is a
     difference of two running sums, corrected by the at most one slice a row that crosses each edge. Self
-    times are corrected by what is open inside the crossing slice. 24 bytes a slice.
+    times are corrected by what is open inside the crossing slice. 24 bytes a slice with the first window.
     """
 
     def __init__(
@@ -147,39 +111,67 @@ class GroupIndex:
     ) -> None:
         self._index, self.n_groups = index, n_groups
         self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
-        self._launched = launched
+        self._track, self._around, self._launched = track, around, launched
         if chosen is None and (codes < 0).any():
             chosen = np.flatnonzero(codes >= 0)
         elif chosen is not None:
             chosen = chosen[codes[chosen] >= 0]
         self._chosen = chosen
-        group_codes = codes if chosen is None else codes[chosen]
-        order = grouped_order(group_codes, n_groups)
-        order = order if chosen is None else chosen[order]
-        count = (
-            np.bincount(group_codes, minlength=n_groups) if len(group_codes) else np.zeros(n_groups, np.int64)
-        )
-        self._key = np.repeat(np.arange(n_groups) * index.stride - index.origin, count)
-        self._key += ts[order]
-        if around is None:
-            lengths = dur[order]
-            at, until = _overlapped(order, count, track, ts, lengths)
-            late = order[at]
-            lengths[at] -= until - ts[late]
-            by_slice = np.argsort(late, kind="stable")
-            self._overlapped, self._fresh = late[by_slice], until[by_slice]
-        else:
-            self._overlapped, self._fresh = late_inside(codes, around, ts, dur, chosen)
-            fresh = dur.copy() if len(self._overlapped) else dur
-            if len(self._overlapped):
-                fresh[self._overlapped] -= self._fresh - ts[self._overlapped]
-            lengths = fresh[order]
-        self._total, self._self = running_sum(lengths), running_sum(self_ns[order])
         again = again[codes[again] == codes[parent]]
         self._again = again[self._keeps(again)]
-        repeats = np.zeros(len(codes) if len(self._again) else 0, bool)
-        repeats[self._again] = True
-        self._repeats = np.flatnonzero(repeats[order]) if len(repeats) else self._again
+
+    def _of_chosen(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
+        return column if self._chosen is None else column[self._chosen]
+
+    def _by_group(self) -> tuple[Codes, IntArray]:
+        """Return the slices by group and start, and how many each group has."""
+        codes = self._of_chosen(self._codes)
+        order = grouped_order(codes, self.n_groups)
+        return order if self._chosen is None else self._chosen[order], sums_by_code(codes, self.n_groups)[0]
+
+    @locked_cached_property
+    def _late(self) -> tuple[Codes, IntArray]:
+        """Slices that earlier ones of their group and track cover at first, ascending, and until when."""
+        if self._around is not None:
+            return late_inside(self._codes, self._around, self._ts, self._dur, self._chosen)
+        order, count = self._by_group()
+        at, until = late_when_sorted(order, count, self._track, self._ts, self._dur[order])
+        late = order[at]
+        by_slice = np.argsort(late, kind="stable")
+        return late[by_slice], until[by_slice]
+
+    @locked_cached_property
+    def _sums(self) -> _Sums:
+        """Running sums: what totals of a window need, and those of everything do not."""
+        index, (order, count) = self._index, self._by_group()
+        key: IntArray = np.repeat(np.arange(self.n_groups) * index.stride - index.origin, count)
+        key += self._ts[order]
+        late, until = self._late
+        fresh = self._dur
+        if len(late):
+            fresh = fresh.copy()
+            fresh[late] -= until - self._ts[late]
+        repeats = self._again
+        if len(repeats):
+            is_repeat = np.zeros(len(self._codes), bool)
+            is_repeat[repeats] = True
+            repeats = np.flatnonzero(is_repeat[order])
+        return _Sums(key, running_sum(fresh[order]), running_sum(self._self_ns[order]), repeats)
+
+    @locked_cached_property
+    def _whole(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Calls, total, self time and slices of every group in the whole recording; nothing is sorted."""
+        codes, size, (late, until) = self._of_chosen(self._codes), self.n_groups, self._late
+        touched, total, own = sums_by_code(
+            codes, size, self._of_chosen(self._dur), self._of_chosen(self._self_ns)
+        )
+        _, covered = sums_by_code(self._codes[late], size, until - self._ts[late])
+        (repeated,) = sums_by_code(self._codes[self._again], size)
+        return touched - repeated, total - covered, own, touched
+
+    def is_ready(self, windowed: bool) -> bool:
+        """Return whether `totals` would be given at once: of a window, or of the whole recording."""
+        return is_cached(self, "_sums" if windowed else "_whole")
 
     def _keeps(self, slices: IntArray) -> BoolArray:
         if self._chosen is None:
@@ -189,9 +181,10 @@ class GroupIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, without columns that belong to the trace."""
-        parts = (self._key, self._total, self._self, self._repeats, self._overlapped, self._fresh)
-        return sum(part.nbytes for part in parts) + (0 if self._chosen is None else self._chosen.nbytes)
+        """Memory in bytes with what a window needs, without columns that belong to the trace."""
+        chosen = 0 if self._chosen is None else self._chosen.nbytes
+        slices = len(self._codes if self._chosen is None else self._chosen)
+        return _BYTES_A_SLICE * slices + chosen
 
     def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
         """Return totals of every group in ``[start, end)``.
@@ -208,17 +201,21 @@ class GroupIndex:
         GroupTotals
         """
         index, stride = self._index, self._index.stride
+        device = np.zeros(self.n_groups, np.int64)
+        if end > start and self._launched is not None:
+            device = self._launched.totals(start, end, self.n_groups)
+        if start <= index.origin and end - index.origin >= stride - 1:
+            count, total, self_ns, touched = (values.copy() for values in self._whole)
+            return GroupTotals(count, total, self_ns, device, touched)
+        sums = self._sums
         at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
         base = np.arange(self.n_groups, dtype=np.int64)[:, None] * stride
-        edges = np.searchsorted(self._key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        edges = np.searchsorted(sums.key, (base + at[None, :]).ravel()).reshape(-1, 2)
         i, j = edges[:, 0], np.maximum(edges[:, 1], edges[:, 0])
         touched = j - i
-        count = touched - np.searchsorted(self._repeats, j) + np.searchsorted(self._repeats, i)
-        total, self_ns = self._total[j] - self._total[i], self._self[j] - self._self[i]
-        device = np.zeros_like(total)
+        count = touched - np.searchsorted(sums.repeats, j) + np.searchsorted(sums.repeats, i)
+        total, self_ns = sums.total_ns[j] - sums.total_ns[i], sums.self_ns[j] - sums.self_ns[i]
         if end > start:
-            if self._launched is not None:
-                device = self._launched.totals(start, end, self.n_groups)
             self._enter(start, end, row_below, touched, count, total, self_ns)
             self._leave(start, end, row_below, total, self_ns)
         return GroupTotals(count, total, self_ns, device, touched)
@@ -259,10 +256,11 @@ class GroupIndex:
     def _from(self, slices: IntArray) -> IntArray:
         """Return the start of the fresh stretch of some slices."""
         fresh = self._ts[slices].copy()
-        if len(self._overlapped):
-            at = np.minimum(np.searchsorted(self._overlapped, slices), len(self._overlapped) - 1)
-            is_late = self._overlapped[at] == slices
-            fresh[is_late] = self._fresh[at[is_late]]
+        late, until = self._late
+        if len(late):
+            at = np.minimum(np.searchsorted(late, slices), len(late) - 1)
+            is_late = late[at] == slices
+            fresh[is_late] = until[at[is_late]]
         return fresh
 
     def _lengths(self, slices: IntArray) -> IntArray:
@@ -279,51 +277,3 @@ class GroupIndex:
         right = np.minimum(self._ts[slices] + self._dur[slices], end)
         covered = self._index.covered(row_below[rows], left, right)
         return np.asarray(np.maximum(right - left - covered, 0))
-
-
-def _overlapped(
-    order: npt.NDArray[np.integer],
-    count: IntArray,
-    track: npt.NDArray[np.integer],
-    ts: IntArray,
-    dur: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """Return slices that earlier ones of their group and track cover at first, and until when.
-
-    Parameters
-    ----------
-    order : ndarray of int, shape (k,)
-        Slices by group and start.
-    count : ndarray of int64
-        Slices of every group.
-    dur : ndarray of int64, shape (k,)
-        In the order of `order`.
-
-    Returns
-    -------
-    at, until : ndarray of int64
-        Where in `order`, and an instant.
-    """
-    if not len(order):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    tracks = int(track.max()) + 1
-    group = np.repeat(np.arange(len(count), dtype=np.uint16 if len(count) < 1 << 16 else np.int32), count)
-    start = ts[order]
-    by_track: Any = slice(None)
-    if tracks > 1:
-        here = track.astype(np.uint16 if tracks < 1 << 16 else np.int32)[order]
-        by_track = grouped_order(here, tracks)
-        group, start, dur = group[by_track], start[by_track], dur[by_track]
-        turns = np.cumsum(np.bincount(here))[:-1]
-    heads = np.append(True, group[1:] != group[:-1])
-    if tracks > 1:
-        heads[turns[turns < len(heads)]] = True
-    end = start + dur
-    base = np.cumsum(heads, dtype=np.int64)
-    base *= int(end.max()) - int(ts[0]) + 1
-    end += base
-    reach = np.maximum.accumulate(end)
-    reach[1:] = reach[:-1] - base[1:]
-    late = np.flatnonzero(~heads & (reach > start))
-    until = np.minimum(reach[late], end[late] - base[late])
-    return (late if tracks == 1 else by_track[late]), until

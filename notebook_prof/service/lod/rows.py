@@ -20,6 +20,8 @@ from ...trace.arrays import IntArray
 _RADIX: Final = 1 << 16
 _MANY: Final = 64
 """Edges from which on rows are searched one by one."""
+_PART: Final = 1 << 17
+_ENTRIES_A_CODE: Final = 4
 
 
 class RowIndex:
@@ -67,7 +69,7 @@ class RowIndex:
     ) -> None:
         self.n_rows = n_rows
         self.order = grouped_order(row, n_rows)
-        count = np.bincount(row, minlength=n_rows) if len(row) else np.zeros(n_rows, np.int64)
+        (count,) = sums_by_code(row, n_rows)
         self.pointer: IntArray = running_sum(count)
         ts, dur = np.asarray(ts, np.int64), np.asarray(dur, np.int64)
         final = self.order[self.pointer[1:][count > 0] - 1]  # the last of a row ends last
@@ -250,6 +252,40 @@ def running_sum(values: npt.NDArray[np.integer]) -> IntArray:
     """Sum the first 0, 1, … n values, shape (n + 1,)."""
     out = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=out[1:])
+    return out
+
+
+def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) -> list[IntArray]:
+    """Count the entries of every code, and sum columns by it.
+
+    Parts are added one after the other: what NumPy converts of each stays in the processor's cache. Sums of
+    whole nanoseconds of a part are exact in float64 below 2**53 (104 days).
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        0 … size - 1.
+    size : int
+    columns : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    list of ndarray of int64, shape (size,)
+        Counts, then the sums of each column.
+
+    Examples
+    --------
+    >>> [out.tolist() for out in sums_by_code(np.array([2, 0, 2]), 3, np.array([5, 6, 7]))]
+    [[1, 0, 2], [6, 0, 12]]
+    """
+    out = [np.zeros(size, np.int64) for _ in range(1 + len(columns))]
+    step = max(_PART, _ENTRIES_A_CODE * size)
+    for first in range(0, len(codes), step):
+        part = slice(first, first + step)
+        some = codes[part].astype(np.intp)
+        out[0] += np.bincount(some, minlength=size)
+        for total, column in zip(out[1:], columns, strict=True):
+            total += np.bincount(some, column[part], minlength=size).astype(np.int64)
     return out
 
 
