@@ -7,7 +7,7 @@
  */
 export function fitOnPaper(root) {
   const measure = () => {
-    const figures = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll('.nbp-figure, .nbp-account'));
+    const figures = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll('.nbp-figure, .nbp-account, .nbp-rank-figure'));
     for (const figure of figures) figure.style.setProperty('--nbp-drawn', `${figure.offsetWidth}px`);
   };
   window.addEventListener('beforeprint', measure);

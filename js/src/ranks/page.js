@@ -3,6 +3,7 @@
 import {mountDocument} from '../figures/document.js';
 import {Header} from '../page/header.js';
 import {mount} from '../page/mount.js';
+import {fitOnPaper} from '../page/printing.js';
 import {paintFigures, readTheme, watchTheme} from '../page/theme.js';
 import {createTooltip} from '../page/tooltip.js';
 import {Asker} from '../shared/asker.js';
@@ -183,10 +184,12 @@ export async function mountRanks(mounting) {
     figures = panels.map((panel) => element('div', 'nbp-rank-figure', boxes[panel.name]));
   /** @type {RankPage | null} */
   let page = null;
+  const unfit = fitOnPaper(parts.root);
   let disposed = false;
   const dispose = () => {
     if (disposed) return;
     disposed = true;
+    unfit();
     page?.close();
     asker.close();
     Reflect.deleteProperty(el, 'nbpRanks');
