@@ -103,8 +103,8 @@ FIRST_PICTURE_S: Final = 30.0
 class IndexPrefetcher:
     """Builds what questions about a long trace need, in the order in which a page comes to need it.
 
-    First the rows of the first picture; when that has been asked for, the rows of all slices and the table,
-    and beside them, in a second thread, the phases; then what the first selection of each kind needs.
+    First the rows of the first picture; when that has been asked for, the table and, beside it in a second
+    thread, the phases; then the rows of all slices, and what the first selection of each kind needs.
 
     Parameters
     ----------
@@ -168,10 +168,9 @@ class IndexPrefetcher:
             self.wait_drawn()
             beside = threading.Thread(target=self._work_beside, name="notebook_prof phases", daemon=True)
             beside.start()
-            _ = store.rows
             table(store, {}, {"top": 1})
             self._ready.set()
-            _ = store.wide, store.blocks
+            _ = store.rows, store.wide, store.blocks
             beside.join()
             self._for_selections()
         except Exception:  # who asks builds it anew, and is told what is wrong
@@ -182,10 +181,11 @@ class IndexPrefetcher:
             self._done.set()
 
     def _work_beside(self) -> None:
-        """Prepare what needs no index: first what the table waits for, then the phases."""
+        """Prepare the phases, then the rows of all slices: the table needs neither."""
         try:
-            _ = self._store.again, self._store.launches, self._store.waits
             phases(self._store, {}, {})
+            self._phases_ready.set()
+            _ = self._store.rows
         except Exception:  # as above
             pass
         finally:

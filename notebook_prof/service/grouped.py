@@ -42,7 +42,7 @@ def grouped(
     launched = None
     if launches is not None and len(launches[0]):
         launched = LaunchedIndex(
-            store.rows,
+            lambda: store.rows,
             codes if members is None else members,
             len(names),
             ts=c.ts,
@@ -52,7 +52,7 @@ def grouped(
             parent=store.parent,
         )
     return GroupIndex(
-        store.rows,
+        lambda: store.rows,
         codes,
         len(names),
         ts=c.ts,

@@ -302,7 +302,7 @@ class ViewStore:
         return len(groups) == 2 and all(one.is_ready(windowed) for one in groups)
 
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
-        chosen = self._on_side(self.choices.slices(key), side)
+        chosen = self._on_side(self.choices.slices(key) if key else None, side)
         if side == "device":
             return grouped(self, by, chosen)
         launches, members = self._launches_of(key), None

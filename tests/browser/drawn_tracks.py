@@ -24,7 +24,7 @@ def many_tracks(workers: int = 12, gpus: int = 2) -> Profile:
     builder.slices(ts=ts + 20_000, dur=np.full(len(ts), 120_000), name=inner, track=main)
     for worker in range(workers):
         thread = builder.track(f"worker {worker}", pid=100, tid=200 + worker)
-        ts = START + np.arange(worker * 500_000, end, 8 * MS)
+        ts = START + np.arange(worker * 500_000 % (8 * MS), end, 8 * MS)
         builder.slices(ts=ts, dur=np.full(len(ts), 6 * MS), name="load", track=thread)
     for gpu in range(gpus):
         for stream in (7, 20):

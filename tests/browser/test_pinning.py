@@ -105,3 +105,32 @@ def test_a_report_keeps_pinned_tracks(report: Callable[..., Report]) -> None:
     assert pin.is_visible()
     pin.click()
     shown.wait_views(f"{PINNED}.join() === '17,0'")
+
+
+ROWS = "v.timeline.element.querySelectorAll('.nbp-gutter .nbp-track').length"
+LAST = "v.timeline.lanes.all().filter(lane => lane.kind === 'lane').at(-1).track.track"
+FOCUSED = "document.activeElement.dataset.key"
+
+
+def test_of_very_many_tracks_those_near_have_names(report: Callable[..., Report]) -> None:
+    """Ten thousand rows of names would take a second to make at every pin."""
+    shown = report(many_tracks(workers=600))
+    assert 20 < int(shown.views(ROWS)) < 150
+    shown.views(SCROLL)
+    shown.wait_views(f'v.timeline.element.querySelector(`[data-key="${{{LAST}}}"]`)')
+    assert 20 < int(shown.views(ROWS)) < 150
+    key = str(shown.views(LAST))
+    row = shown.part(f".nbp-gutter [data-key='{key}']")
+    row.focus()
+    shown.page.keyboard.press("p")
+    shown.wait_views(f"{PINNED}.join() === '{key}'")
+    assert shown.page.evaluate(FOCUSED) == key, "the keys stay at it"
+    shown.views("v.timeline.gutter.box.scrollTop = 0")
+    shown.wait_views("v.timeline.laneRange.end === 0")
+    shown.page.keyboard.press("p")
+    shown.wait_views(f"{PINNED} === null")
+    assert shown.page.evaluate(FOCUSED) == key, "also where it goes out of sight"
+    shown.page.keyboard.press("ArrowUp")
+    before = int(shown.page.evaluate(FOCUSED))
+    assert before == shown.views("v.timeline.lanes.all().filter(l => l.first && l.track).at(-2).track.track")
+    shown.wait_views(f"v.timeline.laneRange.end > 500 && {FOCUSED} === '{before}'")

@@ -74,7 +74,7 @@ def test_the_first_picture_is_the_one_that_stays() -> None:
 def test_the_first_questions_need_no_index() -> None:
     """Without a selection nothing waits for the index of all rows but pictures of rows that are not early."""
     queries = PageQueries(drawn_trace(gpu=True), Selection())
-    for question in ("memory", "phases", "names", "legend"):
+    for question in ("memory", "phases", "names", "legend", "table"):
         assert "failed" not in queries.answer({"t": question, "a": 0, "b": 1e9, "px": 100})[0]
     assert "rows" not in queries.store.__dict__
 

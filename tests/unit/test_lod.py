@@ -131,7 +131,7 @@ def test_totals_of_a_window_are_exact(
     mask = np.arange(len(t)) % 3 != 0 if masked else None
     none = np.empty(0, np.int64)
     groups = GroupIndex(
-        index,
+        lambda: index,
         c,
         4,
         ts=t,

@@ -6,6 +6,7 @@ import {targetOf} from './elements.js';
 /** The controls of a box that match a selector, of which one can be reached by Tab. */
 export class Roving {
   at = 0;
+  /** @type {Control | null} */ stop = null;
 
   /**
    * @param {HTMLElement} box
@@ -29,7 +30,9 @@ export class Roving {
   /** Take over what the box holds now. */
   settle() {
     const items = this.items();
+    if (this.stop && items.includes(this.stop)) this.at = items.indexOf(this.stop); // others came or went before it
     this.at = Math.max(0, Math.min(this.at, items.length - 1));
+    this.stop = items[this.at] ?? null;
     for (const one of /** @type {NodeListOf<HTMLElement>} */ (this.box.querySelectorAll(this.selector))) one.tabIndex = -1;
     if (items.length) items[this.at].tabIndex = 0;
   }
@@ -39,6 +42,7 @@ export class Roving {
     const at = this.items().indexOf(target);
     if (at < 0) return;
     this.at = at;
+    this.stop = target;
     this.settle();
   }
 

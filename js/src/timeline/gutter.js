@@ -4,6 +4,7 @@ import {Roving} from '../shared/roving.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
 import {formatQuantity, formatRange, formatShare} from '../shared/units.js';
 import {scaleOf} from './counters.js';
+import {RowsInSight} from './rows_in_sight.js';
 
 /**
  * @param {string} text
@@ -81,6 +82,7 @@ export class Gutter {
     this.store = ctx.store;
     this.lanes = lanes;
     this.onChange = onChange;
+    this.rows = new RowsInSight(this.box, lanes, ctx.settings.lane, (lane, y) => this.row(lane, y));
     const {box, pins, top} = this;
     box.className = 'nbp-gutter';
     pins.className = 'nbp-gutter-pins';
@@ -91,7 +93,10 @@ export class Gutter {
     box.tabIndex = -1;
     top.className = 'nbp-gutter-top';
     this.addTools();
-    box.addEventListener('scroll', () => onChange('scroll'));
+    box.addEventListener('scroll', () => {
+      if (this.rows.scrolled()) this.roving?.settle();
+      onChange('scroll');
+    });
     scrollWithFocus(box, () => ctx.inTimeline());
     pins.addEventListener(
       'wheel',
@@ -124,6 +129,7 @@ export class Gutter {
     pins.style.height = `${stuck * settings.lane}px`;
     box.style.top = `${settings.axis + stuck * settings.lane}px`;
     box.style.height = `${(shown - stuck) * settings.lane}px`;
+    this.rows.fill();
   }
 
   addTools() {
@@ -153,8 +159,10 @@ export class Gutter {
 
   /** @param {string} key */
   focus(key) {
-    const row = /** @type {HTMLElement | null} */ (this.pins.querySelector(`[data-key="${key}"]`) ?? this.box.querySelector(`[data-key="${key}"]`));
-    row?.focus({preventScroll: true});
+    const {box, pins} = this,
+      row = () => /** @type {HTMLElement | null} */ (pins.querySelector(`[data-key="${key}"]`) ?? box.querySelector(`[data-key="${key}"]`));
+    if (!row()) this.rows.fill(key);
+    row()?.focus({preventScroll: true});
   }
 
   /** @param {number[]} keys */
@@ -355,25 +363,13 @@ export class Gutter {
   }
 
   render() {
-    const {box, pins, lanes, settings, showAll: all} = this,
+    const {box, pins, lanes, showAll: all} = this,
       focused = activeElement();
     const held = box.contains(focused) || pins.contains(focused) ? /** @type {HTMLElement | null | undefined} */ (focused?.closest('[data-key]'))?.dataset.key : null;
-    const inner = document.createElement('div'),
-      stuck = lanes.stuck();
-    inner.className = 'nbp-gutter-inner';
-    inner.setAttribute('role', 'tree');
-    inner.setAttribute('aria-label', 'tracks');
-    inner.setAttribute('aria-multiselectable', 'true');
-    inner.style.height = `${(lanes.count() - stuck) * settings.lane}px`;
-    /** @type {HTMLElement[]} */
-    const above = [];
-    lanes.all().forEach((lane, place) => {
-      if ((lane.kind === 'lane' || lane.kind === 'counter') && !lane.first) return;
-      if (place < stuck) above.push(this.row(lane, place));
-      else inner.append(this.row(lane, place - stuck));
-    });
-    pins.replaceChildren(...above);
-    box.replaceChildren(inner);
+    const above = lanes.all().slice(0, lanes.stuck());
+    pins.replaceChildren(...above.flatMap((lane, place) => (lane.first === false ? [] : [this.row(lane, place)])));
+    pins.hidden = !lanes.stuck(); // what is hidden takes no focus
+    this.rows.renew();
     if (held) this.focus(held);
     const count = lanes.hiddenCount();
     all.hidden = !count;

@@ -251,6 +251,14 @@ export class Lanes {
     return places;
   }
 
+  /**
+   * Where the lanes of a track or a counter begin; -1 where it has none.
+   * @param {number} key
+   */
+  placeOfKey(key) {
+    return this.list.findIndex((lane) => lane.first && (lane.kind === 'lane' ? lane.track : lane.counter).track === key);
+  }
+
   /** @param {number} track */
   placeOfCounter(track) {
     return this.list.findIndex((lane) => lane.kind === 'counter' && lane.counter.track === track);

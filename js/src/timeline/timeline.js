@@ -241,16 +241,16 @@ export class Timeline {
     return out.length > MOST_STEPS ? [] : out;
   }
 
-  /** Thin lines above every track. */
+  /** Thin lines above every track in sight. */
   drawRules() {
     /** @type {number[]} */
     const y = [];
     const {span} = this.ctx.meta,
       far = (span[1] - span[0]) * 4;
-    this.lanes.all().forEach((lane, i) => {
-      const at = this.yOf(i);
-      if (i && (lane.kind === 'group' || lane.first) && (i < this.lanes.stuck() || at > this.edge())) y.push(at);
-    });
+    for (const {place, lane} of this.lanesInSight()) {
+      const at = this.yOf(place);
+      if (place && (lane.kind === 'group' || lane.first) && (place < this.lanes.stuck() || at > this.edge())) y.push(at);
+    }
     renew(this.ctx.host.model('rules'), {x0: y.map(() => span[0] - far), x1: y.map(() => span[1] + far), y0: y, y1: y});
   }
 

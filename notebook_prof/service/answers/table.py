@@ -152,8 +152,9 @@ def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.Da
 def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
     """Return whether a table needs sums of very many slices that are not there yet."""
     by, _, key = _grouped(state, request)
-    windowed = state.get("window") is not None
-    return not store.has_groups(by, key, windowed) and store.choices.count(store.effective(key)) > _MANY
+    if store.has_groups(by, key, windowed=state.get("window") is not None):
+        return False
+    return (store.choices.count(store.effective(key)) if key else store.columns.n) > _MANY
 
 
 def _grouped(state: Mapping[str, Any], request: Mapping[str, Any]) -> tuple[str, tuple[str, ...], Key]:

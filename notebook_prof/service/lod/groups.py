@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
@@ -68,8 +69,8 @@ class GroupIndex:
 
     Parameters
     ----------
-    index : RowIndex
-        Of the same slices.
+    index : callable
+        Gives the RowIndex of the same slices, when a window is asked for.
     codes : ndarray of int, shape (n,)
         Group of every slice (row order of ``trace.slices``, thus by start); -1 for none.
     n_groups : int
@@ -95,7 +96,7 @@ class GroupIndex:
 
     def __init__(
         self,
-        index: RowIndex,
+        index: Callable[[], RowIndex],
         codes: npt.NDArray[np.integer],
         n_groups: int,
         *,
@@ -141,9 +142,16 @@ class GroupIndex:
         return late[by_slice], until[by_slice]
 
     @locked_cached_property
+    def _bounds(self) -> tuple[int, int]:
+        """The first start and the last end, of all slices."""
+        if not len(self._ts):
+            return 0, 0
+        return int(self._ts.min()), int((self._ts + self._dur).max())
+
+    @locked_cached_property
     def _sums(self) -> _Sums:
         """Running sums: what totals of a window need, and those of everything do not."""
-        index, (order, count) = self._index, self._by_group()
+        index, (order, count) = self._index(), self._by_group()
         key: IntArray = np.repeat(np.arange(self.n_groups) * index.stride - index.origin, count)
         key += self._ts[order]
         late, until = self._late
@@ -200,13 +208,13 @@ class GroupIndex:
         -------
         GroupTotals
         """
-        index, stride = self._index, self._index.stride
-        device = np.zeros(self.n_groups, np.int64)
-        if end > start and self._launched is not None:
-            device = self._launched.totals(start, end, self.n_groups)
-        if start <= index.origin and end - index.origin >= stride - 1:
+        first, last = self._bounds
+        if start <= first and end > last:
             count, total, self_ns, touched = (values.copy() for values in self._whole)
+            device = np.zeros_like(total) if self._launched is None else self._launched.whole()
             return GroupTotals(count, total, self_ns, device, touched)
+        index = self._index()
+        stride = index.stride
         sums = self._sums
         at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
         base = np.arange(self.n_groups, dtype=np.int64)[:, None] * stride
@@ -215,7 +223,10 @@ class GroupIndex:
         touched = j - i
         count = touched - np.searchsorted(sums.repeats, j) + np.searchsorted(sums.repeats, i)
         total, self_ns = sums.total_ns[j] - sums.total_ns[i], sums.self_ns[j] - sums.self_ns[i]
+        device = np.zeros_like(total)
         if end > start:
+            if self._launched is not None:
+                device = self._launched.totals(start, end)
             self._enter(start, end, row_below, touched, count, total, self_ns)
             self._leave(start, end, row_below, total, self_ns)
         return GroupTotals(count, total, self_ns, device, touched)
@@ -248,10 +259,11 @@ class GroupIndex:
         np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end) - self._self_ns[slices])
 
     def _crossing(self, edge: int) -> tuple[IntArray, IntArray]:
-        at = self._index.crossing(edge)
-        slices = self._index.order[at].astype(np.int64)
+        index = self._index()
+        at = index.crossing(edge)
+        slices = index.order[at].astype(np.int64)
         kept = self._keeps(slices)
-        return slices[kept], self._index.row_at(at[kept])
+        return slices[kept], index.row_at(at[kept])
 
     def _from(self, slices: IntArray) -> IntArray:
         """Return the start of the fresh stretch of some slices."""
@@ -275,5 +287,5 @@ class GroupIndex:
     ) -> IntArray:
         left = np.maximum(self._ts[slices], start)
         right = np.minimum(self._ts[slices] + self._dur[slices], end)
-        covered = self._index.covered(row_below[rows], left, right)
+        covered = self._index().covered(row_below[rows], left, right)
         return np.asarray(np.maximum(right - left - covered, 0))

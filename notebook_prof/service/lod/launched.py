@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from ...analysis.grouping import nested_in_own_group
 from ...trace.arrays import IntArray
-from .rows import RowIndex, grouped_order, running_sum
+from ..cached import locked_cached_property
+from .rows import RowIndex, grouped_order, running_sum, sums_by_code
 
 
 class LaunchedIndex:
@@ -20,8 +21,8 @@ class LaunchedIndex:
 
     Parameters
     ----------
-    index : RowIndex
-        Of all slices.
+    index : callable
+        Gives the RowIndex of all slices, when a window is asked for.
     codes : ndarray of int, shape (n,)
         Group of every slice; -1 for slices that take no part.
     n_groups : int
@@ -34,7 +35,7 @@ class LaunchedIndex:
 
     def __init__(
         self,
-        index: RowIndex,
+        index: Callable[[], RowIndex],
         codes: npt.NDArray[np.integer],
         n_groups: int,
         *,
@@ -44,24 +45,34 @@ class LaunchedIndex:
         launcher: IntArray,
         parent: npt.NDArray[np.integer],
     ) -> None:
-        self._index, self._ts, self._dur = index, ts, dur
+        self._index, self._ts, self._dur, self._n_groups = index, ts, dur, n_groups
         groups, slices = _pairs(np.asarray(codes), work, launcher, parent)
         by_slice = np.argsort(slices, kind="stable")
         self._groups, self._slices = groups[by_slice], slices[by_slice]
-        order = grouped_order(self._groups, n_groups)
-        at = self._slices[order]
-        self._key = self._groups[order] * index.stride + (ts[at] - index.origin)
-        self._sum = running_sum(dur[at])
 
-    def totals(self, start: int, end: int, n_groups: int) -> IntArray:
+    @locked_cached_property
+    def _sums(self) -> tuple[IntArray, IntArray]:
+        """Group and start of every pair in one number, ascending, and running sums of the lengths."""
+        index = self._index()
+        order = grouped_order(self._groups, self._n_groups)
+        at = self._slices[order]
+        key = self._groups[order] * index.stride + (self._ts[at] - index.origin)
+        return key, running_sum(self._dur[at])
+
+    def whole(self) -> IntArray:
+        """Return the device ns of every group in the whole recording."""
+        return sums_by_code(self._groups, self._n_groups, self._dur[self._slices])[1]
+
+    def totals(self, start: int, end: int) -> IntArray:
         """Return the device ns in ``[start, end)`` of every group; work is clipped at the edges."""
-        stride = self._index.stride
-        at = np.clip(np.array([start, end], np.int64) - self._index.origin, 0, stride - 1)
-        base = np.arange(n_groups, dtype=np.int64)[:, None] * stride
-        edges = np.searchsorted(self._key, (base + at[None, :]).ravel()).reshape(-1, 2)
-        out: IntArray = self._sum[edges[:, 1]] - self._sum[edges[:, 0]]
+        index, (key, total) = self._index(), self._sums
+        stride = index.stride
+        at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
+        base = np.arange(self._n_groups, dtype=np.int64)[:, None] * stride
+        edges = np.searchsorted(key, (base + at[None, :]).ravel()).reshape(-1, 2)
+        out: IntArray = total[edges[:, 1]] - total[edges[:, 0]]
         for edge, sign in ((start, 1), (end, -1)):
-            slices = self._index.order[self._index.crossing(edge)].astype(np.int64)
+            slices = index.order[index.crossing(edge)].astype(np.int64)
             if sign < 0:
                 slices = slices[self._ts[slices] >= start]
             last = self._ts[slices] + self._dur[slices]
