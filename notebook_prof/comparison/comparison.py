@@ -16,8 +16,9 @@ from ..labels import short_names
 from ..trace.schema import Column, Table
 from .attribution import attribution
 from .conditions import conditions
-from .parts import IDLE, KEYS, VIEWS
-from .side import Recording, Side
+from .parts import IDLE, KEYS, VIEWS, folded
+from .run import Recording
+from .side import Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
 from .statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from .verdict import sentences
@@ -40,12 +41,13 @@ def compare(
     *,
     names: tuple[str, str] = ("a", "b"),
     paired: bool = False,
+    noise: float | None = None,
 ) -> Comparison:
     """Compare two recordings, or several runs a side: how much faster or slower is b, and where.
 
     Parameters
     ----------
-    a, b : Profile, Trace, path, or iterable of them
+    a, b : Profile, Trace, run of the history, path, or iterable of them
         Before and after. With three or more runs a side, best recorded in turns (a b b a a b), the runs are
         what counts; with less, the steps are, and their interval is widened for the noise between two runs.
     names : (str, str)
@@ -53,10 +55,13 @@ def compare(
     paired : bool
         Whether the runs of the same place in both lists were recorded next to one another, as
         ``%%profile_ab`` does; then the noise that both had cancels.
+    noise : float, optional
+        How many times as wide the interval of two runs is as their steps alone give; assumed unless given.
 
     Returns
     -------
     Comparison
+        Of runs of the history that were not kept whole, `attribution` knows some keys only.
 
     Raises
     ------
@@ -74,7 +79,7 @@ def compare(
     >>> c.significant  # one step a side shows nothing
     False
     """
-    return Comparison(Side(a, names[0]), Side(b, names[1]), paired)
+    return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
 
 
 class Comparison:
@@ -84,8 +89,8 @@ class Comparison:
     column ``delta_ns`` sums to `delta_ns`.
     """
 
-    def __init__(self, a: Side, b: Side, paired: bool = False) -> None:
-        self._a, self._b, self.paired = a, b, paired
+    def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
+        self._a, self._b, self.paired, self.noise = a, b, paired, noise
         if paired and self.runs[0] != self.runs[1]:
             raise OptionError(
                 f"pairs need as many runs of {b.name} as of {a.name}: "
@@ -95,12 +100,12 @@ class Comparison:
     @functools.cached_property
     def shift(self) -> Shift:
         """By which factor a step of b takes longer, as a logarithm with its interval at 95 %."""
-        runs_a, runs_b = self._a.runs, self._b.runs
+        runs_a, runs_b = self._a.run_times, self._b.run_times
         if min(len(runs_a), len(runs_b)) >= LEAST_RUNS and min(map(len, [*runs_a, *runs_b])):
             return shift_of_runs(runs_a, runs_b, paired=self.paired)
         a, b = self._a.times(), self._b.times()
         shift = shift_of_steps(a, b)
-        return widened(shift, factor_of_runs(min(len(a), len(b))))
+        return widened(shift, factor_of_runs(min(len(a), len(b))) if self.noise is None else self.noise)
 
     @property
     def change(self) -> float:
@@ -212,7 +217,7 @@ class Comparison:
     @functools.cached_property
     def phases(self) -> pd.DataFrame:
         """`attribution` by phase, by the rule of ``p.steps.phases``."""
-        return attribution(self._a.phases(), self._b.phases(), ("phase",), self._factor)
+        return attribution(*folded(self._a.phases(), self._b.phases()), ("phase",), self._factor)
 
     @functools.cached_property
     def source(self) -> pd.DataFrame:
@@ -223,7 +228,7 @@ class Comparison:
         DataFrame
             ``file change a_line b_line a_text b_text``, in the order of b, what is gone where it was.
         """
-        return source_changes(self._a.traces[0], self._b.traces[0])
+        return source_changes(self._a.runs[0].texts(), self._b.runs[0].texts())
 
     @functools.cached_property
     def lines(self) -> pd.DataFrame:
@@ -268,16 +273,15 @@ class Comparison:
         key = ["device", "source"]
         each = []
         for side in (self._a, self._b):
-            peaks = pd.concat([profile.memory.peak() for profile in side.profiles])
-            above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
-            each.append(above.groupby(key, observed=True)["bytes"].max())
+            peaks = pd.concat([run.peaks() for run in side.runs])
+            each.append(peaks.groupby(key, observed=True)["bytes"].max())
         both = pd.concat(each, axis=1, keys=["a_bytes", "b_bytes"], join="inner").reset_index()
         return _MEMORY.frame({**both, "delta_bytes": both["b_bytes"] - both["a_bytes"]})
 
     @functools.cached_property
     def conditions(self) -> pd.DataFrame:
         """What else than the code differs: ``what a b effect``."""
-        return conditions(self._a.traces[0], self._b.traces[0])
+        return conditions(self._a.runs[0].facts(), self._b.runs[0].facts())
 
     @property
     def matched_share(self) -> float:
@@ -307,7 +311,7 @@ class Comparison:
     @property
     def runs(self) -> tuple[int, int]:
         """How many recordings each side has."""
-        return len(self._a.profiles), len(self._b.profiles)
+        return len(self._a.runs), len(self._b.runs)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.
@@ -339,8 +343,8 @@ class Comparison:
 
     @functools.cache  # noqa: B019 (a Comparison is looked at and dropped)
     def _attribution(self, by: tuple[str, ...], view: str) -> pd.DataFrame:
-        labels = labels_of_b(self.source, self._b.traces[0]) if "line" in by else {}
-        a, b = self._a.parts(by, view), self._b.parts(by, view, labels)
+        labels = labels_of_b(self.source, self._b.runs[0].line_labels()) if "line" in by else {}
+        a, b = folded(self._a.parts(by, view), self._b.parts(by, view, labels))
         return attribution(a, b, by, self._factor)
 
     def _text_of(self, file: str, a_line: int | None, b_line: int | None) -> str:

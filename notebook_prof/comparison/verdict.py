@@ -105,7 +105,8 @@ def _basis(c: Comparison) -> str:
         return f"This rests on {c.runs[0]} {how}."
     rests = (
         f"This rests on {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since steps do not show the noise "
-        f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give (assumed)"
+        f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give "
+        f"({'assumed' if c.noise is None else 'as noise= says'})"
     )
     if c.significant:
         return f"{rests}."
