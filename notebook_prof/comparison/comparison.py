@@ -17,8 +17,7 @@ from ..trace.schema import Column, Table
 from .attribution import attribution
 from .conditions import conditions
 from .parts import IDLE, KEYS, VIEWS, folded
-from .run import Recording
-from .side import Side
+from .run import Recording, Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
 from .statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from .verdict import sentences

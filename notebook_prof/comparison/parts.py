@@ -152,8 +152,8 @@ def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
     size = whole.total
     size[idle] = np.iinfo(np.int64).max
     keep = set(np.argsort(-size, kind="stable")[: most - 1].tolist())
-    rest = (SMALLER,) * len(whole.keys[0])
-    return _regrouped(whole, [key if i in keep else rest for i, key in enumerate(whole.keys)])
+    smaller = (SMALLER,) * len(whole.keys[0])
+    return _regrouped(whole, [key if i in keep else smaller for i, key in enumerate(whole.keys)])
 
 
 def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
@@ -162,15 +162,15 @@ def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
 
 
 def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
-    """Where one side has the largest totals alone, put what only one side has to the smaller ones of both.
+    """Put what only one side has to the smaller ones of both, where a side has its largest totals alone.
 
     Without that, what was too small to be kept would look as if it were new or gone.
     """
     both = set(a.keys) & set(b.keys)
-    rest = next((key for key in (*a.keys, *b.keys) if set(key) == {SMALLER}), None)
-    if rest is None:
+    smaller = next((key for key in (*a.keys, *b.keys) if set(key) == {SMALLER}), None)
+    if smaller is None:
         return a, b
-    sides = [_regrouped(side, [key if key in both else rest for key in side.keys]) for side in (a, b)]
+    sides = [_regrouped(side, [key if key in both else smaller for key in side.keys]) for side in (a, b)]
     return sides[0], sides[1]
 
 

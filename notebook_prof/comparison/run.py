@@ -1,10 +1,13 @@
-"""What a comparison asks of one run, and who answers: a Trace, or the totals that were kept of one."""
+"""One side of a comparison: its runs, which of their steps count, and what is asked of a run.
+
+A Trace answers, or the totals that were kept of one.
+"""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -20,8 +23,8 @@ from ..profiles.profile import Profile
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
 from .conditions import facts_of
-from .parts import MOST_KEYS, Parts, limited, parts, renamed
-from .statistics import block_starts, slow_steps, warm_up
+from .parts import MOST_KEYS, Parts, joined, limited, parts, renamed
+from .statistics import FloatArray, block_starts, slow_steps, warm_up
 
 TOTALS: Final = {
     "phases": (("phase",), "host"),
@@ -254,6 +257,60 @@ def as_run(recording: Any) -> Run:
         f"compare() takes Profiles, Traces, runs of the history, paths, or lists of them; "
         f"not a {type(recording).__name__}"
     )
+
+
+class Side:
+    """The runs of one side.
+
+    Parameters
+    ----------
+    recordings : Profile, Trace, Run, path, or iterable of them
+    name : str
+        What to call it in sentences.
+
+    Attributes
+    ----------
+    name : str
+    runs : list of Run
+    steps : DataFrame
+        ``run step ts dur_ns used slow``: every step of the loop that took longest, by run; a recording
+        without steps has one, the whole of it, numbered -1.
+    """
+
+    def __init__(self, recordings: Recording | Iterable[Recording], name: str) -> None:
+        several = isinstance(recordings, Iterable) and not isinstance(
+            recordings, str | os.PathLike | Profile | Run
+        )
+        listed: Iterable[Any] = recordings if several else [recordings]  # type: ignore[assignment]
+        self.runs = [as_run(recording) for recording in listed]
+        if not self.runs:
+            raise OptionError(f"there is nothing to compare: {name} has no recording")
+        self.name = name
+        self.steps = pd.concat(
+            [run.steps.assign(run=number) for number, run in enumerate(self.runs)], ignore_index=True
+        )
+
+    def times(self, run: int | None = None) -> FloatArray:
+        """Return the durations of the steps that count, in ns; of one run or of all."""
+        used = self.steps[self.steps["used"]]
+        rows = used if run is None else used[used["run"] == run]
+        return np.maximum(np.asarray(rows["dur_ns"], np.float64), 1.0)  # a recording of no length
+
+    @property
+    def run_times(self) -> list[FloatArray]:
+        """Durations of the steps that count, by run."""
+        return [self.times(run) for run in range(len(self.runs))]
+
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+        """Divide the steps that count; of several runs each is a block."""
+        return self._blocks([run.parts(by, view, lines) for run in self.runs])
+
+    def phases(self) -> Parts:
+        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+        return self._blocks([run.phases() for run in self.runs])
+
+    def _blocks(self, runs: list[Parts]) -> Parts:
+        return runs[0] if len(runs) == 1 else joined(runs)
 
 
 def _steps(trace: Trace) -> pd.DataFrame:
