@@ -156,6 +156,19 @@ def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
     return _regrouped(whole, [key if i in keep else smaller for i, key in enumerate(whole.keys)])
 
 
+def by_name_and_line(whole: Parts) -> tuple[Parts, Parts]:
+    """Give totals by phase, name and line by the first two, and by the last: half the work."""
+    idle = IDLE["host"]
+    lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
+    return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
+
+
+def undivided(whole: Parts, by: Sequence[str], view: str) -> Parts:
+    """Return the same time as one key: what nobody has divided; of devices, idle."""
+    word = SMALLER if view == "host" else IDLE[view]
+    return _regrouped(whole, [(word,) * len(by)] * len(whole.keys))
+
+
 def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
     """Write other names for some parts of keys; keys that become the same are joined."""
     return _regrouped(whole, [tuple(names.get(part, part) for part in key) for key in whole.keys])

@@ -23,7 +23,7 @@ from ..profiles.profile import Profile
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
 from .conditions import facts_of
-from .parts import MOST_KEYS, Parts, joined, limited, parts, renamed
+from .parts import MOST_KEYS, Parts, by_name_and_line, joined, limited, parts, renamed, undivided
 from .statistics import FloatArray, block_starts, slow_steps, warm_up
 
 TOTALS: Final = {
@@ -36,7 +36,7 @@ TOTALS: Final = {
 MOST_STEPS: Final = 1000
 """Of more steps, every so many-th is kept."""
 MOST_SLICES: Final = 2_000_000
-"""Of recordings with more, totals by phase are kept alone: the others take seconds."""
+"""Recordings with more are divided by phase alone: all else takes seconds."""
 
 
 class Run(ABC):
@@ -173,10 +173,8 @@ class Summary(Run):
             If totals by these keys were not kept.
         """
         name = next((name for name, how in TOTALS.items() if how == (tuple(by), view)), "")
-        if name in ("", "phases") or name not in self.totals:
-            there = ", ".join(
-                f"{' and '.join(TOTALS[name][0])} on the {TOTALS[name][1]}" for name in self.totals
-            )
+        if name in ("", "phases"):
+            there = ", ".join(f"{' and '.join(keys)} on the {side}" for keys, side in TOTALS.values())
             raise OptionError(
                 f"{self.title} has totals by {there}; not by {' and '.join(by)} on the {view}: "
                 "%%profile --keep saves the recording too, which has them all"
@@ -205,12 +203,12 @@ class Summary(Run):
         return self.memory
 
 
-def summary_of(run: Run, source: str = "", *, most_keys: int = MOST_KEYS) -> Summary:
+def summary_of(run: TraceRun, source: str = "", *, most_keys: int = MOST_KEYS) -> Summary:
     """Return the totals of a run, as small as the history keeps them.
 
     Parameters
     ----------
-    run : Run
+    run : TraceRun
     source : str
         Text of the cell, as it was written.
     most_keys : int
@@ -223,9 +221,14 @@ def summary_of(run: Run, source: str = "", *, most_keys: int = MOST_KEYS) -> Sum
     >>> summary.totals["operators"].keys, summary.totals["operators"].total.tolist()
     ([('other', 'mm'), ('other', 'add')], [10, 6])
     """
-    totals = {"phases": run.phases()}
-    if not isinstance(run, TraceRun) or len(run.trace.slices) <= MOST_SLICES:
-        totals |= {name: run.parts(*how) for name, how in TOTALS.items() if name != "phases"}
+    by_phase = run.phases()
+    small = len(run.trace.slices) <= MOST_SLICES
+    totals = {"phases": by_phase}
+    if small:
+        totals["operators"], totals["lines"] = by_name_and_line(run.parts(("phase", "name", "line"), "host"))
+        totals["kernels"] = run.parts(*TOTALS["kernels"])
+    else:
+        totals |= {name: undivided(by_phase, *TOTALS[name]) for name in ("operators", "lines", "kernels")}
     totals = {name: limited(whole, most_keys) for name, whole in totals.items()}
     steps = run.steps
     if len(steps) > MOST_STEPS:

@@ -68,6 +68,12 @@ def history_folder(notebook: str = "") -> Path | None:
     return start / NAME
 
 
+def notebook_path() -> str:
+    """Return the notebook of this kernel, as jupyter_server tells it; empty elsewhere."""
+    path = os.environ.get("JPY_SESSION_NAME", "")
+    return path if os.path.isabs(path) else ""
+
+
 def make_folder(folder: Path) -> None:
     """Make the folder for its owner only, with a ``.gitignore`` of its own.
 

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS runs (
   cell TEXT NOT NULL, cell_hash TEXT NOT NULL, name TEXT NOT NULL, options TEXT NOT NULL,
   environment TEXT NOT NULL REFERENCES environments(hash), revision TEXT NOT NULL, dirty INTEGER,
   failed INTEGER NOT NULL, steps INTEGER NOT NULL, p50_ns REAL, mean_ns REAL, total_ns INTEGER NOT NULL,
-  peak_bytes INTEGER, overhead REAL, load REAL, running_share REAL,
+  peak_bytes INTEGER, overhead REAL, load REAL, core_share REAL,
   verdict TEXT NOT NULL, trust TEXT NOT NULL,
   lineage INTEGER, earlier INTEGER, link TEXT NOT NULL, noise REAL, kept TEXT NOT NULL,
   bytes INTEGER NOT NULL, source BLOB NOT NULL, content BLOB NOT NULL);
@@ -72,7 +72,7 @@ class Row:
     peak_bytes: int | None
     overhead: float | None
     load: float | None
-    running_share: float | None
+    core_share: float | None
     verdict: str
     trust: str
     lineage: int | None

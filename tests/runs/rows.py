@@ -54,7 +54,7 @@ def row(kept: Summary | None = None, **columns: Any) -> Row:
         "peak_bytes": None,
         "overhead": None,
         "load": 0.5,
-        "running_share": None,
+        "core_share": None,
         "verdict": "",
         "trust": "",
         "lineage": None,
