@@ -81,6 +81,13 @@ def compare(
     return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
 
 
+def _matched(table: pd.DataFrame) -> float | None:
+    """Return the share of time in rows that both sides have; None without time."""
+    time = table["a_ns"] + table["b_ns"]
+    both = ~table["change"].isin(("new", "gone"))
+    return float(time[both].sum() / time.sum()) if time.sum() > 0 else None
+
+
 class Comparison:
     """Two sides of recordings, and what differs between them. Made by `compare`.
 
@@ -284,11 +291,10 @@ class Comparison:
 
     @property
     def matched_share(self) -> float:
-        """Share of both sides' time in operators and lines that both have, 0–1; 1 where there are none."""
-        table = self.operators[self.operators["name"] != IDLE["host"]]
-        time = table["a_ns"] + table["b_ns"]
-        both = ~table["change"].isin(("new", "gone"))
-        return float(time[both].sum() / time.sum()) if time.sum() > 0 else 1.0
+        """Share of both sides' time in operators or lines that both have, 0–1; 1 where there are none."""
+        operators = self.operators[self.operators["name"] != IDLE["host"]]
+        shares = [_matched(operators), _matched(self.lines[self.lines["file"] != ""])]
+        return max((share for share in shares if share is not None), default=1.0)
 
     @property
     def verdict(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -83,6 +83,7 @@ class RunBefore:
 
     def __init__(self, store: Store, me: Identity, options: str = "", failed: bool = False) -> None:
         self.store, self.me, self.options, self.failed = store, me, options, failed
+        self.load = load_now()
         self._lock = threading.RLock()
         self._summary: Summary | None = None
         self._earlier: tuple[Link, HistoryRun] | None = None
@@ -110,17 +111,15 @@ class RunBefore:
 
     def noise(self, profile: Profile) -> Noise:
         """Return by what the interval of this run and the one before is widened."""
-        _, before = self.earlier() or (None, None)
-        steps = min(
-            int(self.summary(profile).steps["used"].sum()), 0 if before is None else before.used_steps
-        )
-        if before is not None and before.kernel != self.me.kernel:
-            return Noise(OTHER_KERNEL * max(1.0, factor_of_runs(steps) / factor_of_runs(0)), 0, True)
-        ratios = learned_ratios(self.store, self.environment(profile), self.me.at_ns, load_now())
-        learned = learned_factor(ratios)
-        return (
-            Noise(factor_of_runs(steps), 0, False) if learned is None else Noise(learned, len(ratios), False)
-        )
+        pair = self.earlier()
+        if pair is None:
+            return Noise(1.0, 0, False)
+        me = replace(self._as_run(), steps=self.summary(profile).steps)
+        environment = environment_hash(self.environment(profile))[0]
+        return noise_between(self.store, pair[1], replace(me, environment=environment))
+
+    def _as_run(self) -> HistoryRun:
+        return HistoryRun(pd.DataFrame(), {}, kernel=self.me.kernel, at_ns=self.me.at_ns, load=self.load)
 
     def environment(self, profile: Profile) -> dict[str, str]:
         """Return what of the conditions is the machine's."""
@@ -187,22 +186,36 @@ def core_share(trace: Trace) -> float | None:
     return min(on_core / ready, 1.0) if on_core and ready >= _MOSTLY * trace.span.dur else None
 
 
-def learned_ratios(
-    store: Store, environment: dict[str, str], before_ns: int, load: float | None
-) -> list[float]:
-    """Return `ratio_of_halves` of unchanged pairs of runs on this machine, the oldest first.
+def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:
+    """Return by what the interval of two runs is widened, from what was known before the second.
 
-    Those at a similar load, if there are enough of them; else all.
+    Notes
+    -----
+    Runs of one kernel: learned from unchanged pairs of runs on the same machine that were recorded until
+    then, at a load that differs by less than a factor of two if there are 19 of them; assumed with fewer than
+    19 pairs (`factor_of_runs`). Runs of two kernels: 20 in place of 3, assumed.
     """
+    steps = min(int(one.steps["used"].sum()) for one in (before, run))
+    assumed = factor_of_runs(steps)
+    if before.kernel != run.kernel:
+        return Noise(OTHER_KERNEL * assumed / factor_of_runs(0), 0, True)
+    ratios = _learned_ratios(store, run)
+    learned = learned_factor(ratios)
+    return Noise(assumed, 0, False) if learned is None else Noise(learned, len(ratios), False)
+
+
+def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
+    """Return `ratio_of_halves` of unchanged pairs of runs before this one on its machine, oldest first."""
     try:
         rows = store.select(
             "noise, load",
             "WHERE noise IS NOT NULL AND environment = ? AND at_ns < ? ORDER BY at_ns DESC LIMIT ?",
-            (environment_hash(environment)[0], before_ns, _PAIRS),
+            (run.environment, run.at_ns, _PAIRS),
         )
     except NotebookProfError:
         return []
     rows.reverse()  # the oldest first
+    load = run.load
     similar = [
         noise for noise, then in rows if load is not None and then is not None and _is_similar(then, load)
     ]

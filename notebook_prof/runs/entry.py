@@ -17,7 +17,7 @@ from .packing import unpacked
 from .store import HistoryError, Store
 
 _COLUMNS = (
-    "id, at_ns, kernel, notebook, cell, cell_hash, name, options, environment, core_share, kept, p50_ns, "
+    "id, at_ns, kernel, notebook, cell, cell_hash, name, options, environment, load, core_share, p50_ns, "
     "steps, source, content"
 )
 
@@ -32,8 +32,8 @@ class HistoryRun(Summary):
         Its number in `notebook_prof.history`.
     name, kernel, notebook, cell, cell_hash, options, environment : str
         As there.
-    core_share, p50_ns : float or None
-    used_steps : int
+    load, core_share, p50_ns : float or None
+    at_ns, used_steps : int
     """
 
     run: int = 0
@@ -44,8 +44,10 @@ class HistoryRun(Summary):
     cell_hash: str = ""
     options: str = ""
     environment: str = ""
+    load: float | None = None
     core_share: float | None = None
     p50_ns: float | None = None
+    at_ns: int = 0
     used_steps: int = 0
 
     def __repr__(self) -> str:
@@ -151,8 +153,6 @@ def read_run(store: Store, run: int) -> HistoryRun:
         columns.pop("content"),
         columns.pop("steps"),
     )
-    for unused in ("at_ns", "kept"):
-        del columns[unused]
     try:
         summary = unpacked(source, content, title)
     except (ValueError, KeyError, IndexError, zlib.error) as error:

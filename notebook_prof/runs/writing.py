@@ -17,7 +17,7 @@ import pandas as pd
 from ..background import Pace, checkpoint
 from ..errors import NotebookProfError
 from ..profiles.profile import Profile
-from .before import RunBefore, core_share, load_now
+from .before import RunBefore, core_share
 from .folder import history_folder, notebook_path
 from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
 from .keeping import keep
@@ -38,7 +38,6 @@ class _Recorded:
     profile: Profile
     before: RunBefore
     kept: bool
-    load: float | None
     at: Path
 
 
@@ -89,7 +88,7 @@ def remember(
         before = RunBefore(Store(folder), me, options, failed)
         profile.use_history(before)
         at = Path(path).parent if path else Path.cwd()
-        recorded = _Recorded(profile, before, kept, load_now(), at)
+        recorded = _Recorded(profile, before, kept, at)
         return lambda: _writer.put(recorded, hold)
     except Exception as error:  # the user's cell has run: it must not fail because of us
         _writer.lose(error)
@@ -118,7 +117,7 @@ class _Writer:
         self._waiting: deque[_Recorded] = deque()
         self._thread: threading.Thread | None = None
         self._hold: Callable[[], bool] = bool
-        self._leaving = False
+        self._hurried = 0
         self.lost, self.reason = 0, ""
 
     def put(self, recorded: _Recorded, hold: Callable[[], bool]) -> None:
@@ -145,14 +144,13 @@ class _Writer:
         )
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until nothing is left to write; whether that is so."""
+        """Wait until nothing is left to write, which is done without a rest then; whether that is so."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._thread is None, seconds)
-
-    def leave(self) -> None:
-        """Write what is left without a rest, for two seconds at most: the process ends."""
-        self._leaving = True
-        self.wait(_LEAVES_S)
+            self._hurried += 1
+            try:
+                return self._changed.wait_for(lambda: self._thread is None, seconds)
+            finally:
+                self._hurried -= 1
 
     def _work(self) -> None:
         while True:
@@ -172,13 +170,13 @@ class _Writer:
         pending = recorded.profile.pending
         if pending is not None:
             pending.start()
-            while not pending.wait(_LOOK_S) and not self._leaving:
+            while not pending.wait(_LOOK_S) and not self._hurried:
                 pass
-        with Pace(hold=lambda: not self._leaving and self._hold()).kept():
-            write(recorded.profile, recorded.before, recorded.kept, recorded.load, recorded.at, self._pause)
+        with Pace(hold=lambda: not self._hurried and self._hold()).kept():
+            write(recorded.profile, recorded.before, recorded.kept, recorded.at, self._pause)
 
     def _pause(self) -> None:
-        if not self._leaving:
+        if not self._hurried:
             checkpoint(_PART_S)
 
 
@@ -186,7 +184,6 @@ def write(
     profile: Profile,
     before: RunBefore,
     kept: bool,
-    load: float | None,
     at: Path,
     pause: Callable[[], None] = lambda: None,
 ) -> int:
@@ -198,8 +195,6 @@ def write(
     before : RunBefore
     kept : bool
         Whether to keep the recording too.
-    load : float or None
-        Of the computer, when the recording ended.
     at : Path
         Folder whose revision counts.
     pause : callable
@@ -242,7 +237,7 @@ def write(
         total_ns=int(trace.span.dur),
         peak_bytes=_peak(summary.memory),
         overhead=float(overhead["ratio"]) if isinstance(overhead, dict) and "ratio" in overhead else None,
-        load=load,
+        load=before.load,
         core_share=core_share(trace),
         verdict=verdict,
         trust=" ".join(trust.loc[trust["severity"] != "info", "code"]),
@@ -269,7 +264,7 @@ _writer = _Writer()
 
 
 def _leave() -> None:
-    _writer.leave()
+    _writer.wait(_LEAVES_S)
 
 
 def _forget() -> None:
