@@ -12,12 +12,10 @@ from ..errors import NotebookProfError
 from ..runs.cell_history import CellHistory, cell_history
 from ..runs.entry import load, open_store
 from ..runs.store import damaged_files
-from ..runs.writing import losses, wait
+from ..runs.writing import losses
 
 MAGIC: Final = "%profile_history"
 _USAGE: Final = f"{MAGIC} [RUN [RUN]]"
-_PATIENCE_S: Final = 5.0
-"""For the row of the cell that was recorded last."""
 
 
 @magics_class
@@ -38,7 +36,6 @@ class HistoryMagics(Magics):  # type: ignore[misc]
         if words in (["-h"], ["--help"]):
             print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
             return None
-        wait(_PATIENCE_S)
         try:
             if len(words) == 2:
                 a, b = (load(word) for word in words)

@@ -22,6 +22,9 @@ _COLUMNS = (
 )
 
 
+_PATIENCE_S = 5.0
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryRun(Summary):
     """A run of the history: `notebook_prof.compare` takes it; its recording was not kept.
@@ -113,13 +116,16 @@ def load(run: int | str) -> Profile | HistoryRun:
 
 
 def open_store() -> Store:
-    """Open the history of this project.
+    """Open the history of this project; rows of this process are waited for, 5 s at most.
 
     Raises
     ------
     HistoryError
         If it is switched off.
     """
+    from .writing import wait  # whose rows know the run before, which is read here
+
+    wait(_PATIENCE_S)
     try:
         folder = history_folder(notebook_path())
     except OSError as error:

@@ -104,7 +104,7 @@ def test_a_cell_is_the_same_where_nothing_can_be_kept(kernel: Kernel, tmp_path: 
     cells = [CELL.format(options=""), "%%profile\nprint('x')\n1 / 0"]
     plain = [outcome(kernel.run(cell)) for cell in cells]
     (tmp_path / "file").write_text("")
-    folder = {"file": str(tmp_path / "file" / NAME), "off": "off", "broken": "\\0"}[where]
+    folder = {"file": str(tmp_path / "file" / NAME), "off": "off", "broken": str(tmp_path)}[where]
     try:
         kernel.must(f"import os; from unittest.mock import patch; os.environ[{VARIABLE!r}] = {folder!r}")
         if where == "broken":

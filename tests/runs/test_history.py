@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import subprocess
 import sys
@@ -270,3 +271,10 @@ def test_the_revision_is_gits(tmp_path: Path) -> None:
     git("checkout", "-q", "--detach")
     assert revision_of(tmp_path) == head
     assert revision_of(Path(tmp_path.anchor)) == ""
+
+
+def test_the_examples_of_the_docs(history: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "history.md").read_text(encoding="utf-8")
+    worked = doctest.DocTestParser().get_doctest(text, {}, "docs/history.md", "docs/history.md", 0)
+    assert len(worked.examples) == 6
+    assert doctest.DocTestRunner().run(worked).failed == 0
