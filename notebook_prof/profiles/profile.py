@@ -75,6 +75,7 @@ class Profile(OldNames):
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
     _history: RunBefore | None
+    """The run before; `runs.writing.remember` sets it."""
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
@@ -137,10 +138,6 @@ class Profile(OldNames):
             return None if self._history is None else self._history.comparison(self)
         except Exception:  # the history is a help; a Profile is whole without
             return None
-
-    def use_history(self, before: RunBefore) -> None:
-        """Let `earlier` and `verdict` tell of the run before; whoever records calls this."""
-        self._history = before
 
     def _since(self) -> str:
         try:

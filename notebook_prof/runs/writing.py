@@ -86,7 +86,7 @@ def remember(
         notebook = os.path.relpath(path, folder.parent).replace(os.sep, "/") if path else ""
         me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
         before = RunBefore(Store(folder), me, options, failed)
-        profile.use_history(before)
+        profile._history = before
         at = Path(path).parent if path else Path.cwd()
         recorded = _Recorded(profile, before, kept, at)
         return lambda: _writer.put(recorded, hold)
