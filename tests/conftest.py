@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 # threads of OpenMP that spin for a core make torch twice as slow where tests share two; kernels inherit it
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# what tests record is nobody's history; those of the history say where theirs lies
+os.environ["NOTEBOOK_PROF_HISTORY"] = "off"
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

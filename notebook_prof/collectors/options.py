@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from ..errors import OptionError, nearest
@@ -78,3 +78,11 @@ class CollectorOptions:
             raise OptionError(
                 f"min_duration_ns={self.min_duration_ns} is negative; give nanoseconds, 0 for all"
             )
+
+    @property
+    def unusual(self) -> str:
+        """What is not as by default, as in ``stack=True python='calls'``."""
+        values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
+        return " ".join(
+            f"{name}={value!r}" for name, value, usual in values if value is not None and value != usual
+        )

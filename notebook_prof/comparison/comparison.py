@@ -16,8 +16,8 @@ from ..labels import short_names
 from ..trace.schema import Column, Table
 from .attribution import attribution
 from .conditions import conditions
-from .parts import IDLE, KEYS, VIEWS
-from .side import Recording, Side
+from .parts import IDLE, KEYS, VIEWS, folded
+from .run import Recording, Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
 from .statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from .verdict import sentences
@@ -40,12 +40,13 @@ def compare(
     *,
     names: tuple[str, str] = ("a", "b"),
     paired: bool = False,
+    noise: float | None = None,
 ) -> Comparison:
     """Compare two recordings, or several runs a side: how much faster or slower is b, and where.
 
     Parameters
     ----------
-    a, b : Profile, Trace, path, or iterable of them
+    a, b : Profile, Trace, run of the history, path, or iterable of them
         Before and after. With three or more runs a side, best recorded in turns (a b b a a b), the runs are
         what counts; with less, the steps are, and their interval is widened for the noise between two runs.
     names : (str, str)
@@ -53,10 +54,13 @@ def compare(
     paired : bool
         Whether the runs of the same place in both lists were recorded next to one another, as
         ``%%profile_ab`` does; then the noise that both had cancels.
+    noise : float, optional
+        How many times as wide the interval of two runs is as their steps alone give; assumed unless given.
 
     Returns
     -------
     Comparison
+        Of runs of the history that were not kept whole, `attribution` knows some keys only.
 
     Raises
     ------
@@ -74,7 +78,14 @@ def compare(
     >>> c.significant  # one step a side shows nothing
     False
     """
-    return Comparison(Side(a, names[0]), Side(b, names[1]), paired)
+    return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
+
+
+def _matched(table: pd.DataFrame) -> float | None:
+    """Return the share of time in rows that both sides have; None without time."""
+    time = table["a_ns"] + table["b_ns"]
+    both = ~table["change"].isin(("new", "gone"))
+    return float(time[both].sum() / time.sum()) if time.sum() > 0 else None
 
 
 class Comparison:
@@ -84,8 +95,8 @@ class Comparison:
     column ``delta_ns`` sums to `delta_ns`.
     """
 
-    def __init__(self, a: Side, b: Side, paired: bool = False) -> None:
-        self._a, self._b, self.paired = a, b, paired
+    def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
+        self._a, self._b, self.paired, self.noise = a, b, paired, noise
         self._attributions: dict[tuple[tuple[str, ...], str], pd.DataFrame] = {}
         if paired and self.runs[0] != self.runs[1]:
             raise OptionError(
@@ -96,12 +107,12 @@ class Comparison:
     @functools.cached_property
     def shift(self) -> Shift:
         """By which factor a step of b takes longer, as a logarithm with its interval at 95 %."""
-        runs_a, runs_b = self._a.runs, self._b.runs
+        runs_a, runs_b = self._a.run_times, self._b.run_times
         if min(len(runs_a), len(runs_b)) >= LEAST_RUNS and min(map(len, [*runs_a, *runs_b])):
             return shift_of_runs(runs_a, runs_b, paired=self.paired)
         a, b = self._a.times(), self._b.times()
         shift = shift_of_steps(a, b)
-        return widened(shift, factor_of_runs(min(len(a), len(b))))
+        return widened(shift, factor_of_runs(min(len(a), len(b))) if self.noise is None else self.noise)
 
     @property
     def change(self) -> float:
@@ -213,7 +224,7 @@ class Comparison:
     @functools.cached_property
     def phases(self) -> pd.DataFrame:
         """`attribution` by phase, by the rule of ``p.steps.phases``."""
-        return attribution(self._a.phases(), self._b.phases(), ("phase",), self._factor)
+        return attribution(*folded(self._a.phases(), self._b.phases()), ("phase",), self._factor)
 
     @functools.cached_property
     def source(self) -> pd.DataFrame:
@@ -224,7 +235,7 @@ class Comparison:
         DataFrame
             ``file change a_line b_line a_text b_text``, in the order of b, what is gone where it was.
         """
-        return source_changes(self._a.traces[0], self._b.traces[0])
+        return source_changes(self._a.runs[0].texts(), self._b.runs[0].texts())
 
     @functools.cached_property
     def lines(self) -> pd.DataFrame:
@@ -269,24 +280,22 @@ class Comparison:
         key = ["device", "source"]
         each = []
         for side in (self._a, self._b):
-            peaks = pd.concat([profile.memory.peak() for profile in side.profiles])
-            above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
-            each.append(above.groupby(key, observed=True)["bytes"].max())
+            peaks = pd.concat([run.peaks() for run in side.runs])
+            each.append(peaks.groupby(key, observed=True)["bytes"].max())
         both = pd.concat(each, axis=1, keys=["a_bytes", "b_bytes"], join="inner").reset_index()
         return _MEMORY.frame({**both, "delta_bytes": both["b_bytes"] - both["a_bytes"]})
 
     @functools.cached_property
     def conditions(self) -> pd.DataFrame:
         """What else than the code differs: ``what a b effect``."""
-        return conditions(self._a.traces[0], self._b.traces[0])
+        return conditions(self._a.runs[0].facts(), self._b.runs[0].facts())
 
     @property
     def matched_share(self) -> float:
-        """Share of both sides' time in operators and lines that both have, 0–1; 1 where there are none."""
-        table = self.operators[self.operators["name"] != IDLE["host"]]
-        time = table["a_ns"] + table["b_ns"]
-        both = ~table["change"].isin(("new", "gone"))
-        return float(time[both].sum() / time.sum()) if time.sum() > 0 else 1.0
+        """Share of both sides' time in operators or lines that both have, 0–1; 1 where there are none."""
+        operators = self.operators[self.operators["name"] != IDLE["host"]]
+        shares = [_matched(operators), _matched(self.lines[self.lines["file"] != ""])]
+        return max((share for share in shares if share is not None), default=1.0)
 
     @property
     def verdict(self) -> str:
@@ -308,7 +317,7 @@ class Comparison:
     @property
     def runs(self) -> tuple[int, int]:
         """How many recordings each side has."""
-        return len(self._a.profiles), len(self._b.profiles)
+        return len(self._a.runs), len(self._b.runs)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.
@@ -340,8 +349,8 @@ class Comparison:
 
     def _attribution(self, by: tuple[str, ...], view: str) -> pd.DataFrame:
         if (by, view) not in self._attributions:
-            labels = labels_of_b(self.source, self._b.traces[0]) if "line" in by else {}
-            a, b = self._a.parts(by, view), self._b.parts(by, view, labels)
+            labels = labels_of_b(self.source, self._b.runs[0].line_labels()) if "line" in by else {}
+            a, b = folded(self._a.parts(by, view), self._b.parts(by, view, labels))
             self._attributions[by, view] = attribution(a, b, by, self._factor)
         return self._attributions[by, view]
 

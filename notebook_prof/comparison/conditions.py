@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pandas as pd
@@ -60,8 +60,18 @@ _CONDITIONS: Final[tuple[tuple[str, Callable[[Trace], str], str], ...]] = (
 )
 
 
-def conditions(a: Trace, b: Trace) -> pd.DataFrame:
+def facts_of(trace: Trace) -> dict[str, str]:
+    """Return what `conditions` compares, by name; empty texts are not recorded."""
+    return {what: of(trace) for what, of, _ in _CONDITIONS}
+
+
+def conditions(a: Mapping[str, str], b: Mapping[str, str]) -> pd.DataFrame:
     """List what else than the code differs between two recordings.
+
+    Parameters
+    ----------
+    a, b : mapping of str to str
+        Of `facts_of`.
 
     Returns
     -------
@@ -71,12 +81,13 @@ def conditions(a: Trace, b: Trace) -> pd.DataFrame:
     Examples
     --------
     >>> from notebook_prof.testing import draw
-    >>> conditions(draw("main: [mm ]"), draw("main: [mm ]"))["what"].tolist()
+    >>> facts = facts_of(draw("main: [mm ]"))
+    >>> conditions(facts, facts)["what"].tolist()
     []
     """
     rows = []
-    for what, of, effect in _CONDITIONS:
-        left, right = of(a), of(b)
+    for what, _, effect in _CONDITIONS:
+        left, right = a.get(what, ""), b.get(what, "")
         if left != right and ((left and right) or what == "loops with steps"):
             rows.append((what, left, right, effect))
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]

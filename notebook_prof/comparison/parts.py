@@ -26,6 +26,10 @@ IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
 """Name of instants in which nothing runs."""
 MISSING: Final = {"phase": "other", "line": "what ran for no line"}
 """What is written where a slice has none."""
+MOST_KEYS: Final = 100
+"""So many totals of a kind the history keeps of a run."""
+SMALLER: Final = "smaller ones"
+"""Stands for all keys of which no totals were kept."""
 _CHANGES: Final = re.compile(r" (?:object )?at 0x[0-9a-f]+|#\d+$|^(?:cell|In\[\d+\]):\d+ +")
 """What differs from run to run in a name: addresses, counts, and where a statement stands."""
 
@@ -152,6 +156,70 @@ def joined(runs: Sequence[Parts]) -> Parts:
         sums[i, own] = run.total
         calls[own] += run.calls
     return Parts(keys, sums, calls, np.array([run.steps for run in runs], np.int64))
+
+
+def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
+    """Keep the largest totals; what is left becomes one key, `SMALLER`.
+
+    Examples
+    --------
+    >>> names = [("mm",), ("add",), ("mul",)]
+    >>> whole = Parts(names, np.array([[7, 1, 2]]), np.array([1, 1, 2]), np.array([1]))
+    >>> limited(whole, 2).keys, limited(whole, 2).sums.tolist()
+    ([('mm',), ('smaller ones',)], [[7, 3]])
+    """
+    if len(whole.keys) <= most:
+        return whole
+    idle = [i for i, key in enumerate(whole.keys) if IDLE["host"] in key or IDLE["device"] in key]
+    size = whole.total
+    size[idle] = np.iinfo(np.int64).max
+    keep = set(np.argsort(-size, kind="stable")[: most - 1].tolist())
+    smaller = (SMALLER,) * len(whole.keys[0])
+    return _regrouped(whole, [key if i in keep else smaller for i, key in enumerate(whole.keys)])
+
+
+def by_name_and_line(whole: Parts) -> tuple[Parts, Parts]:
+    """Give totals by phase, name and line by the first two, and by the last: half the work."""
+    idle = IDLE["host"]
+    lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
+    return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
+
+
+def undivided(whole: Parts, by: Sequence[str], view: str) -> Parts:
+    """Return the same time as one key: what nobody has divided; of devices, idle."""
+    word = SMALLER if view == "host" else IDLE[view]
+    return _regrouped(whole, [(word,) * len(by)] * len(whole.keys))
+
+
+def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
+    """Write other names for some parts of keys; keys that become the same are joined."""
+    return _regrouped(whole, [tuple(names.get(part, part) for part in key) for key in whole.keys])
+
+
+def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
+    """Put what only one side has to the smaller ones of both, where a side has its largest totals alone.
+
+    Without that, what was too small to be kept would look as if it were new or gone.
+    """
+    both = set(a.keys) & set(b.keys)
+    smaller = next((key for key in (*a.keys, *b.keys) if set(key) == {SMALLER}), None)
+    if smaller is None:
+        return a, b
+    sides = [_regrouped(side, [key if key in both else smaller for key in side.keys]) for side in (a, b)]
+    return sides[0], sides[1]
+
+
+def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
+    """Give each total another key, and add those with the same."""
+    unique = list(dict.fromkeys(keys))
+    if unique == whole.keys:
+        return whole
+    number = {key: i for i, key in enumerate(unique)}
+    code = np.array([number[key] for key in keys], np.int64)
+    sums, calls = np.zeros((len(whole.sums), len(unique)), np.int64), np.zeros(len(unique), np.int64)
+    np.add.at(sums.T, code, whole.sums.T)
+    np.add.at(calls, code, whole.calls)
+    return Parts(unique, sums, calls, whole.block_steps)
 
 
 def _owners(trace: Trace, view: str, cuts: IntArray) -> tuple[IntArray, IntArray]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
 
-from ..analysis.source.annotated import source_texts
-from ..trace import Trace
 from ..trace.schema import Column, Table
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
@@ -29,8 +27,13 @@ COLUMNS: Final = Table(
 )
 
 
-def source_changes(a: Trace, b: Trace) -> pd.DataFrame:
+def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Match the lines of the cell, and of each file that both recordings have.
+
+    Parameters
+    ----------
+    a, b : mapping of str to sequence of str
+        The lines of each source, by file.
 
     Returns
     -------
@@ -43,22 +46,22 @@ def source_changes(a: Trace, b: Trace) -> pd.DataFrame:
     Equal lines are matched as by ``difflib.SequenceMatcher``. Between two of them as many lines as before
     are changed lines, in their order; otherwise they are gone and new. The line with the magic is left out.
     """
-    left, right = source_texts(a), source_texts(b)
     rows: list[tuple[Any, ...]] = []
-    for file in left:
-        if file in right:
-            rows += [(file, *row) for row in _changes(left[file], right[file])]
+    for file in a:
+        if file in b:
+            rows += [(file, *row) for row in _changes(a[file], b[file])]
     return COLUMNS.frame(dict(zip(COLUMNS.names, map(pd.Series, _columns(rows)), strict=True)))
 
 
-def labels_of_b(changes: pd.DataFrame, b: Trace) -> dict[str, str]:
+def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
     """Return for each label of a line in b the label it has in a; what only b has is marked by `OF_B`.
 
     Parameters
     ----------
     changes : DataFrame
         Of `source_changes`.
-    b : Trace
+    labels : iterable of str
+        What b calls its lines.
     """
     matched = changes.dropna(subset=["a_line", "b_line"])
     old_number = {
@@ -66,8 +69,8 @@ def labels_of_b(changes: pd.DataFrame, b: Trace) -> dict[str, str]:
         for file, new, old in zip(matched["file"], matched["b_line"], matched["a_line"], strict=True)
     }
     files = set(changes["file"])
-    labels = {}
-    for word in b.slices["line"].cat.categories:
+    renamed: dict[str, str] = {}
+    for word in labels:
         match = LINE.fullmatch(str(word))
         if match is None:
             continue
@@ -75,8 +78,8 @@ def labels_of_b(changes: pd.DataFrame, b: Trace) -> dict[str, str]:
         if file is None:
             continue
         old = old_number.get((file, int(match["line"])))
-        labels[str(word)] = f"{match['file']}:{old}" if old is not None else f"{word}{OF_B}"
-    return labels
+        renamed[str(word)] = f"{match['file']}:{old}" if old is not None else f"{word}{OF_B}"
+    return renamed
 
 
 def _file_of(name: str, files: set[str]) -> str | None:

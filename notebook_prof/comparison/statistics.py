@@ -27,6 +27,8 @@ SLOW: Final = 5.0
 _WARM_UP: Final = 0.2
 _RUN_TO_RUN: Final = 3.0
 _STEPS_OF_FACTOR: Final = 12
+MOST_PAIRS: Final = 60
+"""Of unchanged runs that the noise between runs is learned from."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -158,6 +160,46 @@ def factor_of_runs(steps: int) -> float:
     (3.0, 6.0)
     """
     return _RUN_TO_RUN * max(1.0, math.sqrt(steps / _STEPS_OF_FACTOR))
+
+
+def learned_factor(ratios: Sequence[float]) -> float | None:
+    """Return by what the interval of two runs is to be widened, from pairs of runs of unchanged code.
+
+    Parameters
+    ----------
+    ratios : sequence of float
+        Of each pair, `ratio_of_halves`; the last 60 count.
+
+    Returns
+    -------
+    float or None
+        At least 1; None with fewer than 19 pairs, which cannot carry 95 %.
+
+    Notes
+    -----
+    The ``⌈0.95 (m + 1)⌉``-th smallest of m ratios, as in split-conformal prediction: the next pair of
+    unchanged runs lies below it in 95 %, whatever the distribution, if pairs are alike.
+
+    Examples
+    --------
+    >>> learned_factor([0.5] * 18) is None, learned_factor([0.5] * 19 + [4.0]), learned_factor([0.5] * 60)
+    (True, 4.0, 1.0)
+    """
+    last = np.sort(np.asarray(ratios, np.float64)[-MOST_PAIRS:])
+    at = math.ceil(LEVEL * (len(last) + 1))
+    return max(1.0, float(last[at - 1])) if at <= len(last) else None
+
+
+def ratio_of_halves(shift: Shift) -> float:
+    """Return how many half widths a shift lies from 0, on the side of 0; nan where that is not known.
+
+    Examples
+    --------
+    >>> ratio_of_halves(Shift(0.2, 0.15, 0.3, (12, 12)))
+    4.0
+    """
+    half = shift.value - shift.low if shift.value > 0 else shift.high - shift.value
+    return round(abs(shift.value) / half, 9) if half > 0 else math.nan
 
 
 def widened(shift: Shift, factor: float) -> Shift:

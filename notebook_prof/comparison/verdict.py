@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from ..units import format_items, format_ns
-from .parts import IDLE
+from .parts import IDLE, SMALLER
 from .statistics import LEAST, LEAST_RUNS
 
 if TYPE_CHECKING:
@@ -105,18 +105,24 @@ def _basis(c: Comparison) -> str:
         return f"This rests on {c.runs[0]} {how}."
     rests = (
         f"This rests on {_steps_of(c, 0)} and {_steps_of(c, 1)} steps; since steps do not show the noise "
-        f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give (assumed)"
+        f"between runs, the interval is {c.shift.factor:.3g} times as wide as they alone give "
+        f"({'assumed' if c.noise is None else 'as noise= says'})"
     )
     if c.significant:
         return f"{rests}."
     return f"{rests}: several runs of each in turns tell more, as %%profile_ab records them."
 
 
-def _where(c: Comparison) -> str:
+def believed_changes(c: Comparison) -> pd.DataFrame:
+    """Return the lines, or without any the operators, that a change is believed of and goes its way."""
     table = c.lines if (c.lines["file"] != "").any() else c.operators
     sign = 1 if c.delta_ns > 0 else -1
-    named = (table["file"] != "") if "file" in table else ~table["name"].isin(list(IDLE.values()))
-    believed = table[table["significant"] & named & (table["delta_ns"] * sign > 0)]
+    named = (table["file"] != "") if "file" in table else ~table["name"].isin([SMALLER, *IDLE.values()])
+    return table[table["significant"] & named & (table["delta_ns"] * sign > 0)]
+
+
+def _where(c: Comparison) -> str:
+    believed = believed_changes(c)
     if not len(believed):
         return ""
     words = {"new": "new, ", "gone": "gone, "}

@@ -9,13 +9,14 @@ from ..collectors import registry
 from ..collectors.python.py_spy import attachment as py_spy
 from ..collectors.system import spare
 from ..interrupts import DelayedInterrupt
-from . import opening, turns
+from . import history, opening, turns
 from .cell import CellTransformer, strip_magic, watch
+from .history import HistoryMagics
 from .magic import ProfileMagics
 from .opening import OpenMagics
 from .turns import TurnsMagics
 
-_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics)
+_MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics)
 
 
 def load(shell: Any) -> None:
@@ -60,6 +61,7 @@ def _unload(shell: Any) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("profile", None)
     opening.unregister(shell)
+    history.unregister(shell)
     turns.unregister(shell)
     configurables = getattr(shell, "configurables", [])  # IPython lets go of none
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]

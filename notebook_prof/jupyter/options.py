@@ -13,6 +13,7 @@ from typing import NoReturn, cast, get_args
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
 from ..errors import OptionError, nearest
 from ..session.interleaved import interleave
+from ..session.plan import recording_text
 from ..session.schedule import StepRange, step_range
 from ..session.sources import STEP_BY
 from ..units import parse_ns
@@ -33,6 +34,14 @@ class MagicOptions:
     stop_after: bool
     quiet: bool
     save: Path | None
+    run_name: str
+    keep: bool
+    history: bool
+
+    @property
+    def recording(self) -> str:
+        """What is recorded, and how: the options that a recording's times depend on."""
+        return recording_text(self.collectors, self.steps, self.step_by, self.recorded)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -136,6 +145,14 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add("--pcie", action="store_true", help="throughput of PCIe too, beside the other counters of GPUs")
     add("--quiet", action="store_true", help="do not display the Profile")
     add("--save", metavar="FILE", help="also save the Profile to this file")
+    add("--name", dest="run_name", metavar="WORD", help="what the history calls this run, for nbp.load(WORD)")
+    add("--keep", action="store_true", help="keep the recording in the history, not its totals alone")
+    add(
+        "--history",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="leave a row in the project's history (default: yes, unless NOTEBOOK_PROF_HISTORY=off)",
+    )
     add("-h", "--help", action="store_true", help="show this text")
     return parser
 
@@ -181,6 +198,11 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None
+    run_name = namespace.run_name or ""
+    if run_name.isdecimal():
+        raise OptionError(f"{prog}: --name {run_name!r} is the number of a run; give it a word")
+    if not namespace.history and (run_name or namespace.keep):
+        raise OptionError(f"{prog}: --no-history contradicts --name and --keep; leave one out")
     if namespace.loop is not None and namespace.step_by not in ("auto", "loop"):
         raise OptionError(f"{prog}: --loop and --step-by {namespace.step_by} contradict each other; give one")
     return MagicOptions(
@@ -193,6 +215,9 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         stop_after=namespace.stop_after,
         quiet=namespace.quiet,
         save=None if namespace.save is None else Path(namespace.save).expanduser(),
+        run_name=run_name,
+        keep=namespace.keep,
+        history=namespace.history,
     )
 
 

@@ -23,6 +23,7 @@ from ..errors import NotebookProfError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
+from ..runs.writing import remember
 from ..session import current, ticks
 from ..session.engine import Session
 from ..session.plan import EndOfWindow, LoopInSource, Plan
@@ -128,7 +129,7 @@ def _begin(
                 example="when the code of the cell had ended",
                 effect="the profile is whole",
             )
-        _deliver(shell, options, traces)
+        _deliver(shell, options, traces, info.raw_cell, failed=error is not None)
 
     interrupt = DelayedInterrupt(deliver=False)
     ends: list[int] = []
@@ -198,7 +199,7 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
         failed = False
     finally:
         with DelayedInterrupt():  # what the cell does next is not to run
-            _deliver(shell, options, session.close(failed=failed))
+            _deliver(shell, options, session.close(failed=failed), source, failed=failed)
 
 
 def _session(
@@ -228,8 +229,24 @@ def _other_cells(shell: Any, running: str) -> dict[str, str]:
     return {str(file): f"In[{number}]" for file, number in tuple(numbers.items()) if file != running}
 
 
-def _deliver(shell: Any, options: MagicOptions, traces: list[DeferredTrace]) -> None:
+def _deliver(
+    shell: Any, options: MagicOptions, traces: list[DeferredTrace], source: str, *, failed: bool
+) -> None:
     profile = Profile(traces[-1])
+    write = (
+        remember(
+            profile,
+            source=source,
+            cell=current_cell(shell) if source.lstrip().startswith(MAGIC) else "",
+            name=options.run_name,
+            options=options.recording,
+            failed=failed,
+            kept=options.keep,
+            hold=current.is_recording,
+        )
+        if options.history
+        else None
+    )
     if options.save is not None:
         try:
             profile.save(options.save)
@@ -242,6 +259,8 @@ def _deliver(shell: Any, options: MagicOptions, traces: list[DeferredTrace]) -> 
             )
     deliver(shell, profile, name=options.name, quiet=options.quiet)
     traces[-1].start()  # last, so that the prompt does not wait for it
+    if write is not None:
+        write()
 
 
 def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: bool = False) -> None:

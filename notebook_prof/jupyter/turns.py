@@ -92,7 +92,7 @@ def parse(line: str, cell: str) -> Turns:
     --------
     >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
     >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
-    ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet')
+    ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet --no-history')
     """
     parser = _Parser(prog=MAGIC, add_help=False, allow_abbrev=False)
     parser.add_argument("--rounds", type=int)
@@ -116,7 +116,8 @@ def parse(line: str, cell: str) -> Turns:
         raise OptionError(f"{MAGIC}: --rounds must be at least 1, not {rounds}")
     restore = tuple(part.strip() for part in own.restore.split(",") if part.strip())
     words = [word for word in others if word != name]
-    inner = shlex.join([*words, *([] if "--quiet" in words else ["--quiet"])])
+    # the history compares a cell with its last run, not with the other way to write it
+    inner = shlex.join([*words, *(one for one in ("--quiet", "--no-history") if one not in words)])
     return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, own.until, restore, inner)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ from .methods import method
 from .other_tools import Compat
 from .plot import Plot
 from .renamed import OldNames
-from .text import Text, operator_table, profile_text, summary_text, trust_lines
+from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Cpu,
     CriticalPath,
@@ -33,6 +33,10 @@ from .topics import (
     Operators,
     Steps,
 )
+
+if TYPE_CHECKING:
+    from ..comparison.comparison import Comparison
+    from ..runs.before import RunBefore
 
 _STYLES: Final = ("short", "paddle", "torch")
 
@@ -70,12 +74,15 @@ class Profile(OldNames):
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
+    _history: RunBefore | None
+    """The run before; `runs.writing.remember` sets it."""
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
         self._selection = Selection() if selection is None else selection
         self._verdict = None
         self._trust = None
+        self._history = None
 
     @property
     def trace(self) -> Trace:
@@ -111,11 +118,32 @@ class Profile(OldNames):
 
     @property
     def verdict(self) -> analysis.Verdict:
-        """What bounds this run; ``str()`` of it is the verdict in at most five lines."""
+        """What bounds this run; ``str()`` of it is the verdict in a few lines.
+
+        The second line tells of the run before, where the history has one: see `earlier`.
+        """
         trace = self.trace
         if self._verdict is None:
-            self._verdict = analysis.verdict(trace)
+            self._verdict = with_second_line(analysis.verdict(trace), self._since())
         return self._verdict
+
+    @property
+    def earlier(self) -> Comparison | None:
+        """This run compared with the one before; None where the history has none. Never raises.
+
+        The second line of `verdict` is made of its tables; `notebook_prof.load` gives its sides.
+        """
+        self.trace  # noqa: B018 (waits until it is put together)
+        try:
+            return None if self._history is None else self._history.comparison(self)
+        except Exception:  # the history is a help; a Profile is whole without
+            return None
+
+    def _since(self) -> str:
+        try:
+            return "" if self._history is None else self._history.sentence(self)
+        except Exception:
+            return ""
 
     @property
     def trust(self) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -22,6 +23,15 @@ class Text(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def with_second_line(verdict: Verdict, line: str) -> Verdict:
+    """Put a line behind the first one of a verdict; an empty one changes nothing."""
+    if not line:
+        return verdict
+    first, *further = verdict.lines or (verdict.sentence,)
+    claims = tuple(replace(claim, line=claim.line + (claim.line > 0)) for claim in verdict.claims)
+    return replace(verdict, lines=(first, line, *further), claims=claims)
 
 
 def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:

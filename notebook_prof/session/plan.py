@@ -62,6 +62,21 @@ class LoopInSource:
         return loop_source(self.token)
 
 
+def recording_text(
+    collectors: Sequence[str | Collector], steps: object, step_by: str, options: CollectorOptions
+) -> str:
+    """Write what of a recording is not as by default; empty if nothing is.
+
+    Examples
+    --------
+    >>> recording_text(["python"], "3:14", "auto", CollectorOptions(stack=True))
+    'python 3:14 stack=True'
+    """
+    names = [one if isinstance(one, str) else type(one).__name__ for one in collectors]
+    parts = [",".join(names), "" if steps is None else str(steps), "" if step_by == "auto" else step_by]
+    return " ".join(filter(None, [*parts, options.unusual]))
+
+
 def loop_source(token: int) -> Source:
     """Return how much the ticks of a loop count; a negative token shows no sign of training."""
     return Source.WEAK_LOOP if token < 0 else Source.LOOP

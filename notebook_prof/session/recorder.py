@@ -20,7 +20,7 @@ from ..units import parse_ns
 from . import current
 from .engine import Session
 from .interleaved import interleave
-from .plan import EndOfWindow, Plan
+from .plan import EndOfWindow, Plan, recording_text
 from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
 
 _UNRECORDED = "has not recorded anything: use it in a with block, or call start() and stop()"
@@ -65,6 +65,11 @@ class profile(Profile):
     measure_overhead : bool
         After the window, steps are recorded and not recorded in turn, four steps a pair, at most twelve
         pairs; what recording cost is then in `overhead` and `trust`. Without `steps`, 1 to 10 are recorded.
+    name : str, optional
+        Leaves a row of this name in the project's history, see `notebook_prof.history`, and tells what
+        changed since the last one of the same name. Without a name there is none.
+    keep : bool
+        Keep the recording in the history, not its totals alone; needs `name`.
 
     Raises
     ------
@@ -98,6 +103,8 @@ class profile(Profile):
         stop_after: bool = False,
         measure_overhead: bool = False,
         engine: EngineName = "auto",
+        name: str | None = None,
+        keep: bool = False,
     ) -> None:
         # Profile.__init__ is called when there is a Trace; until then __getattr__ explains
         if steps is not None and schedule is not None:
@@ -106,6 +113,9 @@ class profile(Profile):
             raise OptionError(
                 "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
             )
+        if (keep and not name) or (name or "").isdecimal():
+            raise OptionError(f"a run of the history needs a name that is no number, not {name!r}")
+        self._run_name, self._keep = name or "", keep
         kept = None if devices is None else tuple(devices)
         recorded = CollectorOptions(
             shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie, engine
@@ -260,7 +270,24 @@ class profile(Profile):
             self._add(trace)
         Profile.__init__(self, self._cycles[-1]._trace)
         current.remember(self)
+        if self._run_name:
+            self._remember(failed)
         return self._cycles[already:]
+
+    def _remember(self, failed: bool) -> None:
+        from ..runs.writing import remember  # a script without a history needs no SQLite
+
+        plan = self._plan
+        steps = None if isinstance(plan.schedule, WholeRun) else plan.schedule
+        options = recording_text(plan.collectors, steps, plan.step_by, plan.options)
+        remember(
+            self,
+            name=self._run_name,
+            options=options,
+            failed=failed,
+            kept=self._keep,
+            hold=current.is_recording,
+        )()
 
     def _deliver_trace(self, trace: Trace) -> None:
         assert self._on_trace_ready is not None

@@ -29,10 +29,11 @@ FLOORS = {
     "views": 6,
     "profiles": 7,
     "comparison": 8,
-    "session": 8,
     "ranks": 8,
-    "jupyter": 9,
-    "cli": 9,
+    "runs": 9,
+    "session": 10,
+    "jupyter": 11,
+    "cli": 11,
 }
 
 HOMES = {

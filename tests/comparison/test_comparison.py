@@ -106,7 +106,7 @@ def test_a_comparison_that_nobody_holds_is_freed(data: Path) -> None:
     c = nbp.compare(recorded(data, "cnn_sgd"), recorded(data, "cnn_adam"))
     assert len(c.operators)
     assert len(c.lines)
-    trace = weakref.ref(c._a.traces[0])
+    trace = weakref.ref(c._a.runs[0].trace)
     del c
     gc.collect()
     assert trace() is None

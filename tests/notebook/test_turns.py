@@ -121,6 +121,6 @@ def test_the_magic_says_what_it_cannot_do(torch_kernel: Kernel) -> None:
 def test_the_line_is_divided() -> None:
     turns = parse("c --until 2% --steps 3:9 --with torch", "a = 1\n%% b  \nb = 2\n")
     assert (turns.name, turns.rounds, turns.until) == ("c", 12, 0.02)
-    assert turns.line == "--steps 3:9 --with torch --quiet"
+    assert turns.line == "--steps 3:9 --with torch --quiet --no-history"
     with pytest.raises(OptionError, match=re.escape("2 such lines")):
         parse("", "1\n%% b\n2\n%% b\n3")

@@ -67,7 +67,8 @@ class Soaked(Notebook):
     def __init__(self, folder: Path) -> None:
         temporary = folder / "temporary"
         temporary.mkdir(parents=True)
-        with patch.dict(os.environ, {**GIVEN_BACK, "TMPDIR": str(temporary)}):
+        environment = {"TMPDIR": str(temporary), "NOTEBOOK_PROF_HISTORY": str(folder / "history")}
+        with patch.dict(os.environ, {**GIVEN_BACK, **environment}):
             super().__init__(folder / "notebook")
         self.processes = KernelProcesses(self.pid, temporary)
         self.closed: set[str] = set()

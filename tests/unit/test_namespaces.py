@@ -37,7 +37,7 @@ VERBS = {
     ),
     *("overview", "phases", "sandwich", "save", "summary", "what_if", "why"),
 }
-FACTS = {"headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
+FACTS = {"earlier", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 
 
 @pytest.fixture

@@ -1,0 +1,339 @@
+"""One side of a comparison: its runs, which of their steps count, and what is asked of a run.
+
+A Trace answers, or the totals that were kept of one.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.source.annotated import source_texts
+from ..analysis.source.lines import CELL
+from ..analysis.time.phases import phases
+from ..errors import OptionError
+from ..profiles.files import open_profile
+from ..profiles.profile import Profile
+from ..trace import PHASES, Trace
+from ..trace.arrays import IntArray
+from .conditions import facts_of
+from .parts import MOST_KEYS, Owned, Parts, by_name_and_line, joined, limited, owned, renamed, undivided
+from .statistics import FloatArray, block_starts, slow_steps, warm_up
+
+TOTALS: Final = {
+    "phases": (("phase",), "host"),
+    "operators": (("phase", "name"), "host"),
+    "lines": (("line",), "host"),
+    "kernels": (("name",), "device"),
+}
+"""Tables of a `Comparison` that totals are kept for: keys and view."""
+MOST_STEPS: Final = 1000
+"""Of more steps, every so many-th is kept."""
+MOST_SLICES: Final = 2_000_000
+"""Recordings with more are divided by phase alone: all else takes seconds."""
+
+
+class Run(ABC):
+    """What a comparison asks of one run.
+
+    Attributes
+    ----------
+    steps : DataFrame
+        ``step ts dur_ns used slow``: every step of the loop that took longest; of a recording without steps
+        one, the whole of it, numbered -1.
+    """
+
+    steps: pd.DataFrame
+
+    @abstractmethod
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+        """Divide the steps that count among what ran in them."""
+
+    @abstractmethod
+    def phases(self) -> Parts:
+        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+
+    @abstractmethod
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Return the lines of each source that was recorded."""
+
+    @abstractmethod
+    def line_labels(self) -> list[str]:
+        """Return what `parts` by line calls lines."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, str]:
+        """Return what may differ beside the code, as `conditions` names it."""
+
+    @abstractmethod
+    def peaks(self) -> pd.DataFrame:
+        """Return ``device source bytes``: the highest above what was there before."""
+
+
+class TraceRun(Run):
+    """A run whose Trace is there.
+
+    Parameters
+    ----------
+    profile : Profile
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.steps = _steps(profile.trace)
+        self._owned_by_view: dict[str, Owned] = {}
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded."""
+        return self.profile.trace
+
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+        """Divide the steps that count among what ran in them."""
+        return self._owned(view).parts(by, lines)
+
+    def phases(self) -> Parts:
+        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+        spans, blocks = self._spans()
+        table = phases(self.trace, step=spans["step"].tolist()) if len(self.trace.steps) else None
+        if table is None or not len(table):
+            return self._owned("host").parts(("phase",))
+        of_step = {step: i for i, step in enumerate(table["step"].unique().tolist())}
+        every = table["host_ns"].to_numpy(np.int64).reshape(-1, len(PHASES))
+        sums = np.add.reduceat(every[[of_step[step] for step in spans["step"]]], blocks, axis=0)
+        sizes = np.diff(np.append(blocks, len(spans)))
+        keys: list[tuple[str, ...]] = [(name,) for name in PHASES]
+        return Parts(keys, sums, np.full(len(keys), len(spans), np.int64), sizes)
+
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Return the lines of each source that was recorded."""
+        return source_texts(self.trace)
+
+    def line_labels(self) -> list[str]:
+        """Return what `parts` by line calls lines."""
+        return list(map(str, self.trace.slices["line"].cat.categories))
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what may differ beside the code, as `conditions` names it."""
+        return facts_of(self.trace)
+
+    def peaks(self) -> pd.DataFrame:
+        """Return ``device source bytes``: the highest above what was there before."""
+        peaks = self.profile.memory.peak()
+        above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
+        return above[["device", "source", "bytes"]]
+
+    def _owned(self, view: str) -> Owned:
+        if view not in self._owned_by_view:
+            self._owned_by_view[view] = owned(self.trace, *self._spans(), view)
+        return self._owned_by_view[view]
+
+    def _spans(self) -> tuple[pd.DataFrame, IntArray]:
+        """Return the steps that count, and where blocks of them begin."""
+        used = self.steps[self.steps["used"]].sort_values("ts").rename(columns={"dur_ns": "dur"})
+        times = used["dur"].to_numpy(np.float64)
+        few = len(times) < 2
+        return used, np.zeros(1, np.int64) if few else block_starts(np.log(np.maximum(times, 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Summary(Run):
+    """The totals of a run, without its Trace: what the history keeps.
+
+    Attributes
+    ----------
+    steps : DataFrame
+        As of every run; of more than 1000 steps a part, evenly. Where steps began is not kept: they are laid
+        one after another.
+    totals : mapping of str to Parts
+        By `TOTALS`; the smallest keys beyond 100 are one, `parts.SMALLER`.
+    source : str
+        Of the cell.
+    conditions : mapping of str to str
+    memory : DataFrame
+        ``device source bytes``.
+    title : str
+        What to call it in messages.
+    """
+
+    steps: pd.DataFrame
+    totals: Mapping[str, Parts]
+    source: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    memory: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "source", "bytes"]))
+    title: str = "this run"
+
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+        """Give the totals by these keys.
+
+        Raises
+        ------
+        OptionError
+            If totals by these keys were not kept.
+        """
+        name = next((name for name, how in TOTALS.items() if how == (tuple(by), view)), "")
+        if name in ("", "phases"):
+            there = ", ".join(f"{' and '.join(keys)} on the {side}" for keys, side in TOTALS.values())
+            raise OptionError(
+                f"{self.title} has totals by {there}; not by {' and '.join(by)} on the {view}: "
+                "%%profile --keep saves the recording too, which has them all"
+            )
+        return renamed(self.totals[name], lines or {})
+
+    def phases(self) -> Parts:
+        """Give the totals by phase."""
+        return self.totals["phases"]
+
+    def texts(self) -> Mapping[str, Sequence[str]]:
+        """Return the lines of the cell."""
+        text = self.source.strip("\n")
+        return {CELL: text.splitlines()} if text else {}
+
+    def line_labels(self) -> list[str]:
+        """Return the lines that have totals."""
+        return [key[0] for key in self.totals["lines"].keys]
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what may differ beside the code."""
+        return self.conditions
+
+    def peaks(self) -> pd.DataFrame:
+        """Return ``device source bytes``."""
+        return self.memory
+
+
+def summary_of(run: TraceRun, source: str = "", *, most_keys: int = MOST_KEYS) -> Summary:
+    """Return the totals of a run, as small as the history keeps them.
+
+    Parameters
+    ----------
+    run : TraceRun
+    source : str
+        Text of the cell, as it was written.
+    most_keys : int
+        Of each kind of totals.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> summary = summary_of(TraceRun(Profile(draw("main: [mm      ][add ]"))))
+    >>> summary.totals["operators"].keys, summary.totals["operators"].total.tolist()
+    ([('other', 'mm'), ('other', 'add')], [10, 6])
+    """
+    by_phase = run.phases()
+    small = len(run.trace.slices) <= MOST_SLICES
+    totals = {"phases": by_phase}
+    if small:
+        totals["operators"], totals["lines"] = by_name_and_line(run.parts(("phase", "name", "line"), "host"))
+        totals["kernels"] = run.parts(*TOTALS["kernels"])
+    else:
+        totals |= {name: undivided(by_phase, *TOTALS[name]) for name in ("operators", "lines", "kernels")}
+    totals = {name: limited(whole, most_keys) for name, whole in totals.items()}
+    steps = run.steps
+    if len(steps) > MOST_STEPS:
+        steps = steps.iloc[np.linspace(0, len(steps) - 1, MOST_STEPS).astype(np.int64)].reset_index(drop=True)
+    texts = run.texts().get(CELL, ())
+    return Summary(steps, totals, source or "\n".join(texts), dict(run.facts()), run.peaks())
+
+
+Recording: TypeAlias = "Profile | Trace | Run | str | os.PathLike[str]"
+
+
+def as_run(recording: Any) -> Run:
+    """Make a run of whatever `compare` takes.
+
+    Raises
+    ------
+    OptionError
+        For what is no recording.
+    """
+    if isinstance(recording, Run):
+        return recording
+    if isinstance(recording, Profile):
+        return TraceRun(recording)
+    if isinstance(recording, Trace):
+        return TraceRun(Profile(recording))
+    if isinstance(recording, str | os.PathLike):
+        return TraceRun(open_profile(recording))
+    raise OptionError(
+        f"compare() takes Profiles, Traces, runs of the history, paths, or lists of them; "
+        f"not a {type(recording).__name__}"
+    )
+
+
+class Side:
+    """The runs of one side.
+
+    Parameters
+    ----------
+    recordings : Profile, Trace, Run, path, or iterable of them
+    name : str
+        What to call it in sentences.
+
+    Attributes
+    ----------
+    name : str
+    runs : list of Run
+    steps : DataFrame
+        ``run step ts dur_ns used slow``: every step of the loop that took longest, by run; a recording
+        without steps has one, the whole of it, numbered -1.
+    """
+
+    def __init__(self, recordings: Recording | Iterable[Recording], name: str) -> None:
+        several = isinstance(recordings, Iterable) and not isinstance(
+            recordings, str | os.PathLike | Profile | Run
+        )
+        listed: Iterable[Any] = recordings if several else [recordings]  # type: ignore[assignment]
+        self.runs = [as_run(recording) for recording in listed]
+        if not self.runs:
+            raise OptionError(f"there is nothing to compare: {name} has no recording")
+        self.name = name
+        self.steps = pd.concat(
+            [run.steps.assign(run=number) for number, run in enumerate(self.runs)], ignore_index=True
+        )
+
+    def times(self, run: int | None = None) -> FloatArray:
+        """Return the durations of the steps that count, in ns; of one run or of all."""
+        used = self.steps[self.steps["used"]]
+        rows = used if run is None else used[used["run"] == run]
+        return np.maximum(np.asarray(rows["dur_ns"], np.float64), 1.0)  # a recording of no length
+
+    @property
+    def run_times(self) -> list[FloatArray]:
+        """Durations of the steps that count, by run."""
+        return [self.times(run) for run in range(len(self.runs))]
+
+    def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
+        """Divide the steps that count; of several runs each is a block."""
+        return self._blocks([run.parts(by, view, lines) for run in self.runs])
+
+    def phases(self) -> Parts:
+        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+        return self._blocks([run.phases() for run in self.runs])
+
+    def _blocks(self, runs: list[Parts]) -> Parts:
+        return runs[0] if len(runs) == 1 else joined(runs)
+
+
+def _steps(trace: Trace) -> pd.DataFrame:
+    """Return the steps of the loop that took longest; the whole recording where there are none."""
+    table = trace.steps
+    if not len(table):
+        whole = pd.DataFrame({"step": [-1], "ts": [trace.span.start], "dur_ns": [trace.span.dur]})
+        return whole.assign(used=True, slow=False)
+    longest = table.groupby("loop")["dur"].sum().idxmax()
+    rows = table[(table["loop"] == longest) & (table["dur"] > 0)].sort_values("ts")
+    times = rows["dur"].to_numpy(np.float64)
+    used = ~rows["step"].isin(trace.metadata.get("partial_steps") or []).to_numpy()
+    counted = np.flatnonzero(used)
+    used[counted[: warm_up(times[counted])]] = False
+    slow = np.zeros(len(rows), bool)
+    slow[used] = slow_steps(times[used])
+    columns = {"step": rows["step"].astype("int64"), "ts": rows["ts"], "dur_ns": rows["dur"]}
+    return pd.DataFrame(columns).assign(used=used, slow=slow).reset_index(drop=True)

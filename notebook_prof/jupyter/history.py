@@ -1,0 +1,61 @@
+"""``%profile_history``: the runs of a cell, and any two of them compared."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class
+
+from ..comparison.comparison import Comparison, compare
+from ..errors import NotebookProfError
+from ..runs.cell_history import CellHistory, cell_history
+from ..runs.entry import load, open_store
+from ..runs.store import damaged_files
+from ..runs.writing import losses
+
+MAGIC: Final = "%profile_history"
+_USAGE: Final = f"{MAGIC} [RUN [RUN]]"
+
+
+@magics_class
+class HistoryMagics(Magics):  # type: ignore[misc]
+    """``%profile_history``."""
+
+    @line_magic  # type: ignore[untyped-decorator]
+    def profile_history(self, line: str) -> CellHistory | Comparison | None:
+        """Show how long the runs of a cell took, when that changed, and what was changed in its source.
+
+        ``%profile_history [RUN [RUN]]``
+
+        RUN is the number of a run, its name, or the text of a cell; without one, the cell that was recorded
+        last. Two runs are compared, as ``nbp.compare(nbp.load(a), nbp.load(b))`` does. ``nbp.history()`` has
+        the runs of the whole project as a table.
+        """
+        words = line.split()
+        if words in (["-h"], ["--help"]):
+            print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
+            return None
+        try:
+            if len(words) == 2:
+                a, b = (load(word) for word in words)
+                return compare(a, b, names=(f"run {words[0]}", f"run {words[1]}"))
+            store = open_store()
+            return cell_history(store, line.strip(), _notes(store.folder))
+        except NotebookProfError as error:
+            raise UsageError(f"{MAGIC}: {error}") from None
+
+
+def _notes(folder: Any) -> tuple[str, ...]:
+    """Say what of the history could not be kept."""
+    lost = losses()
+    notes = (
+        [f"Runs of this kernel that are not here: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
+    )
+    notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
+    return tuple(notes)
+
+
+def unregister(shell: Any) -> None:
+    """Take the magic away."""
+    shell.magics_manager.magics["line"].pop(MAGIC[1:], None)

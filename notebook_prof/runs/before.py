@@ -1,0 +1,325 @@
+"""The run before: which it was, by how much this one differs, and that in a sentence."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.source.lines import CELL
+from ..analysis.time.cpu import cpu_within
+from ..comparison.comparison import Comparison
+from ..comparison.run import Side, Summary, TraceRun, summary_of
+from ..comparison.statistics import (
+    LEAST,
+    MOST_PAIRS,
+    factor_of_runs,
+    learned_factor,
+    ratio_of_halves,
+    shift_of_steps,
+)
+from ..comparison.verdict import believed_changes, interval_text, name_of, signed_ns, signed_percent
+from ..errors import NotebookProfError
+from ..profiles.profile import Profile
+from ..trace import Trace
+from ..units import format_items, format_ns
+from .entry import HistoryRun, read_run
+from .identity import Identity, Link, cell_hash, earlier_run, tokens
+from .store import Store, environment_hash
+
+NAMES: Final = ("the run before", "this run")
+OF_A_MACHINE: Final = ("computer", "devices", "cores", "torch threads", "Python", "PyTorch")
+"""Conditions that are not the code's: runs of which they differ tell nothing about the noise between runs."""
+OTHER_KERNEL: Final = 20.0
+"""Two kernels differ by more than two runs of one: measured, 16 to 20 halves in place of 3 to 6."""
+LITTLE_CORE: Final = 0.5
+"""A thread that had a core for less of the time in which it could run tells of the machine, not the code."""
+_MOSTLY: Final = 0.5
+_SIMILAR_LOAD: Final = 2.0
+_PAIRS: Final = 400
+_SHOWN: Final = 2
+_CALL: Final = "%%profile_ab"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """By what the interval of two runs is widened, and what that rests on.
+
+    Attributes
+    ----------
+    factor : float
+    pairs : int
+        Of unchanged runs that it was learned from; 0 where it is assumed.
+    other_kernel : bool
+    """
+
+    factor: float
+    pairs: int
+    other_kernel: bool
+
+
+class RunBefore:
+    """What the history says of the run before one that has just been recorded.
+
+    Parameters
+    ----------
+    store : Store
+    me : Identity
+        Of the new run.
+    options : str
+        What was recorded, and how.
+    failed : bool
+        Whether its code ended with an exception: then nothing is compared.
+
+    Notes
+    -----
+    Nothing raises: without a history that can be read, there is no run before.
+    """
+
+    def __init__(self, store: Store, me: Identity, options: str = "", failed: bool = False) -> None:
+        self.store, self.me, self.options, self.failed = store, me, options, failed
+        self.load = load_now()
+        self._lock = threading.RLock()
+        self._summary: Summary | None = None
+        self._earlier: tuple[Link, HistoryRun] | None = None
+        self._looked = False
+        self._comparison: Comparison | None = None
+
+    def summary(self, profile: Profile) -> Summary:
+        """Return the totals of this run; worked out once."""
+        with self._lock:
+            if self._summary is None:
+                self._summary = summary_of(TraceRun(profile), self.me.source)
+            return self._summary
+
+    def earlier(self) -> tuple[Link, HistoryRun] | None:
+        """Return the run before; looked up once."""
+        with self._lock:
+            if not self._looked:
+                self._looked = True
+                try:
+                    link = earlier_run(self.store, self.me)
+                    self._earlier = None if link is None else (link, read_run(self.store, link.run))
+                except NotebookProfError:  # the file is busy or broken: whoever asks for the history is told
+                    self._earlier = None
+            return self._earlier
+
+    def noise(self, profile: Profile) -> Noise:
+        """Return by what the interval of this run and the one before is widened."""
+        pair = self.earlier()
+        if pair is None:
+            return Noise(1.0, 0, False)
+        me = replace(self._as_run(), steps=self.summary(profile).steps)
+        environment = environment_hash(self.environment(profile))[0]
+        return noise_between(self.store, pair[1], replace(me, environment=environment))
+
+    def _as_run(self) -> HistoryRun:
+        return HistoryRun(pd.DataFrame(), {}, kernel=self.me.kernel, at_ns=self.me.at_ns, load=self.load)
+
+    def environment(self, profile: Profile) -> dict[str, str]:
+        """Return what of the conditions is the machine's."""
+        conditions = self.summary(profile).facts()
+        return {name: conditions.get(name, "") for name in OF_A_MACHINE}
+
+    def comparison(self, profile: Profile) -> Comparison | None:
+        """Compare this run with the one before; None if there is none."""
+        with self._lock:
+            if self._comparison is None and not self.failed and (pair := self.earlier()) is not None:
+                sides = Side(pair[1], NAMES[0]), Side(self.summary(profile), NAMES[1])
+                self._comparison = Comparison(*sides, noise=self.noise(profile).factor)
+            return self._comparison
+
+    def ratio(self, profile: Profile) -> float | None:
+        """Return how many halves this run lies from an unchanged one before in this kernel; None without."""
+        pair = self.earlier()
+        if pair is None or self.failed:
+            return None
+        before = pair[1]
+        same = (
+            tokens(self.me.source)
+            and before.cell_hash == cell_hash(self.me.source)
+            and before.kernel == self.me.kernel
+            and before.options == self.options
+            and before.environment == environment_hash(self.environment(profile))[0]
+        )
+        if not same:
+            return None
+        a, b = (Side(run, name).times() for run, name in ((before, "a"), (self.summary(profile), "b")))
+        ratio = ratio_of_halves(shift_of_steps(a, b))
+        return None if math.isnan(ratio) else ratio
+
+    def sentence(self, profile: Profile) -> str:
+        """Say what changed since the run before; empty if there is none, or nothing can be said."""
+        compared = self.comparison(profile)
+        pair = self.earlier()
+        if compared is None or pair is None:
+            return ""
+        share = [share for share in (core_share(profile.trace), pair[1].core_share) if share is not None]
+        return sentence(compared, pair[0].why, self.noise(profile), min(share, default=1.0))
+
+
+def load_now() -> float | None:
+    """Return how many threads want a core, on average over a minute; None where the system does not tell."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
+
+
+def core_share(trace: Trace) -> float | None:
+    """Return how much of the time in which the recorded thread could run it had a core.
+
+    None where that is not known, and where it waited for something else most of the time.
+    """
+    if not isinstance(trace.metadata.get("cpu"), dict):
+        return None
+    within = cpu_within(trace, np.array([trace.span.start]), np.array([trace.span.end]))
+    if within is None:
+        return None
+    _, on_core, waited = (int(part[0]) for part in within)
+    ready = trace.span.dur - waited
+    return min(on_core / ready, 1.0) if on_core and ready >= _MOSTLY * trace.span.dur else None
+
+
+def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:
+    """Return by what the interval of two runs is widened, from what was known before the second.
+
+    Notes
+    -----
+    Runs of one kernel: learned from unchanged pairs of runs on the same machine that were recorded until
+    then, at a load that differs by less than a factor of two if there are 19 of them; assumed with fewer than
+    19 pairs (`factor_of_runs`). Runs of two kernels: 20 in place of 3, assumed.
+    """
+    steps = min(int(one.steps["used"].sum()) for one in (before, run))
+    assumed = factor_of_runs(steps)
+    if before.kernel != run.kernel:
+        return Noise(OTHER_KERNEL * assumed / factor_of_runs(0), 0, True)
+    ratios = _learned_ratios(store, run)
+    learned = learned_factor(ratios)
+    return Noise(assumed, 0, False) if learned is None else Noise(learned, len(ratios), False)
+
+
+def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
+    """Return `ratio_of_halves` of unchanged pairs of runs before this one on its machine, oldest first."""
+    try:
+        rows = store.select(
+            "noise, load",
+            "WHERE noise IS NOT NULL AND environment = ? AND at_ns < ? ORDER BY at_ns DESC LIMIT ?",
+            (run.environment, run.at_ns, _PAIRS),
+        )
+    except NotebookProfError:
+        return []
+    rows.reverse()  # the oldest first
+    load = run.load
+    similar = [
+        noise for noise, then in rows if load is not None and then is not None and _is_similar(then, load)
+    ]
+    ratios = similar if learned_factor(similar) is not None else [noise for noise, _ in rows]
+    return ratios[-MOST_PAIRS:]
+
+
+def _is_similar(a: float, b: float) -> bool:
+    """Return whether two loads differ by less than a factor of two; below one half all are alike."""
+    low, high = sorted((max(a, 0.5), max(b, 0.5)))
+    return high <= _SIMILAR_LOAD * low
+
+
+def sentence(c: Comparison, why: str, noise: Noise, core: float = 1.0) -> str:
+    """Say by how much this run is faster or slower than the one before, where, and what was changed.
+
+    Parameters
+    ----------
+    c : Comparison
+        Of the run before and this one.
+    why : str
+        Why that is the run before, see `Link`.
+    noise : Noise
+    core : float
+        Share of the time in which the threads could run that they had a core; the less of both runs.
+    """
+    before = "the run before" + ("" if why in ("cell", "name", "source") else f" ({why})")
+    before += " in another kernel" if noise.other_kernel else ""
+    source = _changed_source(c)
+    parts = [_where(c)] if c.significant and core >= LITTLE_CORE else []
+    parts += [part for part in (source, _conditions(c)) if part]
+    if c.significant and core >= LITTLE_CORE:
+        word = "faster" if c.change < 0 else "slower"
+        amount = signed_percent(c.change).lstrip("+−")
+        said = f"{amount} {word} than {before} ({interval_text(c)}, {_basis(noise)})"
+        return f"{said}: {'; '.join(filter(None, parts))}." if any(parts) else f"{said}."
+    return "; ".join([_unclear(c, before, noise, core), *parts, f"{_CALL} tells more"]) + "."
+
+
+def _unclear(c: Comparison, before: str, noise: Noise, core: float) -> str:
+    if math.isnan(c.interval[0]):
+        a, b = (format_ns(_mean(c, side)) for side in range(2))
+        if (c.steps["step"] == -1).any():
+            return f"≈ It took {a} in {before} and {b} in this one, and one run of each cannot show a change"
+        counts = [int((c.steps.loc[c.steps["side"] == name, "used"]).sum()) for name in c.names]
+        return (
+            f"≈ A step took {a} in {before} and {b} in this one, and {counts[0]} and "
+            f"{format_items(counts[1], 'step')} cannot show a change: {LEAST} each can"
+        )
+    rests = f"{interval_text(c)}, {_basis(noise)}"
+    if core < LITTLE_CORE:
+        return (
+            f"≈ No change against {before} can be shown, the machine was too busy: a thread that could run "
+            f"had a core for {100 * core:.0f} % of the time ({rests})"
+        )
+    return f"≈ No change against {before} is shown ({rests})"
+
+
+def _mean(c: Comparison, side: int) -> float:
+    table = c.steps
+    return float(table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"].mean())
+
+
+def _basis(noise: Noise) -> str:
+    learned = f"learned from {noise.pairs} pairs" if noise.pairs else "assumed"
+    return f"two runs × {noise.factor:.3g}, {learned}"
+
+
+def _where(c: Comparison) -> str:
+    rows = believed_changes(c).head(_SHOWN).to_dict("records")
+    parts = [f"{name_of(row, c.labels)} {signed_ns(float(row['delta_ns']))}" for row in rows]
+    return f"{', '.join(parts)} a step" if parts else ""
+
+
+def _changed_source(c: Comparison) -> str:
+    """Say which lines of the cell were changed; empty where one of the sources is not known."""
+    table = c.source[c.source["file"] == CELL]
+    if not len(table):
+        return ""
+    new = table.loc[table["change"].isin(["changed", "new"]), "b_line"]
+    gone = int((table["change"] == "gone").sum())
+    parts = [f"changed {lines_text(new)}"] if len(new) else []
+    parts += [f"removed {format_items(gone, 'line')}"] if gone else []
+    return f"you {' and '.join(parts)}" if parts else "the source is the same"
+
+
+def lines_text(lines: pd.Series) -> str:
+    """Write numbers of lines, neighbours as one.
+
+    Examples
+    --------
+    >>> lines_text(pd.Series([4, 5, 6, 9])), lines_text(pd.Series([2]))
+    ('lines 4–6, 9', 'line 2')
+    """
+    numbers = np.sort(lines.dropna().to_numpy(np.int64))
+    groups = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    texts = [f"{group[0]}–{group[-1]}" if len(group) > 1 else str(group[0]) for group in groups]
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(texts)}"
+
+
+def _conditions(c: Comparison) -> str:
+    table = c.conditions
+    listed = [
+        f"{what} ({a or 'none'} → {b or 'none'})"
+        for what, a, b in zip(table["what"], table["a"], table["b"], strict=True)
+    ]
+    return f"not the code alone differs: {', '.join(listed)}" if listed else ""

@@ -1,0 +1,262 @@
+"""The runs of one cell: how long they took, when that changed, and what was changed in the source."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.source.annotated import cell_lines
+from ..analysis.source.lines import CELL
+from ..comparison.run import Side
+from ..comparison.sources import source_changes
+from ..comparison.statistics import shift_of_steps, widened
+from ..comparison.verdict import signed_percent
+from ..errors import OptionError, nearest
+from ..trace.schema import Column, Table
+from ..units import format_items, format_ns
+from .before import lines_text, noise_between
+from .entry import HistoryRun, read_run
+from .identity import kernel_id
+from .store import Store
+from .table import runs_of
+
+COLUMNS: Final = Table(
+    "cell_history",
+    (
+        Column("run", "int64", "", "number, for `load`"),
+        Column("at", "datetime64[ns, UTC]", "", "when the recording ended"),
+        Column("name", "str", "", "as `--name` gave it"),
+        Column("steps", "int64", "", "that count; 1 for a recording without steps"),
+        Column("p50_ns", "float64", "ns", "median step"),
+        Column("earlier", "Int64", "", "run that it is compared with"),
+        Column("change", "float64", "1", "of a step: 0.05 is 5 % slower; missing without an earlier run"),
+        Column("low", "float64", "1", "lower end of its interval at 95 %; missing with few steps"),
+        Column("high", "float64", "1", "upper end"),
+        Column("significant", "bool", "", "whether 0 lies outside"),
+        Column("source_change", "str", "", "which lines of the source were changed since"),
+        Column("failed", "bool", "", "whether the code ended with an exception"),
+        Column("kept", "bool", "", "whether the recording was kept"),
+    ),
+)
+MOST: Final = 40
+"""Runs that are shown."""
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_WIDE, _HIGH = 520, 64
+_STYLE: Final = """
+.nbp-runs{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:900px;
+ --line:var(--jp-border-color2,#d0d7de);--soft:var(--jp-ui-font-color2,#57606a);--less:#0b6e4f;--more:#a8323e}
+@media (prefers-color-scheme:dark){body:not([data-jp-theme-light=true]) .nbp-runs{
+ color:var(--jp-ui-font-color1,#e6edf3);--line:var(--jp-border-color2,#30363d);
+ --soft:var(--jp-ui-font-color2,#9da7b1);--less:#5fd0b5;--more:#ff9aa5}}
+body[data-jp-theme-light=false] .nbp-runs{--less:#5fd0b5;--more:#ff9aa5}
+.nbp-runs table{border-collapse:collapse;width:100%}
+.nbp-runs td,.nbp-runs th{padding:2px 8px;text-align:right;border:0;border-bottom:1px solid var(--line);
+ font-variant-numeric:tabular-nums;white-space:nowrap;font-weight:400;background:none}
+.nbp-runs td:last-child,.nbp-runs th:last-child{text-align:left;white-space:normal}
+.nbp-runs th,.nbp-runs .soft{color:var(--soft)}.nbp-runs .less{color:var(--less)}
+.nbp-runs .more{color:var(--more)}.nbp-runs code{font-family:ui-monospace,monospace}
+.nbp-runs svg{display:block;width:100%;max-width:560px;height:auto}
+"""
+
+
+class CellHistory:
+    """The last runs of one cell, in text and HTML.
+
+    Attributes
+    ----------
+    table : DataFrame
+        `COLUMNS`, the oldest first.
+    folder : str
+        Where the history lies.
+    notes : tuple of str
+        What of it could not be kept, if anything.
+    """
+
+    def __init__(self, table: pd.DataFrame, folder: str, notes: tuple[str, ...] = ()) -> None:
+        self.table, self.folder, self.notes = table, folder, notes
+
+    @property
+    def sparkline(self) -> str:
+        """Median steps as blocks, from the shortest to the longest.
+
+        Examples
+        --------
+        >>> table = COLUMNS.empty().reindex(range(3)).assign(p50_ns=[1.0, 3.0, 2.0])
+        >>> CellHistory(table, "").sparkline
+        '▁█▅'
+        """
+        values = self.table["p50_ns"].to_numpy(np.float64)
+        low, high = np.nanmin(values, initial=math.inf), np.nanmax(values, initial=-math.inf)
+        share = (values - low) / (high - low) if high > low else np.zeros(len(values))
+        level = np.clip(np.round(np.nan_to_num(share) * (len(_BLOCKS) - 1)), 0, len(_BLOCKS) - 1)
+        return "".join(_BLOCKS[i] for i in level.astype(int).tolist())
+
+    def __repr__(self) -> str:
+        if not len(self.table):
+            return "\n".join([f"No run of this cell is in the history ({self.folder}).", *self.notes])
+        rows = self.table.to_dict("records")
+        cells = [_HEADS, *(_cells(row) for row in rows)]
+        widths = [max(len(one[i]) for one in cells) for i in range(len(_HEADS) - 1)]
+        lines = [
+            "  ".join(
+                [*(text.rjust(width) for text, width in zip(one, widths, strict=False)), one[-1]]
+            ).rstrip()
+            for one in cells
+        ]
+        return "\n".join([f"{self._title}  {self.sparkline}", *lines, *self._calls, *self.notes])
+
+    def _repr_html_(self) -> str:
+        if not len(self.table):
+            return f"<p>{html.escape(repr(self))}</p>"
+        rows = []
+        for row in self.table.to_dict("records"):
+            texts = [html.escape(text) for text in _cells(row)]
+            tone = ("more" if row["change"] > 0 else "less") if row["significant"] else "soft"
+            middle = "".join(f"<td>{text}</td>" for text in texts[:5])
+            rows.append(f'<tr>{middle}<td class="{tone}">{texts[5]}</td><td>{texts[6]}</td></tr>')
+        heads = "".join(f"<th>{html.escape(text)}</th>" for text in _HEADS)
+        calls = "".join(f"<p><code>{html.escape(call)}</code></p>" for call in self._calls)
+        notes = "".join(f'<p class="soft">{html.escape(note)}</p>' for note in self.notes)
+        table = f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
+        title = f"<p><b>{html.escape(self._title)}</b></p>"
+        return f'<div class="nbp-runs"><style>{_STYLE}</style>{title}{self._svg()}{table}{calls}{notes}</div>'
+
+    @property
+    def _title(self) -> str:
+        values = self.table["p50_ns"].dropna()
+        span = f", {format_ns(values.min())} to {format_ns(values.max())}" if len(values) else ""
+        return f"{format_items(len(self.table), 'run')} of this cell{span}"
+
+    @property
+    def _calls(self) -> list[str]:
+        runs = self.table["run"].tolist()
+        if len(runs) < 2:
+            return []
+        changed = self.table.loc[self.table["significant"], ["earlier", "run"]].tail(1).to_numpy().tolist()
+        a, b = changed[0] if changed else runs[-2:]
+        return [f"%profile_history {a} {b}    or  nbp.compare(nbp.load({a}), nbp.load({b}))"]
+
+    def _svg(self) -> str:
+        """Draw medians over runs; a filled dot is a change that is more than noise."""
+        values = self.table["p50_ns"].to_numpy(np.float64)
+        top = float(np.nanmax(values, initial=1.0)) * 1.1
+        x = 8 + np.arange(len(values)) * (_WIDE - 16) / max(len(values) - 1, 1)
+        y = _HIGH - 6 - np.nan_to_num(values) / top * (_HIGH - 12)
+        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
+        dots = []
+        for a, b, row in zip(x.tolist(), y.tolist(), self.table.to_dict("records"), strict=True):
+            tone = ("var(--more)" if row["change"] > 0 else "var(--less)") if row["significant"] else "none"
+            title = html.escape(f"run {row['run']}: {' '.join(_cells(row)[3:])}")
+            dots.append(
+                f'<g><title>{title}</title><circle cx="{a:.1f}" cy="{b:.1f}" r="3.5" fill="{tone}" '
+                'stroke="currentColor"/></g>'
+            )
+        return (
+            f'<svg viewBox="0 0 {_WIDE} {_HIGH}" role="img" aria-label="median step of each run">'
+            f'<path d="M8 {_HIGH - 5}H{_WIDE - 8}" stroke="var(--line)"/>'
+            f'<polyline points="{line}" fill="none" stroke="var(--soft)"/>{"".join(dots)}</svg>'
+        )
+
+
+_HEADS: Final = ("run", "when (UTC)", "name", "steps", "median", "change", "source")
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """Write a row of the table."""
+    change = ""
+    if not math.isnan(row["change"]):
+        change = ("" if row["significant"] else "≈ ") + signed_percent(row["change"])
+        if not math.isnan(row["low"]):
+            change += f" ({signed_percent(row['low'])} … {signed_percent(row['high'])})"
+    source = row["source_change"]
+    words = ", ".join(
+        filter(None, [source, "failed" if row["failed"] else "", "kept" if row["kept"] else ""])
+    )
+    return (
+        str(row["run"]),
+        f"{row['at']:%Y-%m-%d %H:%M}",
+        str(row["name"]),
+        str(row["steps"]),
+        format_ns(row["p50_ns"]),
+        change,
+        words,
+    )
+
+
+def cell_history(store: Store, what: str = "", notes: tuple[str, ...] = ()) -> CellHistory:
+    """Return the last runs of a cell.
+
+    Parameters
+    ----------
+    store : Store
+    what : str
+        Number or name of a run of it, the id of the cell, or a text that its source contains; by default the
+        cell that was recorded last, in this kernel if any was.
+    notes : tuple of str
+        What to say below.
+
+    Raises
+    ------
+    OptionError
+        If nothing is so called.
+    HistoryError
+        If the history cannot be read.
+    """
+    lineage = _lineage_of(store, what)
+    if lineage is None:
+        return CellHistory(COLUMNS.empty(), str(store.folder), notes)
+    runs = runs_of(store, "coalesce(lineage, id) = ?", (lineage,)).tail(MOST).reset_index(drop=True)
+    entries = {run: read_run(store, run) for run in runs["run"].tolist()}
+    changes = [_change(store, entries, *pair) for pair in zip(runs["run"], runs["earlier"], strict=True)]
+    columns = {name: runs[name] for name in COLUMNS.names if name in runs}
+    for i, name in enumerate(("change", "low", "high", "significant", "source_change")):
+        columns[name] = pd.Series([change[i] for change in changes])
+    return CellHistory(COLUMNS.frame(columns), str(store.folder), notes)
+
+
+def _lineage_of(store: Store, what: str) -> int | None:
+    table = runs_of(store)
+    if not len(table):
+        return None
+    if not what:
+        own = table[table["kernel"] == kernel_id()]
+        return int((own if len(own) else table)["lineage"].iloc[-1])
+    matches = table[
+        (table["run"].astype("str") == what)
+        if what.isdecimal()
+        else (table["name"] == what)
+        | (table["cell"] == what)
+        | table["source"].str.contains(what, regex=False)
+    ]
+    if not len(matches):
+        names = sorted({*table["name"], *table["run"].astype("str")} - {""})
+        raise OptionError(f"the history has no run, name or cell {what!r}: {nearest(what, names)}")
+    return int(matches["lineage"].iloc[-1])
+
+
+def _change(
+    store: Store, entries: dict[int, HistoryRun], run: int, earlier: Any
+) -> tuple[float, float, float, bool, str]:
+    """Return the change of a run with its interval, whether it is more than noise, and which lines differ."""
+    before, this = entries.get(earlier) if not pd.isna(earlier) else None, entries[run]
+    if before is None:
+        return math.nan, math.nan, math.nan, False, ""
+    a, b = (Side(one, "").times() for one in (before, this))
+    shift = widened(shift_of_steps(a, b), noise_between(store, before, this).factor)
+    low, high = math.expm1(shift.low), math.expm1(shift.high)
+    return math.expm1(shift.value), low, high, shift.significant, _lines(before.source, this.source)
+
+
+def _lines(before: str, this: str) -> str:
+    if not before or not this:
+        return ""
+    table = source_changes({CELL: cell_lines(before)}, {CELL: cell_lines(this)})
+    new = table.loc[table["change"].isin(["changed", "new"]), "b_line"]
+    gone = int((table["change"] == "gone").sum())
+    parts = [lines_text(new)] if len(new) else []
+    parts += [f"{format_items(gone, 'line')} removed"] if gone else []
+    return ", ".join(parts) or "same"

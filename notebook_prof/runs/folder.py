@@ -1,0 +1,102 @@
+"""Where the history lies, if there is one: in the project's folder, unless a variable says otherwise."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "NOTEBOOK_PROF_HISTORY"
+"""``off``, or a folder; read at every recording, so that ``%env`` changes it."""
+NAME: Final = ".notebook_prof"
+OFF: Final = frozenset({"off", "0", "no", "false", "none"})
+PROJECT: Final = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
+"""What the folder of a project holds."""
+_NETWORK: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "smb2", "9p", "fuse.sshfs", "ncpfs", "afs", "ceph", "lustre"}
+)
+_MOUNTS: Final = "/proc/self/mounts"
+_PRIVATE: Final = 0o700
+
+
+def history_folder(notebook: str = "") -> Path | None:
+    """Return the folder of the history; None where it is switched off.
+
+    Parameters
+    ----------
+    notebook : str
+        Path of the notebook; without one, the working folder counts.
+
+    Returns
+    -------
+    Path or None
+        ``.notebook_prof`` in the nearest folder, from the notebook's upwards, that has one already or is a
+        project's; else in the notebook's own. The home folder, and what is above, are no project.
+
+    Raises
+    ------
+    OSError
+        If the working folder is gone.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> project = Path(tempfile.mkdtemp())
+    >>> (project / "work").mkdir()
+    >>> _ = (project / "pyproject.toml").write_text("")
+    >>> before = os.environ.pop(VARIABLE, None)
+    >>> history_folder(str(project / "work" / "a.ipynb")) == project / NAME
+    True
+    >>> os.environ[VARIABLE] = "off"
+    >>> history_folder() is None
+    True
+    >>> _ = os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
+    """
+    setting = os.environ.get(VARIABLE, "").strip()
+    if setting.lower() in OFF:
+        return None
+    if setting:
+        return Path(setting).expanduser().absolute()
+    start = Path(notebook).absolute().parent if notebook else Path.cwd()
+    home = Path(os.path.expanduser("~"))
+    for folder in (start, *start.parents):
+        if folder == home:
+            break
+        if (folder / NAME).is_dir() or any((folder / one).exists() for one in PROJECT):
+            return folder / NAME
+    return start / NAME
+
+
+def notebook_path() -> str:
+    """Return the notebook of this kernel, as jupyter_server tells it; empty elsewhere."""
+    path = os.environ.get("JPY_SESSION_NAME", "")
+    return path if os.path.isabs(path) else ""
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for its owner only, with a ``.gitignore`` of its own.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+
+
+def is_on_network(folder: Path) -> bool:
+    """Return whether other computers may write there too; False where the system does not tell."""
+    mounted: list[tuple[int, str]] = []
+    path = os.path.realpath(folder)
+    with suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            _, point, kind, *_ = (*line.split(" "), "", "", "")
+            point = point.replace("\\040", " ")
+            if path == point or path.startswith(point.rstrip("/") + "/"):
+                mounted.append((len(point), kind))
+    return bool(mounted) and max(mounted)[1] in _NETWORK

@@ -1,0 +1,63 @@
+"""Recordings that were kept whole, beside the history: ``%%profile --keep``."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ..profiles.profile import Profile
+from .folder import make_folder
+
+FOLDER: Final = "kept"
+SUFFIX: Final = ".nbprof.zip"
+LIMIT: Final = 1 << 30
+"""Bytes of all kept recordings; the oldest go."""
+
+
+def kept_path(folder: Path, name: str) -> Path:
+    """Return where a recording lies that a row of the history names."""
+    return folder / FOLDER / os.path.basename(name)
+
+
+def keep(folder: Path, profile: Profile, name: str, limit: int = LIMIT) -> str:
+    """Save a recording, and delete the oldest ones beyond the limit; the new one stays.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the history.
+    profile : Profile
+    name : str
+        Unlike that of any other.
+    limit : int
+        Bytes.
+
+    Returns
+    -------
+    str
+        Its file's name.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    make_folder(folder)
+    path = kept_path(folder, name + SUFFIX)
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    profile.save(path)
+    files = []
+    for file in path.parent.glob(f"*{SUFFIX}"):
+        with suppress(OSError):
+            files.append((file.stat().st_mtime_ns, file.stat().st_size, file))
+    total = sum(size for _, size, _ in files)
+    for _, size, file in sorted(files):
+        if total <= limit:
+            break
+        if file != path:
+            with suppress(OSError):
+                file.unlink()
+                total -= size
+    return path.name

@@ -1,0 +1,299 @@
+"""The file of the history: SQLite, a row a run; several kernels at once, killed at any time, bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, fields
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from ..atomic_files import PRIVATE
+from ..errors import NotebookProfError
+from .folder import is_on_network, make_folder
+
+FILE: Final = "history.sqlite"
+VERSION: Final = 1
+"""``user_version`` of the file; what a newer one says is read as far as it is the same."""
+LIMIT: Final = 64 << 20
+"""Bytes of all rows, about; the oldest go."""
+PATIENCE_S: Final = 2.0
+"""How long to wait for another kernel that writes."""
+_OVERHEAD: Final = 600
+_RECENT: Final = 20
+_PRUNED_EVERY: Final = 16
+_MOST_DAMAGED: Final = 3
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS environments (hash TEXT PRIMARY KEY, facts TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+  id INTEGER PRIMARY KEY, at_ns INTEGER NOT NULL, kernel TEXT NOT NULL, notebook TEXT NOT NULL,
+  cell TEXT NOT NULL, cell_hash TEXT NOT NULL, name TEXT NOT NULL, options TEXT NOT NULL,
+  environment TEXT NOT NULL REFERENCES environments(hash), revision TEXT NOT NULL, dirty INTEGER,
+  failed INTEGER NOT NULL, steps INTEGER NOT NULL, p50_ns REAL, mean_ns REAL, total_ns INTEGER NOT NULL,
+  peak_bytes INTEGER, overhead REAL, load REAL, core_share REAL,
+  verdict TEXT NOT NULL, trust TEXT NOT NULL,
+  lineage INTEGER, earlier INTEGER, link TEXT NOT NULL, noise REAL, kept TEXT NOT NULL,
+  bytes INTEGER NOT NULL, source BLOB NOT NULL, content BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS by_cell ON runs (notebook, cell, at_ns);
+CREATE INDEX IF NOT EXISTS by_hash ON runs (cell_hash, at_ns);
+CREATE INDEX IF NOT EXISTS by_name ON runs (name, at_ns) WHERE name != '';
+CREATE INDEX IF NOT EXISTS by_noise ON runs (environment, at_ns) WHERE noise IS NOT NULL;
+"""
+
+
+class HistoryError(NotebookProfError, OSError):
+    """The history cannot be written or read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as it is kept; names and units are those of the columns of `notebook_prof.history`."""
+
+    at_ns: int
+    kernel: str
+    notebook: str
+    cell: str
+    cell_hash: str
+    name: str
+    options: str
+    environment: Mapping[str, str]
+    revision: str
+    dirty: bool | None
+    failed: bool
+    steps: int
+    p50_ns: float | None
+    mean_ns: float | None
+    total_ns: int
+    peak_bytes: int | None
+    overhead: float | None
+    load: float | None
+    core_share: float | None
+    verdict: str
+    trust: str
+    lineage: int | None
+    earlier: int | None
+    link: str
+    noise: float | None
+    kept: str
+    source: bytes
+    content: bytes
+
+
+_COLUMNS: Final = tuple(field.name for field in fields(Row))
+
+
+class Store:
+    """The runs of a project.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when the first run is added.
+    limit : int
+        Bytes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> Store(Path(tempfile.mkdtemp())).select("id")
+    []
+    """
+
+    def __init__(self, folder: Path, *, limit: int = LIMIT) -> None:
+        self.folder, self._limit = folder, limit
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / FILE
+
+    def add(self, row: Row) -> int:
+        """Add a run; gives its number.
+
+        Raises
+        ------
+        HistoryError
+            If the file cannot be written, is another kernel's for too long, or was made by a newer version.
+            Damaged files are set aside, and a new one is begun.
+        """
+        try:
+            return self._add(row)
+        except _DamagedFile as damage:
+            _set_aside(self.path, damage.inode)
+            return self._add(row)
+
+    def select(self, what: str, where: str = "", parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return rows; none where there is no file.
+
+        Raises
+        ------
+        HistoryError
+            If the file is there and cannot be read.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            with closing(self._connect_to_read()) as connection:
+                return connection.execute(f"SELECT {what} FROM runs {where}", parameters).fetchall()
+        except sqlite3.Error as error:
+            raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
+
+    def environments(self) -> dict[str, dict[str, str]]:
+        """Return what each environment was, by the hash that rows have."""
+        if not self.path.exists():
+            return {}
+        try:
+            with closing(self._connect_to_read()) as connection:
+                rows = connection.execute("SELECT hash, facts FROM environments").fetchall()
+        except sqlite3.Error as error:
+            raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
+        return {key: json.loads(facts) for key, facts in rows}
+
+    def _add(self, row: Row) -> int:
+        key, facts = environment_hash(row.environment)
+        size = len(row.source) + len(row.content) + _OVERHEAD
+        values = {name: getattr(row, name) for name in _COLUMNS} | {"environment": key, "bytes": size}
+        names = ", ".join(values)
+        marks = ", ".join("?" * len(values))
+        with self._writing() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute("INSERT OR IGNORE INTO environments VALUES (?, ?)", (key, facts))
+                insert = f"INSERT INTO runs ({names}) VALUES ({marks})"
+                number = int(connection.execute(insert, tuple(values.values())).lastrowid or 0)
+                pruned = number % _PRUNED_EVERY == 0 and _prune(connection, self._limit)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            if pruned:
+                connection.execute("PRAGMA incremental_vacuum").fetchall()
+            return number
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        inode = 0
+        try:
+            make_folder(self.folder)
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+            inode = os.stat(self.path).st_ino
+            with closing(sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+                self._prepare(connection)
+                yield connection
+        except sqlite3.Error as error:
+            if type(error) is sqlite3.DatabaseError:  # damaged; not locked, full or read-only
+                raise _DamagedFile(inode) from error
+            raise HistoryError(f"the history {str(self.path)!r} cannot be written: {error}") from error
+        except HistoryError:
+            raise
+        except OSError as error:
+            why = error.strerror or error
+            raise HistoryError(f"the history {str(self.folder)!r} cannot be written: {why}") from error
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        version = _version(connection)
+        for _ in range(int(PATIENCE_S / 0.05)):
+            if version:
+                break
+            try:  # several kernels at once: the change of the mode does not wait for the lock
+                _make(connection, is_on_network(self.folder))
+            except sqlite3.OperationalError:
+                time.sleep(0.05)
+            version = _version(connection)
+        if version > VERSION:
+            raise HistoryError(
+                f"the history {str(self.path)!r} is a newer notebook_prof's: it is read, and nothing is added"
+            )
+        if not version:
+            raise HistoryError(
+                f"the history {str(self.path)!r} could not be made: other kernels keep it busy"
+            )
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        """Open it so that nothing is written; where not even a lock can be, as a file that nobody changes."""
+        uri = self.path.absolute().as_uri()
+        connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=PATIENCE_S)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            connection.close()
+            connection = sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True)
+        return connection
+
+
+class _DamagedFile(Exception):
+    """No database, or a broken one."""
+
+    def __init__(self, inode: int) -> None:
+        super().__init__("the file is damaged")
+        self.inode = inode
+
+
+def environment_hash(facts: Mapping[str, str]) -> tuple[str, str]:
+    """Return the key of an environment, and its facts as they are kept."""
+    text = json.dumps(dict(facts), sort_keys=True, ensure_ascii=False)
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest(), text
+
+
+def damaged_files(folder: Path) -> list[Path]:
+    """Return the files that were set aside, the oldest first."""
+    return sorted(path for path in folder.glob(f"{FILE}.damaged-*") if path.name[-4:] not in ("-wal", "-shm"))
+
+
+def _set_aside(path: Path, inode: int) -> None:
+    """Rename a damaged file and what belongs to it, unless another kernel has done so."""
+    with suppress(OSError):
+        if os.stat(path).st_ino != inode:
+            return
+        aside = f"{path}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        for ending in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(f"{path}{ending}", f"{aside}{ending}")
+        for older in damaged_files(path.parent)[:-_MOST_DAMAGED]:
+            for ending in ("", "-wal", "-shm"):
+                Path(f"{older}{ending}").unlink(missing_ok=True)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make(connection: sqlite3.Connection, shared: bool) -> None:
+    """Make the tables; WAL keeps its index in memory that computers do not share."""
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    connection.execute(f"PRAGMA journal_mode={'DELETE' if shared else 'WAL'}")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _prune(connection: sqlite3.Connection, limit: int) -> bool:
+    """Delete the oldest beyond the limit: each cell's newest 20 later, the newest of each name last."""
+    total = int(connection.execute("SELECT coalesce(sum(bytes), 0) FROM runs").fetchone()[0])
+    if total <= limit:
+        return False
+    connection.execute(
+        """DELETE FROM runs WHERE id IN (SELECT id FROM (
+             SELECT id, sum(bytes) OVER (ORDER BY held, recent, at_ns, id) - bytes AS before FROM (
+               SELECT id, at_ns, bytes,
+                 name != '' AND row_number() OVER (PARTITION BY name ORDER BY at_ns DESC) = 1 AS held,
+                 row_number() OVER (PARTITION BY notebook, cell, lineage ORDER BY at_ns DESC) <= ? AS recent
+               FROM runs)) WHERE before < ?)""",
+        (_RECENT, total - int(0.9 * limit)),
+    )
+    return True

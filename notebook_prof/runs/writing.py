@@ -1,0 +1,277 @@
+"""Rows are written beside what the user does next, in one thread; nothing of it is ever shown or raised."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from ..background import Pace, checkpoint
+from ..errors import NotebookProfError
+from ..profiles.profile import Profile
+from .before import RunBefore, core_share
+from .folder import history_folder, notebook_path
+from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
+from .keeping import keep
+from .packing import packed
+from .store import Row, Store
+
+THREAD: Final = "notebook_prof history"
+_MOST_WAITING: Final = 16
+_LEAVES_S: Final = 2.0
+_LOOK_S: Final = 0.05
+_PART_S: Final = 0.1
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A recording whose row is to be written."""
+
+    profile: Profile
+    before: RunBefore
+    kept: bool
+    at: Path
+
+
+def remember(
+    profile: Profile,
+    *,
+    source: str = "",
+    cell: str = "",
+    name: str = "",
+    options: str = "",
+    failed: bool = False,
+    kept: bool = False,
+    hold: Callable[[], bool] = bool,
+) -> Callable[[], None]:
+    """Let the verdict of a recording tell of the run before; gives what leaves its row in the history, soon.
+
+    Parameters
+    ----------
+    profile : Profile
+        Its trace may still be in the making.
+    source : str
+        Text of the cell.
+    cell : str
+        Its id in the front-end.
+    name : str
+        What the user calls the run.
+    options : str
+        What was recorded, and how: runs with other options do not show the noise between runs.
+    failed : bool
+        Whether the code ended with an exception.
+    kept : bool
+        Whether to keep the recording too.
+    hold : callable
+        While it gives True, nothing is done.
+
+    Returns
+    -------
+    callable
+        To be called when the recording has been shown: a thread begins to write. Nothing raises.
+    """
+    try:
+        path = notebook_path()
+        folder = history_folder(path)
+        if folder is None:
+            return _do_nothing
+        notebook = os.path.relpath(path, folder.parent).replace(os.sep, "/") if path else ""
+        me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
+        before = RunBefore(Store(folder), me, options, failed)
+        profile._history = before
+        at = Path(path).parent if path else Path.cwd()
+        recorded = _Recorded(profile, before, kept, at)
+        return lambda: _writer.put(recorded, hold)
+    except Exception as error:  # the user's cell has run: it must not fail because of us
+        _writer.lose(error)
+        return _do_nothing
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def losses() -> dict[str, Any]:
+    """Return how many runs of this process are not in the history, and why the last one is not."""
+    return {"lost": _writer.lost, "reason": _writer.reason}
+
+
+def wait(seconds: float | None = None) -> bool:
+    """Wait until all rows are written; whether they are."""
+    return _writer.wait(seconds)
+
+
+class _Writer:
+    """One thread, for as long as there are rows to write."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[_Recorded] = deque()
+        self._thread: threading.Thread | None = None
+        self._hold: Callable[[], bool] = bool
+        self._hurried = 0
+        self.lost, self.reason = 0, ""
+
+    def put(self, recorded: _Recorded, hold: Callable[[], bool]) -> None:
+        """Write a row later."""
+        with self._changed:
+            if len(self._waiting) >= _MOST_WAITING:
+                self._waiting.popleft()
+                self.lost += 1
+                self.reason = f"more than {_MOST_WAITING} recordings waited to be put together"
+            self._waiting.append(recorded)
+            self._hold = hold
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError:  # a process that ends starts no threads
+                    self._thread = None
+
+    def lose(self, error: BaseException) -> None:
+        """Count a row that was not written."""
+        self.lost += 1
+        self.reason = (
+            str(error) if isinstance(error, NotebookProfError) else f"{type(error).__name__}: {error}"
+        )
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait until nothing is left to write, which is done without a rest then; whether that is so."""
+        with self._changed:
+            self._hurried += 1
+            try:
+                return self._changed.wait_for(lambda: self._thread is None, seconds)
+            finally:
+                self._hurried -= 1
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                recorded = self._waiting.popleft()
+            try:
+                self._write(recorded)
+            except BaseException as error:  # whatever it is, the next row is written
+                self.lose(error)
+            del recorded  # nobody else may need it any more
+
+    def _write(self, recorded: _Recorded) -> None:
+        pending = recorded.profile.pending
+        if pending is not None:
+            pending.start()
+            while not pending.wait(_LOOK_S) and not self._hurried:
+                pass
+        with Pace(hold=lambda: not self._hurried and self._hold()).kept():
+            write(recorded.profile, recorded.before, recorded.kept, recorded.at, self._pause)
+
+    def _pause(self) -> None:
+        if not self._hurried:
+            checkpoint(_PART_S)
+
+
+def write(
+    profile: Profile,
+    before: RunBefore,
+    kept: bool,
+    at: Path,
+    pause: Callable[[], None] = lambda: None,
+) -> int:
+    """Put the row of a recording together, and add it; gives its number.
+
+    Parameters
+    ----------
+    profile : Profile
+    before : RunBefore
+    kept : bool
+        Whether to keep the recording too.
+    at : Path
+        Folder whose revision counts.
+    pause : callable
+        Called between two pieces of work.
+
+    Raises
+    ------
+    HistoryError, OSError
+        If it cannot be written.
+    """
+    trace, me = profile.trace, before.me
+    pause()
+    summary = before.summary(profile)
+    pause()
+    pair = before.earlier()
+    noise = before.ratio(profile)
+    pause()
+    verdict = profile.verdict.sentence
+    trust = profile.trust
+    pause()
+    revision = revision_of(at)
+    source, content = packed(summary)
+    used = summary.steps.loc[summary.steps["used"], "dur_ns"]
+    overhead = trace.metadata.get("overhead")
+    row = Row(
+        at_ns=me.at_ns,
+        kernel=me.kernel,
+        notebook=me.notebook,
+        cell=me.cell,
+        cell_hash=cell_hash(me.source),
+        name=me.name,
+        options=before.options,
+        environment=before.environment(profile),
+        revision=revision,
+        dirty=is_dirty(at) if revision else None,
+        failed=before.failed,
+        steps=int(summary.phases().steps),
+        p50_ns=float(used.median()) if len(used) else None,
+        mean_ns=float(used.mean()) if len(used) else None,
+        total_ns=int(trace.span.dur),
+        peak_bytes=_peak(summary.memory),
+        overhead=float(overhead["ratio"]) if isinstance(overhead, dict) and "ratio" in overhead else None,
+        load=before.load,
+        core_share=core_share(trace),
+        verdict=verdict,
+        trust=" ".join(trust.loc[trust["severity"] != "info", "code"]),
+        lineage=None if pair is None else pair[0].lineage,
+        earlier=None if pair is None else pair[0].run,
+        link="" if pair is None else pair[0].why,
+        noise=noise,
+        kept=keep(before.store.folder, profile, f"{me.at_ns:x}-{me.kernel[:6]}") if kept else "",
+        source=source,
+        content=content,
+    )
+    return before.store.add(row)
+
+
+def _peak(memory: pd.DataFrame) -> int | None:
+    """Return the highest memory of a device, or without any of the host."""
+    if not len(memory):
+        return None
+    devices = memory[memory["device"] >= 0]
+    return int((devices if len(devices) else memory)["bytes"].max())
+
+
+_writer = _Writer()
+
+
+def _leave() -> None:
+    _writer.wait(_LEAVES_S)
+
+
+def _forget() -> None:
+    global _writer
+    _writer = _Writer()
+
+
+atexit.register(_leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,1 @@
+"""The history of runs: its file, its rows, and what is said of them."""

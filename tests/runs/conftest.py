@@ -1,0 +1,20 @@
+"""A history of its own for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from notebook_prof.runs import writing
+from notebook_prof.runs.folder import NAME, VARIABLE
+
+
+@pytest.fixture
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the history of this test."""
+    folder = tmp_path / NAME
+    monkeypatch.setenv(VARIABLE, str(folder))
+    yield folder
+    writing.wait(30)

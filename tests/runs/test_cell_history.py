@@ -1,0 +1,74 @@
+"""The runs of a cell as `%profile_history` shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.errors import OptionError
+from notebook_prof.runs.cell_history import COLUMNS, CellHistory, cell_history
+from notebook_prof.runs.store import Store
+
+from ..comparison.test_comparison import Tags
+from .test_before import SOURCE, keep, recorded, steps
+
+FASTER = SOURCE.replace("work(x)", "work(x, fast=True)  # <b>")
+
+
+@pytest.fixture
+def shown(history: Path) -> CellHistory:
+    keep(recorded(steps(1)), name="baseline")
+    keep(recorded(steps(2)))
+    keep(recorded(0.4 * steps(3), FASTER), FASTER, kept=True)
+    keep(recorded(steps(4), "print(other)"), "print(other)", failed=True)
+    return cell_history(Store(history), "baseline")
+
+
+def test_its_numbers_are_those_of_the_tables(shown: CellHistory) -> None:
+    table = shown.table
+    COLUMNS.validate(table)
+    runs = nbp.history()
+    assert table["run"].tolist() == runs.loc[runs["lineage"] == 1, "run"].tolist() == [1, 2, 3]
+    assert np.isnan(table["change"].iloc[0])
+    c = nbp.compare(nbp.load(2), nbp.load(3))
+    last = table.iloc[2]
+    assert (last["change"], last["low"], last["high"]) == (c.change, *c.interval)
+    assert table["significant"].tolist() == [False, False, True]
+    assert table["source_change"].tolist() == ["", "same", "line 3"]
+    assert shown.sparkline == "██▁"
+
+
+def test_text_and_html_say_the_same(shown: CellHistory) -> None:
+    text, page = repr(shown), shown._repr_html_()
+    assert text.startswith("3 runs of this cell, ")
+    assert "%profile_history 2 3    or  nbp.compare(nbp.load(2), nbp.load(3))" in text
+    assert "≈ " in text.splitlines()[3]
+    assert "line 3, kept" in text.splitlines()[4]
+    tags = Tags()
+    tags.VOID = (*Tags.VOID, "polyline")
+    tags.feed(page)
+    assert tags.open == []
+    assert not {"script", "link", "img", "iframe"} & tags.seen
+    for word in ("baseline", "≈ ", "line 3, kept", "nbp.compare(nbp.load(2), nbp.load(3))"):
+        assert word in page
+
+
+@pytest.mark.parametrize(
+    ("what", "runs"),
+    [("baseline", [1, 2, 3]), ("3", [1, 2, 3]), ("fast=True", [1, 2, 3]), ("", [4]), ("4", [4])],
+)
+def test_which_cell_is_meant(shown: CellHistory, history: Path, what: str, runs: list[int]) -> None:
+    assert cell_history(Store(history), what).table["run"].tolist() == runs
+
+
+def test_what_is_not_there(shown: CellHistory, history: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="no run, name or cell 'basline': did you mean 'baseline'"):
+        cell_history(Store(history), "basline")
+    empty = cell_history(Store(tmp_path / "empty"), notes=("A note.",))
+    assert repr(empty).startswith("No run of this cell is in the history")
+    assert repr(empty).endswith("A note.")
+    assert "No run" in empty._repr_html_()
+    assert "failed" in repr(cell_history(Store(history), "4"))
