@@ -7,6 +7,7 @@
     ├── SelectionError         no such dimension, or a value that cannot be selected
     ├── OptionError            an argument or option that cannot be understood
     │   └── ExtraNotInstalledError   an optional library is missing
+    ├── HistoryError           the history cannot be written or read
     └── RecordingError         recording cannot start, stop or be used
         ├── AlreadyRecordingError    one recording a process
         └── NotRecordedError         there is no result yet
@@ -42,6 +43,10 @@ class OptionError(NotebookProfError, ValueError):
 
 class ExtraNotInstalledError(OptionError, ImportError):
     """An optional library is needed and missing; the message says how to install it."""
+
+
+class HistoryError(NotebookProfError, OSError):
+    """The history cannot be written or read, or is switched off."""
 
 
 class RecordingError(NotebookProfError, RuntimeError):

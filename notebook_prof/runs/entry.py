@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
 from ..comparison.run import Summary
-from ..errors import NotRecordedError, OptionError, nearest
+from ..errors import HistoryError, NotRecordedError, OptionError, nearest
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile
 from ..units import format_items, format_ns
 from .folder import VARIABLE, history_folder, notebook_path
 from .keeping import kept_path
 from .packing import unpacked
-from .store import HistoryError, Store
+from .store import Store
 
 _COLUMNS = (
     "id, at_ns, kernel, notebook, cell, cell_hash, name, options, environment, load, core_share, p50_ns, "

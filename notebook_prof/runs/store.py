@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..atomic_files import PRIVATE
-from ..errors import NotebookProfError
+from ..errors import HistoryError
 from .folder import is_on_network, make_folder
 
 FILE: Final = "history.sqlite"
@@ -44,10 +44,6 @@ CREATE INDEX IF NOT EXISTS by_hash ON runs (cell_hash, at_ns);
 CREATE INDEX IF NOT EXISTS by_name ON runs (name, at_ns) WHERE name != '';
 CREATE INDEX IF NOT EXISTS by_noise ON runs (environment, at_ns) WHERE noise IS NOT NULL;
 """
-
-
-class HistoryError(NotebookProfError, OSError):
-    """The history cannot be written or read; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ COLUMNS: Final = Table(
         Column("run", "int64", "", "number, for `load`"),
         Column("at", "datetime64[ns, UTC]", "", "when the recording ended"),
         Column("name", "str", "", "as `--name` gave it; empty without"),
-        Column("notebook", "str", "", "path from the project's folder; empty where it is not known"),
+        Column(
+            "notebook", "str", "", "path from the project's folder; the working folder where it is not known"
+        ),
         Column("cell", "str", "", "the front-end's id of the cell; empty where it is not told"),
         Column("lineage", "int64", "", "first run of this cell: the same for all of its runs"),
         Column("earlier", "Int64", "", "run that it was compared with; missing for the first"),

@@ -83,7 +83,7 @@ def remember(
         folder = history_folder(path)
         if folder is None:
             return _do_nothing
-        notebook = os.path.relpath(path, folder.parent).replace(os.sep, "/") if path else ""
+        notebook = os.path.relpath(path or os.getcwd(), folder.parent).replace(os.sep, "/")
         me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
         before = RunBefore(Store(folder), me, options, failed)
         profile._history = before

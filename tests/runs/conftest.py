@@ -22,5 +22,6 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the history of this test."""
     folder = tmp_path / NAME
     monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setattr(writing, "_writer", writing._Writer())
     yield folder
     writing.wait(30)

@@ -207,8 +207,7 @@ def test_rows_wait_while_something_is_recorded(history: Path) -> None:
     assert len(nbp.history()) == 1
 
 
-def test_too_many_that_wait_are_counted(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_writer", writing._Writer())
+def test_too_many_that_wait_are_counted(history: Path) -> None:
     recording = threading.Event()
     recording.set()
     for seed in range(20):

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from notebook_prof.errors import HistoryError
 from notebook_prof.runs.folder import NAME, VARIABLE, history_folder, is_on_network
-from notebook_prof.runs.store import FILE, VERSION, HistoryError, Store, damaged_files
+from notebook_prof.runs.store import FILE, VERSION, Store, damaged_files
 
 from .rows import row
 
