@@ -162,11 +162,13 @@ class Run:
         return {code for code, *_ in self.report}
 
 
-ABORTS = {"ddp": "terminate called without an active exception"}
-"""What a cell prints that fails now and then without the profiler too.
+ABORTS = {"ddp"}
+"""Cells that fail now and then without the profiler too.
 
-A rank of torch 2.13 ends while a thread of gloo runs: 1 in 25 runs on a busy machine, bare and profiled.
+A rank of torch 2.13 ends while a thread of gloo runs ("terminate called without an active exception"): in
+1 of 25 to 5 of 12 runs of plain Python, without any of ours.
 """
+ABORTED = "terminated with signal SIGABRT"
 RESTING_S = 0.01
 """So little CPU time in a tenth of a second is none."""
 
@@ -241,7 +243,7 @@ class Notebook:
         fails : bool
             Whether the cell ends with an error.
         """
-        for _ in range(4):
+        for _ in range(19):
             with suppress(AbortedError):
                 return self._play(workload, bare, fails)
         return self._play(workload, bare, fails)
@@ -253,7 +255,12 @@ class Notebook:
             first, error, bare_s = self.execute(workload.cell)
             assert error, "this cell ends with an error"
         elif bare:
-            bare_runs = [self._statements(workload) for _ in range(2)]
+            try:
+                bare_runs = [self._statements(workload) for _ in range(2)]
+            except AssertionError as error_of_cell:
+                if workload.name in ABORTS and ABORTED in str(error_of_cell):
+                    raise AbortedError from error_of_cell
+                raise
             statements = [took for took, _ in bare_runs]
             first, bare_s = bare_runs[-1][1], min(sum(took.values()) for took in statements)
         asking = f"exec(open({str(ASKED)!r}).read(), _space := {{}}); print(_space['usage']()); del _space"
@@ -261,7 +268,7 @@ class Notebook:
         before, _ = self.must(asking)
         with high_water(self.pid) as mark:
             printed, error, wall_s = self.execute(f"%%profile {workload.options}\n{workload.cell}")
-            if error and ABORTS.get(workload.name, error) in printed:
+            if error and workload.name in ABORTS and ABORTED in error:
                 raise AbortedError(printed)
             assert fails == bool(error), error
             said = self._ask(before)
