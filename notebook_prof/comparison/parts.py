@@ -67,7 +67,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnedTime:
     """What ran in the steps of one run, before it is told apart by keys.
 
     Attributes
@@ -99,15 +99,15 @@ class Owned:
         sums = np.zeros((len(self.block_steps), len(keys)), np.int64)
         np.add.at(sums, (self.block, code[self.pieces]), self.length)
         calls = np.bincount(code[self.begun], minlength=len(keys)).astype(np.int64)
-        places = np.concatenate([self.pieces, self.begun])
-        first = np.full(len(keys), len(places))
-        np.minimum.at(first, code[places], np.arange(len(places)))
+        appearing = code[np.concatenate([self.pieces, self.begun])]
+        first = np.full(len(keys), len(appearing))
+        np.minimum.at(first, appearing, np.arange(len(appearing)))
         order = np.argsort(first, kind="stable")
         return Parts([keys[i] for i in order], sums[:, order], calls[order], self.block_steps)
 
 
 @sharing
-def owned(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -> Owned:
+def owned_time(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -> OwnedTime:
     """Find what ran in steps; each instant belongs to one slice.
 
     Parameters
@@ -136,7 +136,7 @@ def owned(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -> Own
     rows, inverse = np.unique(np.concatenate([row, _begun(trace, view, start, end)]), return_inverse=True)
     block = np.searchsorted(blocks, step, side="right") - 1
     sizes = np.diff(np.append(blocks, len(start)))
-    return Owned(trace, view, rows, inverse[: len(row)], inverse[len(row) :], block, length, sizes)
+    return OwnedTime(trace, view, rows, inverse[: len(row)], inverse[len(row) :], block, length, sizes)
 
 
 def joined(runs: Sequence[Parts]) -> Parts:

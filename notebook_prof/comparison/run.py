@@ -23,7 +23,17 @@ from ..profiles.profile import Profile
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
 from .conditions import facts_of
-from .parts import MOST_KEYS, Owned, Parts, by_name_and_line, joined, limited, owned, renamed, undivided
+from .parts import (
+    MOST_KEYS,
+    OwnedTime,
+    Parts,
+    by_name_and_line,
+    joined,
+    limited,
+    owned_time,
+    renamed,
+    undivided,
+)
 from .statistics import FloatArray, block_starts, slow_steps, warm_up
 
 TOTALS: Final = {
@@ -87,7 +97,7 @@ class TraceRun(Run):
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.steps = _steps(profile.trace)
-        self._owned_by_view: dict[str, Owned] = {}
+        self._owned_by_view: dict[str, OwnedTime] = {}
 
     @property
     def trace(self) -> Trace:
@@ -129,9 +139,9 @@ class TraceRun(Run):
         above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
         return above[["device", "source", "bytes"]]
 
-    def _owned(self, view: str) -> Owned:
+    def _owned(self, view: str) -> OwnedTime:
         if view not in self._owned_by_view:
-            self._owned_by_view[view] = owned(self.trace, *self._spans(), view)
+            self._owned_by_view[view] = owned_time(self.trace, *self._spans(), view)
         return self._owned_by_view[view]
 
     def _spans(self) -> tuple[pd.DataFrame, IntArray]:

@@ -295,11 +295,29 @@ def _changed_source(c: Comparison) -> str:
     table = c.source[c.source["file"] == CELL]
     if not len(table):
         return ""
-    new = table.loc[table["change"].isin(["changed", "new"]), "b_line"]
-    gone = int((table["change"] == "gone").sum())
-    parts = [f"changed {lines_text(new)}"] if len(new) else []
-    parts += [f"removed {format_items(gone, 'line')}"] if gone else []
-    return f"you {' and '.join(parts)}" if parts else "the source is the same"
+    edited, removed = edits(table)
+    parts = [f"changed {edited}"] if edited else []
+    parts += [f"removed {removed}"] if removed else []
+    return f"you {' and '.join(parts)}" if parts else "the cell is the same"
+
+
+def edits(changes: pd.DataFrame) -> tuple[str, str]:
+    """Write which lines of a source were changed or are new, and how many are gone; empty for none.
+
+    Parameters
+    ----------
+    changes : DataFrame
+        Rows of `source_changes` of one file.
+
+    Examples
+    --------
+    >>> changes = pd.DataFrame({"change": ["same", "new", "gone"], "b_line": [1, 2, None]})
+    >>> edits(changes)
+    ('line 2', '1 line')
+    """
+    edited = changes.loc[changes["change"].isin(["changed", "new"]), "b_line"]
+    gone = int((changes["change"] == "gone").sum())
+    return lines_text(edited) if len(edited) else "", format_items(gone, "line") if gone else ""
 
 
 def lines_text(lines: pd.Series) -> str:

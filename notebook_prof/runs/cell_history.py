@@ -18,7 +18,7 @@ from ..comparison.verdict import signed_percent
 from ..errors import OptionError, nearest
 from ..trace.schema import Column, Table
 from ..units import format_items, format_ns
-from .before import lines_text, noise_between
+from .before import edits, noise_between
 from .entry import HistoryRun, read_run
 from .identity import kernel_id
 from .store import Store
@@ -254,9 +254,5 @@ def _change(
 def _lines(before: str, this: str) -> str:
     if not before or not this:
         return ""
-    table = source_changes({CELL: cell_lines(before)}, {CELL: cell_lines(this)})
-    new = table.loc[table["change"].isin(["changed", "new"]), "b_line"]
-    gone = int((table["change"] == "gone").sum())
-    parts = [lines_text(new)] if len(new) else []
-    parts += [f"{format_items(gone, 'line')} removed"] if gone else []
-    return ", ".join(parts) or "same"
+    edited, removed = edits(source_changes({CELL: cell_lines(before)}, {CELL: cell_lines(this)}))
+    return ", ".join(filter(None, [edited, f"{removed} removed" if removed else ""])) or "same"

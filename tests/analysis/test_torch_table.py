@@ -25,10 +25,18 @@ def column(table: str, header: str) -> list[str]:
     return [line[start:end].strip() for line in lines[3:-2]]
 
 
-def numbers(table: str, header: str) -> dict[str, float]:
-    """Read the numbers below a header, by name."""
-    cells = [float(cell.rstrip("mus%")) for cell in column(table, header)]
-    return dict(zip(column(table, "Name"), cells, strict=True))
+def number_of(cell: str) -> tuple[float, str]:
+    """Divide a cell into its number and its unit."""
+    digits = cell.rstrip("mus%")
+    return float(digits), cell.removeprefix(digits)
+
+
+def check_cells(ours: list[str], expected: list[str], tolerance: float) -> None:
+    """Hold cells against PyTorch's, which adds times up as floats, so that a half is rounded either way."""
+    numbers, units = zip(*map(number_of, ours), strict=True)
+    torch_numbers, torch_units = zip(*map(number_of, expected), strict=True)
+    assert units == torch_units
+    assert numbers == pytest.approx(torch_numbers, abs=tolerance)
 
 
 @pytest.mark.parametrize("unit", [None, "ms"])
@@ -59,16 +67,15 @@ def test_the_same_lines(tmp_path: Path, sort_by: str, limit: int, unit: str | No
         "count": "# of Calls",
     }
     if limit < 0:
-        assert column(ours, "Name")
-        assert sorted(column(ours, "Name")) == sorted(column(torch_table, "Name"))
+        names = column(torch_table, "Name")
+        assert sorted(column(ours, "Name")) == sorted(names)
+        order = [column(ours, "Name").index(name) for name in names]  # rows of equal time in any order
         for header in ("Self CPU %", "Self CPU", "CPU total %", "CPU total", "# of Calls"):
-            cells, torch_cells = (numbers(text, header) for text in (ours, torch_table))
-            # torch adds times up as floats, so a half is rounded either way
-            assert cells == pytest.approx(torch_cells, abs=0.011 if "%" in header else 0.0011), header
-    ranked = [
-        [float(cell.rstrip("mus")) for cell in column(text, headers[sort_by])] for text in (ours, torch_table)
-    ]
-    assert ranked[0] == pytest.approx(ranked[1], abs=0.0011)  # rows of equal time in any order
+            cells = column(ours, header)
+            tolerance = 0.011 if "%" in header else 0.0011
+            check_cells([cells[i] for i in order], column(torch_table, header), tolerance)
+    ranked = [column(text, headers[sort_by]) for text in (ours, torch_table)]
+    check_cells(*ranked, 0.0011)
 
 
 def test_the_csv_of_a_larger_run(data: Path) -> None:

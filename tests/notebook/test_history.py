@@ -49,7 +49,7 @@ def test_each_run_leaves_a_row_and_the_next_one_tells_of_it(kernel: Kernel, hist
     written(kernel)
     line = kernel.value("nbp.last.verdict.lines[1]")
     assert "the run before" in line
-    assert "the source is the same" in line
+    assert "the cell is the same" in line
     assert line in texts(second)[0]
     table = nbp.history()
     assert table["name"].tolist() == ["baseline", ""]

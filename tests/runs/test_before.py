@@ -115,7 +115,7 @@ def derived(row: pd.Series, before: pd.Series, table: pd.DataFrame) -> str:
     low, high = map(signed_percent, c.interval)
     basis = f"({low} … {high}, two runs × {noise:.3g}, {rests})"
     new = c.source.loc[c.source["change"].isin(["changed", "new"]), "b_line"].tolist()
-    changed = f"you changed line {new[0]}" if new else "the source is the same"
+    changed = f"you changed line {new[0]}" if new else "the cell is the same"
     other = "" if before["kernel"] == row["kernel"] else " in another kernel"
     assert (row[same[0]] == before[same[0]]) == (not new)
     if not c.significant:
@@ -145,7 +145,7 @@ def test_the_second_line_is_derived_from_tables(history: Path) -> None:
     assert not any("run before" in line for line in first.verdict.lines)
     again = keep(recorded(steps(2)))
     assert "≈ No change against the run before" in again.verdict.lines[1]
-    assert again.verdict.lines[1].endswith("the source is the same; %%profile_ab tells more.")
+    assert again.verdict.lines[1].endswith("the cell is the same; %%profile_ab tells more.")
     check_derived(again)
     faster = SOURCE.replace("work(x)", "work(x, fast=True)")
     changed = keep(recorded(0.5 * steps(3), faster, work=0.5), faster)
@@ -236,11 +236,11 @@ def test_few_steps_and_none_say_so(history: Path) -> None:
     none = keep(Profile(whole(1_000_000)), "%%profile\nwork()")
     assert none.verdict.lines[1] == (
         "≈ It took 2 ms in the run before and 1 ms in this one, and one run of each cannot show a change; "
-        "the source is the same; %%profile_ab tells more."
+        "the cell is the same; %%profile_ab tells more."
     )
     keep(recorded(steps(1, 3)), name="few")
     few = keep(recorded(steps(2, 3)))
-    assert "3 and 3 steps cannot show a change: 4 each can; the source is the same" in few.verdict.lines[1]
+    assert "3 and 3 steps cannot show a change: 4 each can; the cell is the same" in few.verdict.lines[1]
 
 
 def test_failed_runs_are_kept_and_not_compared(history: Path) -> None:

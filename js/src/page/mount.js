@@ -74,12 +74,12 @@ export async function mount({Bokeh: loading, el, document: json, settings, trans
   const asker = new Asker(transport, (state) => say(TROUBLES[state ?? ''] ?? ''), pending);
   /** @type {Dashboard | null} */
   let dashboard = null;
-  const unfit = fitOnPaper(parts.root);
+  const stopFitting = fitOnPaper(parts.root);
   let disposed = false;
   const dispose = () => {
     if (disposed) return;
     disposed = true;
-    unfit();
+    stopFitting();
     dashboard?.close();
     asker.close();
     Reflect.deleteProperty(el, 'nbp');

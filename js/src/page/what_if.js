@@ -10,7 +10,7 @@ const STEP = 0.05,
 /** The box with the slider. */
 export class WhatIf {
   factor = FIRST;
-  /** How often it has asked: an answer to an earlier question is not shown. */ asked = 0;
+  /** Number of the last question: an answer to an earlier one is not shown. */ question = 0;
 
   /**
    * @param {Context} ctx
@@ -67,12 +67,12 @@ export class WhatIf {
   /** Ask, and show what is answered. */
   async ask() {
     const {ctx, factor} = this,
-      number = ++this.asked;
+      number = ++this.question;
     this.value.textContent = ` × ${factor.toFixed(2)}`;
     this.slider.setAttribute('aria-valuetext', `times ${factor.toFixed(2)}`);
     try {
       const answer = await ctx.asker.ask({t: 'what_if', factor});
-      if (number === this.asked && !this.box.hidden) this.show(answer);
+      if (number === this.question && !this.box.hidden) this.show(answer);
     } catch (error) {
       ctx.trouble(/** @type {Error} */ (error));
     }

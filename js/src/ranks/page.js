@@ -184,12 +184,12 @@ export async function mountRanks(mounting) {
     figures = panels.map((panel) => element('div', 'nbp-rank-figure', boxes[panel.name]));
   /** @type {RankPage | null} */
   let page = null;
-  const unfit = fitOnPaper(parts.root);
+  const stopFitting = fitOnPaper(parts.root);
   let disposed = false;
   const dispose = () => {
     if (disposed) return;
     disposed = true;
-    unfit();
+    stopFitting();
     page?.close();
     asker.close();
     Reflect.deleteProperty(el, 'nbpRanks');

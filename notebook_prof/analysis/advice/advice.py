@@ -118,7 +118,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "place": ("str", [item.place for item in findings]),
         "what_if": (
             "object",
-            [{**item.what_if, **run.replayed} if item.what_if else {} for item in findings],
+            [{**item.what_if, **run.replay_arguments} if item.what_if else {} for item in findings],
         ),
         "count": ("int64", [item.count for item in findings]),
         "rows": ("object", [item.rows for item in findings]),

@@ -142,13 +142,13 @@ class Run:
         """
         if not question or self.facts.path is None:
             return None
-        answer = what_if(self.trace, **question, **self.replayed)
+        answer = what_if(self.trace, **question, **self.replay_arguments)
         if answer.refused or answer.upper is None:
             return None
         return max(answer.upper, 0) * len(answer.steps)
 
     @property
-    def replayed(self) -> dict[str, Any]:
+    def replay_arguments(self) -> dict[str, Any]:
         """Arguments of `what_if` for the steps that are judged."""
         return self.looking if self._numbers is None else {**self.looking, "step": self._numbers}
 
