@@ -10,6 +10,7 @@ import pytest
 
 from notebook_prof import Profile
 
+from .conftest import SIZE
 from .dashboard import Dashboard, Report
 from .drawn import drawn_profile
 from .drawn_gpu import drawn_training
@@ -90,6 +91,11 @@ def test_a_slider_asks_what_if(shown: NotebookPage) -> None:
     box.get_by_text(sentence, exact=True).wait_for()
     shown.kernel("p.selection.update(name=None, phase='backward')")
     box.get_by_text("What if phase backward × 0.3", exact=False).wait_for()
+    page.set_viewport_size({"width": 620, "height": 900})
+    shown.wait_views("document.querySelector('.nbp').classList.contains('nbp-narrow')")
+    overfull = "cells => cells.filter(c => c.scrollWidth > c.clientWidth + 1).map(c => c.textContent)"
+    assert box.locator("td").evaluate_all(overfull) == []
+    page.set_viewport_size(SIZE)
     page.keyboard.press("Escape")
     box.wait_for(state="hidden")
     assert page.locator(".nbp-what-if-button").is_visible(), "the selection stays"

@@ -187,6 +187,7 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     assert any("conv" in label for label in labels)
     page.evaluate("() => document.querySelector('.nbp-host').scrollIntoView({block: 'end'})")
     page.mouse.move(3, 3)
+    shown.part(".nbp-headline", has_text="of the cell").wait_for()  # the verdict comes after the views
     shown.settle()
     page.screenshot(path=_image_path("lab-light.png"))
     host = shown.host
