@@ -21,6 +21,7 @@ READ = sorted(
     for top in ("notebook_prof", "docs", "notebooks", "benchmarks", "tests", "binder", "README.md")
     for path in ([ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*"))
     if path.suffix in KINDS and path not in WHERE_THEY_ARE and ROOT / "tests" / "data" not in path.parents
+    if "node_modules" not in path.parts
 )
 OLD = "|".join(sorted(RENAMED, key=len, reverse=True))
 CALLED = re.compile(
