@@ -7,6 +7,7 @@
     ├── SelectionError         no such dimension, or a value that cannot be selected
     ├── OptionError            an argument or option that cannot be understood
     │   └── ExtraNotInstalledError   an optional library is missing
+    ├── ExpectationError       a run does not hold what was expected of it
     ├── HistoryError           the history cannot be written or read
     └── RecordingError         recording cannot start, stop or be used
         ├── AlreadyRecordingError    one recording a process
@@ -47,6 +48,10 @@ class ExtraNotInstalledError(OptionError, ImportError):
 
 class HistoryError(NotebookProfError, OSError):
     """The history cannot be written or read, or is switched off."""
+
+
+class ExpectationError(NotebookProfError, AssertionError):
+    """A run does not hold what was expected of it, or cannot tell."""
 
 
 class RecordingError(NotebookProfError, RuntimeError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..comparison.comparison import Comparison, compare
 from ..comparison.text import comparison_text
+from .expect import add_expect_option, exit_code, print_expectations
 from .output import say
 
 
@@ -25,19 +27,23 @@ def add_diff(commands: Any) -> None:
     add("-t", "--top", type=int, default=8, help="number of rows of each table (default: 8)")
     add("--json", action="store_true", help="print one JSON object instead")
     add("--html", metavar="FILE", help="write a page with the steps, the source and the tables")
+    add_expect_option(parser, "'slower < 3%%', or of B as in 'step p50 < 120ms'")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the comparison; returns the exit code."""
     compared = compare(options.a.split(","), options.b.split(","))
-    say(as_json(compared) if options.json else comparison_text(compared, options.top))
+    say(as_json(compared, options.expect) if options.json else comparison_text(compared, options.top))
     if options.html:
         compared.to_html(options.html)
-    return 0
+    if not options.expect:
+        return 0
+    results = compared.expect(*options.expect, check=False)
+    return exit_code(results) if options.json else print_expectations(results)
 
 
-def as_json(compared: Comparison) -> str:
+def as_json(compared: Comparison, expectations: Sequence[str] = ()) -> str:
     """Return verdict, change and tables as one JSON object; what is not known is null."""
     import json
 
@@ -51,4 +57,7 @@ def as_json(compared: Comparison) -> str:
         "delta_ns": compared.delta_ns,
         **{name: json.loads(getattr(compared, name).to_json(orient="records")) for name in tables},
     }
+    if expectations:
+        results = compared.expect(*expectations, check=False)
+        content["expectations"] = json.loads(results.table.to_json(orient="records"))
     return json.dumps(content, ensure_ascii=False)

@@ -12,6 +12,7 @@ from typing import Final
 from ..errors import NotebookProfError
 from .analyze import add_analyze
 from .diff import add_diff
+from .expect import add_expect
 from .files import add_convert, add_formats, add_report
 from .summary import add_summary
 
@@ -26,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"notebook-prof {version('notebook-prof')}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_analyze, add_summary, add_diff, add_report, add_convert, add_formats):
+    for add in (add_analyze, add_summary, add_diff, add_expect, add_report, add_convert, add_formats):
         add(commands)
     return top
 
@@ -42,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0, or 2 with one sentence on standard error where something was asked that cannot be done.
+        0, or 2 with one sentence on standard error where something was asked that cannot be done; of
+        expectations 1 where one failed.
 
     Examples
     --------

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from ..statistics.intervals import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
 from ..trace.arrays import BoolArray
 from ..trace.schema import Column, Table
 from .parts import IDLE, Parts
-from .statistics import LEVEL, FloatArray, t_probability, t_quantile, true_discoveries
 
 COLUMNS: Final = (
     Column("change", "str", "", "`slower faster more-often less-often new gone`, or `same` within the noise"),

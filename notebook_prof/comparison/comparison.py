@@ -12,15 +12,17 @@ import numpy as np
 import pandas as pd
 
 from ..errors import OptionError, nearest
+from ..expectations.outcomes import Expectations, outcomes
 from ..labels import short_names
+from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
+from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
 from .attribution import attribution
 from .conditions import conditions
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .statistics import LEAST, LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
-from .verdict import sentences
+from .verdict import measured_change, sentences
 
 _MEMORY: Final = Table(
     "memory",
@@ -318,6 +320,34 @@ class Comparison:
     def runs(self) -> tuple[int, int]:
         """How many recordings each side has."""
         return len(self._a.runs), len(self._b.runs)
+
+    def expect(self, *expectations: str, check: bool = True) -> Expectations:
+        """Hold the change to what is expected of it, as in ``slower < 3%`` or ``faster > 10%``.
+
+        Parameters
+        ----------
+        *expectations : str
+            ``slower`` and ``faster`` are by how much a step of b takes more or less time than one of a; the
+            rest, as in `p.expect`, is asked of b, where it is one recording.
+        check : bool
+            Whether to raise unless everything passes.
+
+        Raises
+        ------
+        ExpectationError
+            If one failed or was not decided: the interval holds the limit, or there are too few steps.
+        OptionError
+            For an expectation that cannot be understood.
+
+        Examples
+        --------
+        >>> from notebook_prof.testing import draw
+        >>> trace = draw("main: [mm      ]")
+        >>> held = compare(trace, trace).expect("slower < 3%", "operator mm > 90%", check=False)
+        >>> held.table["outcome"].tolist()
+        ['inconclusive', 'pass']
+        """
+        return outcomes(expectations, functools.partial(measured_change, self, self._b), check)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.

@@ -18,8 +18,12 @@ from ..analysis.source.annotated import source_texts
 from ..analysis.source.lines import CELL
 from ..analysis.time.phases import phases
 from ..errors import OptionError
+from ..expectations.language import Expectation
+from ..expectations.quantities import Measured, measured, missing
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile
+from ..statistics.intervals import FloatArray
+from ..statistics.steps import block_starts, counted_steps
 from ..trace import PHASES, Trace
 from ..trace.arrays import IntArray
 from .conditions import facts_of
@@ -34,7 +38,6 @@ from .parts import (
     renamed,
     undivided,
 )
-from .statistics import FloatArray, block_starts, slow_steps, warm_up
 
 TOTALS: Final = {
     "phases": (("phase",), "host"),
@@ -96,7 +99,7 @@ class TraceRun(Run):
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.steps = _steps(profile.trace)
+        self.steps = counted_steps(profile.trace)
         self._owned_by_view: dict[str, OwnedTime] = {}
 
     @property
@@ -327,23 +330,12 @@ class Side:
         """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
         return self._blocks([run.phases() for run in self.runs])
 
+    def measured(self, expectation: Expectation) -> Measured:
+        """Measure what is expected of the one recording of this side."""
+        run = self.runs[0]
+        if len(self.runs) > 1 or not isinstance(run, TraceRun):
+            return missing(self.name, f"{self.name} is not one whole recording")
+        return measured(run.trace, expectation)
+
     def _blocks(self, runs: list[Parts]) -> Parts:
         return runs[0] if len(runs) == 1 else joined(runs)
-
-
-def _steps(trace: Trace) -> pd.DataFrame:
-    """Return the steps of the loop that took longest; the whole recording where there are none."""
-    table = trace.steps
-    if not len(table):
-        whole = pd.DataFrame({"step": [-1], "ts": [trace.span.start], "dur_ns": [trace.span.dur]})
-        return whole.assign(used=True, slow=False)
-    longest = table.groupby("loop")["dur"].sum().idxmax()
-    rows = table[(table["loop"] == longest) & (table["dur"] > 0)].sort_values("ts")
-    times = rows["dur"].to_numpy(np.float64)
-    used = ~rows["step"].isin(trace.metadata.get("partial_steps") or []).to_numpy()
-    counted = np.flatnonzero(used)
-    used[counted[: warm_up(times[counted])]] = False
-    slow = np.zeros(len(rows), bool)
-    slow[used] = slow_steps(times[used])
-    columns = {"step": rows["step"].astype("int64"), "ts": rows["ts"], "dur_ns": rows["dur"]}
-    return pd.DataFrame(columns).assign(used=used, slow=slow).reset_index(drop=True)

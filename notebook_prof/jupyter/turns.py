@@ -21,10 +21,10 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from ..comparison.comparison import Comparison, compare
-from ..comparison.statistics import LEAST_RUNS
 from ..errors import OptionError
 from ..profiles.profile import Profile
 from ..session import current
+from ..statistics.shift import LEAST_RUNS
 from . import options
 from .magic import ShownAlready
 from .run import interrupted_late

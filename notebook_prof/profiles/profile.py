@@ -9,6 +9,7 @@ import pandas as pd
 
 from .. import analysis
 from ..errors import OptionError, nearest
+from ..expectations.outcomes import expect
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
@@ -184,6 +185,7 @@ class Profile(OldNames):
     event_log = method(analysis.event_log)
     why = method(analysis.why)
     what_if = method(analysis.what_if)
+    expect = method(expect)
 
     @property
     def operators(self) -> Operators:

@@ -15,17 +15,11 @@ from ..analysis.source.lines import CELL
 from ..analysis.time.cpu import cpu_within
 from ..comparison.comparison import Comparison
 from ..comparison.run import Side, Summary, TraceRun, summary_of
-from ..comparison.statistics import (
-    LEAST,
-    MOST_PAIRS,
-    factor_of_runs,
-    learned_factor,
-    ratio_of_halves,
-    shift_of_steps,
-)
 from ..comparison.verdict import believed_changes, interval_text, name_of, signed_ns, signed_percent
 from ..errors import NotebookProfError
 from ..profiles.profile import Profile
+from ..statistics.shift import MOST_PAIRS, factor_of_runs, learned_factor, ratio_of_halves, shift_of_steps
+from ..statistics.steps import LEAST
 from ..trace import Trace
 from ..units import format_items, format_ns
 from .entry import HistoryRun, read_run

@@ -13,9 +13,9 @@ from ..analysis.source.annotated import cell_lines
 from ..analysis.source.lines import CELL
 from ..comparison.run import Side
 from ..comparison.sources import source_changes
-from ..comparison.statistics import shift_of_steps, widened
 from ..comparison.verdict import signed_percent
 from ..errors import OptionError, nearest
+from ..statistics.shift import shift_of_steps, widened
 from ..trace.schema import Column, Table
 from ..units import format_items, format_ns
 from .before import edits, noise_between

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ..comparison.parts import MOST_KEYS, Parts, limited
 from ..comparison.run import Summary
-from ..comparison.statistics import slow_steps
+from ..statistics.steps import slow_steps
 from ..trace.arrays import IntArray
 
 MOST_BYTES: Final = 19_000

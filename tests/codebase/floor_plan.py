@@ -14,6 +14,8 @@ SAYS = {
     "labels": "short names",
     "trace": "schema, Trace, builder",
     "selection": "clauses, filters",
+    "statistics": "times of steps",
+    "expectations": "limits → outcomes",
     "readers": "files → Trace",
     "writers": "Trace → files",
     "analysis": "Trace → tables",

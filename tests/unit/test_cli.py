@@ -63,7 +63,9 @@ def test_help_names_every_command(capsys) -> None:
         parser().parse_args(["--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("analyze", "summary", "report", "convert", "formats"))
+    assert all(
+        word in text for word in ("analyze", "summary", "diff", "expect", "report", "convert", "formats")
+    )
 
 
 @pytest.mark.parametrize(

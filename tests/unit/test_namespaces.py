@@ -30,6 +30,7 @@ VERBS = {
         "bottom_up",
         "call_tree",
         "event_log",
+        "expect",
         "flame",
         "heaviest_stack",
         "hotspots",

@@ -12,25 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ..trace.arrays import BoolArray
+from .intervals import LEVEL, FloatArray, t_quantile
+from .steps import LEAST, block_means, block_starts
 
-LEVEL: Final = 0.95
-LEAST: Final = 4
-"""So many steps a side are needed to say anything."""
 LEAST_RUNS: Final = 3
 """From so many runs a side on the run counts, not the step."""
-MOST_BLOCKS: Final = 12
-SLOW: Final = 5.0
-"""A step is slow that takes so many deviations longer than the median."""
-_WARM_UP: Final = 0.2
 _RUN_TO_RUN: Final = 3.0
 _STEPS_OF_FACTOR: Final = 12
 MOST_PAIRS: Final = 60
 """Of unchanged runs that the noise between runs is learned from."""
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,137 +197,6 @@ def widened(shift: Shift, factor: float) -> Shift:
     """Return the same shift with an interval that is so many times as wide."""
     low = shift.value - factor * (shift.value - shift.low)
     return replace(shift, low=low, high=shift.value + factor * (shift.high - shift.value), factor=factor)
-
-
-def warm_up(times: FloatArray) -> int:
-    """Return how many leading steps are left out: the first, and slow ones after it, at most a fifth.
-
-    With fewer than 5 steps, none is.
-
-    Examples
-    --------
-    >>> warm_up(np.array([90.0, 40, 10, 11, 10, 11, 10, 11, 10, 11, 10]))
-    2
-    """
-    if len(times) <= LEAST:
-        return 0
-    slow = slow_steps(times, times[len(times) // 2 :])
-    most, count = max(1, int(_WARM_UP * len(times))), 1
-    while count < most and slow[count]:
-        count += 1
-    return count
-
-
-def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
-    """Return which steps take longer than the median by more than five deviations.
-
-    Notes
-    -----
-    The deviation is 1.4826 times the median absolute one, and at least 1 % of the median.
-    """
-    usual = times if usual is None else usual
-    if not len(usual):
-        return np.zeros(len(times), bool)
-    middle = float(np.median(usual))
-    deviation = max(1.4826 * float(np.median(np.abs(usual - middle))), 0.01 * middle)
-    return np.asarray(times > middle + SLOW * deviation)
-
-
-def block_starts(times: FloatArray) -> npt.NDArray[np.int64]:
-    """Return where blocks of neighbouring steps begin, which are as long as steps depend on one another.
-
-    Notes
-    -----
-    There are 2 to 12. A block has ``max(n^⅓, τ)`` steps, at most n/6, with τ one plus twice the
-    autocorrelations of the ranks up to the first that is below ``2/√n``.
-    """
-    n = len(times)
-    ranks = np.argsort(np.argsort(times)).astype(np.float64)
-    ranks -= ranks.mean()
-    variance = float(ranks @ ranks) or 1.0
-    tau = 1.0
-    for lag in range(1, n // 4 + 1):
-        correlation = float(ranks[:-lag] @ ranks[lag:]) / variance
-        if correlation < 2 / math.sqrt(n):
-            break
-        tau += 2 * correlation
-    size = int(np.clip(round(max(n ** (1 / 3), tau)), 1, max(1, n // 6)))
-    count = int(np.clip(n // size, 2, MOST_BLOCKS))
-    lengths = [len(part) for part in np.array_split(np.arange(n), count)]
-    return np.concatenate([[0], np.cumsum(lengths[:-1])]).astype(np.int64)
-
-
-def block_means(values: FloatArray, starts: npt.NDArray[np.int64]) -> FloatArray:
-    """Return the mean of each block along the first axis."""
-    counts = np.diff(np.append(starts, len(values)))
-    sums = np.add.reduceat(values, starts, axis=0)
-    return np.asarray(sums / counts.reshape(-1, *[1] * (values.ndim - 1)))
-
-
-def t_probability(t: npt.ArrayLike, df: int) -> FloatArray:
-    """Return how probable Student's t between -t and t is.
-
-    Parameters
-    ----------
-    t : array_like of float
-    df : int
-        Degrees of freedom, at least 1.
-
-    Returns
-    -------
-    ndarray of float64, shape of `t`
-
-    Notes
-    -----
-    The closed forms for whole degrees of freedom: Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
-
-    Examples
-    --------
-    >>> float(t_probability(2.5706, 5).round(4))
-    0.95
-    """
-    angle = np.arctan(np.abs(np.asarray(t, np.float64)) / math.sqrt(df))
-    cos, sin = np.cos(angle), np.sin(angle)
-    odd = df % 2
-    term, total = cos if odd else np.ones_like(cos), np.zeros_like(cos)
-    for k in range(1 + odd, df, 2):
-        total = total + term
-        term = term * cos * cos * k / (k + 1)
-    return np.asarray(2 / math.pi * (angle + sin * total) if odd else sin * total)
-
-
-def t_quantile(p: float, df: int) -> float:
-    """Return the quantile of Student's t, p over one half.
-
-    Examples
-    --------
-    >>> round(t_quantile(0.975, 5), 3), round(t_quantile(0.975, 1), 2)
-    (2.571, 12.71)
-    """
-    low, high = 0.0, 1.0
-    while t_probability(high, df) < 2 * p - 1:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_probability(middle, df) < 2 * p - 1 else (low, middle)
-    return high
-
-
-def true_discoveries(p: FloatArray, rate: float = 1 - LEVEL) -> BoolArray:
-    """Return which of several rows to believe, by Benjamini and Hochberg (1995); nan is none.
-
-    Examples
-    --------
-    >>> true_discoveries(np.array([0.001, 0.04, 0.9, np.nan])).tolist()
-    [True, False, False, False]
-    """
-    tested = np.flatnonzero(~np.isnan(p))
-    order = tested[np.argsort(p[tested])]
-    passed = p[order] <= rate * np.arange(1, len(order) + 1) / max(len(order), 1)
-    believed = np.zeros(len(p), bool)
-    if passed.any():
-        believed[order[: np.flatnonzero(passed)[-1] + 1]] = True
-    return believed
 
 
 def _placements(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:

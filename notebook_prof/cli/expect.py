@@ -1,0 +1,59 @@
+"""``notebook-prof expect``: does a recording hold what is expected of it?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..expectations.outcomes import FAIL, PASS, Expectations
+from ..profiles.files import open_profile
+from .output import data_text, say
+
+
+def add_expect(commands: Any) -> None:
+    """Add the command to a parser."""
+    description = (
+        "Hold a recording, of any format, to what is expected of it: 'step p50 < 120ms', 'phase data < 5%', "
+        "'device idle < 10%', 'peak < 8GiB', 'sync == 0', 'operator aten::copy_ < 2%', 'line 12 < 5%'. "
+        "Exit code 0: all passed; 1: one failed; 2: one could not be decided."
+    )
+    parser = commands.add_parser(
+        "expect",
+        help="hold a recording to limits, for CI",
+        description=description.replace("%", "%%"),
+    )
+    parser.add_argument("file", metavar="FILE", help="the recording")
+    parser.add_argument("expectations", metavar="EXPECTATION", nargs="+", help="quantity, operator, limit")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON instead")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the outcomes; returns the exit code."""
+    results = open_profile(options.file).expect(*options.expectations, check=False)
+    if options.json:
+        say(data_text("json", results.table))
+        return exit_code(results)
+    return print_expectations(results)
+
+
+def add_expect_option(parser: argparse.ArgumentParser, examples: str) -> None:
+    """Give a command ``--expect``."""
+    parser.add_argument(
+        "--expect",
+        metavar="EXPECTATION",
+        action="append",
+        default=[],
+        help=f"what has to hold: {examples}; may be given again. Exit code 1: one failed; 2: not decided",
+    )
+
+
+def print_expectations(results: Expectations) -> int:
+    """Print outcomes; returns the exit code."""
+    say(str(results))
+    return exit_code(results)
+
+
+def exit_code(results: Expectations) -> int:
+    """Return 0 where all passed, 1 where one failed, 2 where one could not be decided."""
+    return {PASS: 0, FAIL: 1}.get(results.outcome, 2)

@@ -1,0 +1,199 @@
+"""What a recording says of each quantity that an expectation can name, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.device.busy import device
+from ..analysis.device.kernels import kernels
+from ..analysis.memory.curve import memory_peak
+from ..analysis.source.lines import CELL, lines
+from ..analysis.time.operators import operators
+from ..analysis.time.phases import phases
+from ..errors import nearest
+from ..statistics.intervals import LEVEL, FloatArray, quantile_interval, steps_for_quantile, t_quantile
+from ..statistics.steps import LEAST, block_means, block_starts, counted_steps, dependence
+from ..trace import Trace
+from .language import Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value, the ends of its interval at 95 %, the call that gives it, and why there is none."""
+
+    value: float
+    low: float
+    high: float
+    call: str
+    reason: str = ""
+
+
+def measured(trace: Trace, expectation: Expectation) -> Measured:
+    """Measure what an expectation is about.
+
+    Returns
+    -------
+    Measured
+        Without interval (both ends are the value) where the recording is counted, not sampled; value nan and
+        a reason where it cannot tell.
+    """
+    return _MEASURES[expectation.quantity](trace, expectation)
+
+
+def missing(call: str, reason: str) -> Measured:
+    """Return what stands for a value that is not there."""
+    return Measured(math.nan, -math.inf, math.inf, call, reason)
+
+
+def _exact(value: float, call: str, reason: str = "") -> Measured:
+    return Measured(float(value), float(value), float(value), call, reason)
+
+
+def _used(trace: Trace) -> pd.DataFrame:
+    steps = counted_steps(trace)
+    return steps[steps["used"] & (steps["step"] >= 0)]
+
+
+def _step(trace: Trace, expectation: Expectation) -> Measured:
+    """Measure the steps that count: the main loop's, without warm-up."""
+    call, times = "p.steps()", _used(trace)["dur_ns"].to_numpy(np.float64)
+    if not len(times):
+        return missing(call, "no steps were recorded: --steps, or nbp.step() in the loop")
+    of = expectation.of
+    if of in ("min", "max"):
+        return _exact(float(times.min() if of == "min" else times.max()), call)
+    if of == "mean":
+        return _mean_time(times, call)
+    q = float(of[1:]) / 100
+    low, high = quantile_interval(times, q, dependence(times))
+    few = "" if math.isfinite(high - low) else _few(len(times), steps_for_quantile(q))
+    return Measured(float(np.quantile(times, q)), max(low, 0.0), high, call, few)
+
+
+def _few(count: int, needed: int) -> str:
+    return f"{needed} steps are needed for that at least, and {count} count here"
+
+
+def _mean(values: FloatArray, call: str) -> Measured:
+    """Return the mean with Student's t over the means of blocks of neighbours."""
+    value = float(values.mean())
+    if len(values) < LEAST:
+        return Measured(value, -math.inf, math.inf, call, _few(len(values), LEAST))
+    means = block_means(values, block_starts(values))
+    half = t_quantile((1 + LEVEL) / 2, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
+    return Measured(value, value - half, value + half, call)
+
+
+def _mean_time(times: FloatArray, call: str) -> Measured:
+    mean = _mean(times, call)
+    return replace(mean, low=max(mean.low, 0.0))
+
+
+def _phase(trace: Trace, expectation: Expectation) -> Measured:
+    """Measure the time of a mean step, or its share: then by what each step lies off the common ratio."""
+    call, used, table = "p.phases()", _used(trace), phases(trace)
+    if not len(used) or not len(table):
+        return missing(call, "no steps were recorded: --steps, or nbp.step() in the loop")
+    names = sorted(set(table["phase"].astype(str)))
+    if expectation.of not in names:
+        return missing(call, f"no phase {expectation.of!r} was recorded; {nearest(expectation.of, names)}")
+    own = table[table["phase"] == expectation.of].set_index("step")["host_ns"]
+    times = own.reindex(used["step"], fill_value=0).to_numpy(np.float64)
+    if expectation.unit == "ns":
+        return _mean_time(times, call)
+    whole = used["dur_ns"].to_numpy(np.float64)
+    share, mean_step = times.sum() / whole.sum(), whole.mean()
+    off = _mean(times - share * whole, call)
+    low, high = (float(share + end / mean_step) for end in (off.low, off.high))
+    return Measured(float(share), max(low, 0.0), min(high, 1.0), call, off.reason)
+
+
+def _device(trace: Trace, expectation: Expectation) -> Measured:
+    table = device(trace)
+    if not len(table):
+        return missing("p.device()", "no device was recorded")
+    share = table[f"{expectation.of}_ns"] / table["window_ns"]
+    return _exact(float(share.max() if expectation.operator[0] == "<" else share.min()), "p.device()")
+
+
+def _peak(trace: Trace, expectation: Expectation) -> Measured:
+    table, call = memory_peak(trace), "p.memory.peak()"
+    on_device = table["device"] >= 0
+    side = expectation.of or ("device" if on_device.any() else "host")
+    rows = table[on_device if side == "device" else ~on_device]
+    if not len(rows):
+        return missing(call, f"no memory of a {side} was recorded: --memory")
+    return _exact(float(rows["peak_bytes"].max()), call)
+
+
+def _sync(trace: Trace, expectation: Expectation) -> Measured:
+    call = "p.trace.slices.query(\"category == 'sync' and step >= 0\")"
+    if not len(device(trace)):
+        return missing(call, "no device was recorded that a call could wait for")
+    slices = trace.slices
+    return _exact(int(((slices["category"] == "sync") & slices["step"].notna()).sum()), call)
+
+
+def _steps(trace: Trace, expectation: Expectation) -> Measured:
+    return _exact(len(trace.steps), "p.steps()")
+
+
+def _operator(trace: Trace, expectation: Expectation) -> Measured:
+    return _named(operators(trace), expectation, "p.operators()")
+
+
+def _kernel(trace: Trace, expectation: Expectation) -> Measured:
+    return _named(kernels(trace), expectation, "p.kernels()")
+
+
+def _named(table: pd.DataFrame, expectation: Expectation, call: str) -> Measured:
+    names = table["name"].astype(str)
+    rows = table[(names == expectation.of) | (names == f"aten::{expectation.of}")]
+    none = ""
+    if not len(rows):
+        none = f"nothing is called {expectation.of!r} in {call}"
+        close = nearest(expectation.of, names)
+        none += f"; {close}" if close.startswith("did") else ""
+    return _column(rows, expectation, call, none)
+
+
+def _line(trace: Trace, expectation: Expectation) -> Measured:
+    table = lines(trace)
+    if not len(table):
+        return missing("p.lines()", "no lines were recorded")
+    rows = table[(table["file"] == CELL) & (table["line"] == int(expectation.of))]
+    return _column(rows, expectation, "p.lines()", "" if len(rows) else "that line was not seen to run")
+
+
+def _column(rows: pd.DataFrame, expectation: Expectation, call: str, none: str) -> Measured:
+    if none and expectation.unit == "share":
+        return missing(call, none)  # a wrong name shall not pass
+    counts = rows[expectation.unit]
+    if counts.isna().any():
+        return missing(call, "it was sampled: how often it ran was not seen")
+    return _exact(float(counts.sum()), call, none)
+
+
+def _of_two(trace: Trace, expectation: Expectation) -> Measured:
+    return missing("nbp.compare(a, b)", "one run cannot tell: nbp.compare(a, b).expect(…)")
+
+
+_MEASURES: Final[dict[str, Callable[[Trace, Expectation], Measured]]] = {
+    "step": _step,
+    "steps": _steps,
+    "phase": _phase,
+    "device": _device,
+    "peak": _peak,
+    "sync": _sync,
+    "operator": _operator,
+    "kernel": _kernel,
+    "line": _line,
+    "slower": _of_two,
+    "faster": _of_two,
+}

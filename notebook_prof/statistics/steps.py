@@ -1,0 +1,122 @@
+"""Which steps of a recording count, and how much one depends on the one before."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace import Trace
+from ..trace.arrays import BoolArray
+from .intervals import FloatArray
+
+LEAST: Final = 4
+"""So many steps a side are needed to say anything."""
+MOST_BLOCKS: Final = 12
+SLOW: Final = 5.0
+"""A step is slow that takes so many deviations longer than the median."""
+_WARM_UP: Final = 0.2
+
+
+def counted_steps(trace: Trace) -> pd.DataFrame:
+    """List the steps of the loop that took longest, and say which of them count.
+
+    Returns
+    -------
+    DataFrame
+        ``step ts dur_ns used slow`` by time; of a recording without steps one row, the whole of it,
+        numbered -1. Warm-up (`statistics.warm_up`) and steps that the recording cut are not used.
+    """
+    table = trace.steps
+    if not len(table):
+        whole = pd.DataFrame({"step": [-1], "ts": [trace.span.start], "dur_ns": [trace.span.dur]})
+        return whole.assign(used=True, slow=False)
+    longest = table.groupby("loop")["dur"].sum().idxmax()
+    rows = table[(table["loop"] == longest) & (table["dur"] > 0)].sort_values("ts")
+    times = rows["dur"].to_numpy(np.float64)
+    used = ~rows["step"].isin(trace.metadata.get("partial_steps") or []).to_numpy()
+    counted = np.flatnonzero(used)
+    used[counted[: warm_up(times[counted])]] = False
+    slow = np.zeros(len(rows), bool)
+    slow[used] = slow_steps(times[used])
+    columns = {"step": rows["step"].astype("int64"), "ts": rows["ts"], "dur_ns": rows["dur"]}
+    return pd.DataFrame(columns).assign(used=used, slow=slow).reset_index(drop=True)
+
+
+def warm_up(times: FloatArray) -> int:
+    """Return how many leading steps are left out: the first, and slow ones after it, at most a fifth.
+
+    With fewer than 5 steps, none is.
+
+    Examples
+    --------
+    >>> warm_up(np.array([90.0, 40, 10, 11, 10, 11, 10, 11, 10, 11, 10]))
+    2
+    """
+    if len(times) <= LEAST:
+        return 0
+    slow = slow_steps(times, times[len(times) // 2 :])
+    most, count = max(1, int(_WARM_UP * len(times))), 1
+    while count < most and slow[count]:
+        count += 1
+    return count
+
+
+def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
+    """Return which steps take longer than the median by more than five deviations.
+
+    Notes
+    -----
+    The deviation is 1.4826 times the median absolute one, and at least 1 % of the median.
+    """
+    usual = times if usual is None else usual
+    if not len(usual):
+        return np.zeros(len(times), bool)
+    middle = float(np.median(usual))
+    deviation = max(1.4826 * float(np.median(np.abs(usual - middle))), 0.01 * middle)
+    return np.asarray(times > middle + SLOW * deviation)
+
+
+def dependence(times: FloatArray) -> float:
+    """Return how many steps tell as much as one would, if steps did not depend on their neighbours.
+
+    Notes
+    -----
+    One plus twice the autocorrelations of the ranks, up to the first that is below ``2/√n``.
+    """
+    n = len(times)
+    ranks = np.argsort(np.argsort(times)).astype(np.float64)
+    ranks -= ranks.mean()
+    variance = float(ranks @ ranks) or 1.0
+    tau = 1.0
+    for lag in range(1, n // 4 + 1):
+        correlation = float(ranks[:-lag] @ ranks[lag:]) / variance
+        if correlation < 2 / math.sqrt(n):
+            break
+        tau += 2 * correlation
+    return tau
+
+
+def block_starts(times: FloatArray) -> npt.NDArray[np.int64]:
+    """Return where blocks of neighbouring steps begin, which are as long as steps depend on one another.
+
+    Notes
+    -----
+    There are 2 to 12. A block has ``max(n^⅓, τ)`` steps, at most n/6, with τ one plus twice the
+    autocorrelations of the ranks up to the first that is below ``2/√n``.
+    """
+    n = len(times)
+    size = int(np.clip(round(max(n ** (1 / 3), dependence(times))), 1, max(1, n // 6)))
+    count = int(np.clip(n // size, 2, MOST_BLOCKS))
+    lengths = [len(part) for part in np.array_split(np.arange(n), count)]
+    return np.concatenate([[0], np.cumsum(lengths[:-1])]).astype(np.int64)
+
+
+def block_means(values: FloatArray, starts: npt.NDArray[np.int64]) -> FloatArray:
+    """Return the mean of each block along the first axis."""
+    counts = np.diff(np.append(starts, len(values)))
+    sums = np.add.reduceat(values, starts, axis=0)
+    return np.asarray(sums / counts.reshape(-1, *[1] * (values.ndim - 1)))
