@@ -8,6 +8,9 @@ import {recall} from '../page/remembered.js';
 export const COUNTER_LANES = 2;
 export const FEWEST_LANES = 3;
 const LANES_SHOWN = 13; // with the headline, the memory curve and ten rows of the table on a screen
+const FEWEST_SHOWN = 9;
+const TALL = 946; // pixels of a window in which JupyterLab has room for all that
+const PIXELS_A_LANE = 18;
 const MOST_QUIET = 2; // quiet threads of a process that need no heading of their own
 
 /**
@@ -26,6 +29,13 @@ const MOST_QUIET = 2; // quiet threads of a process that need no heading of thei
  */
 export const laneKeyOf = ({rows, places}) => `${rows.join()} at ${places.join()}`;
 
+/**
+ * How many lanes have room as long as nobody drags the edge: fewer in low windows.
+ * @param {number} height of the window
+ */
+export const lanesFor = (height) =>
+  Math.max(FEWEST_SHOWN, LANES_SHOWN - Math.max(0, Math.ceil((TALL - height) / PIXELS_A_LANE)));
+
 /** The lanes of a timeline, from top to bottom. */
 export class Lanes {
   /** @type {Set<number>} */ folded = new Set();
@@ -40,6 +50,7 @@ export class Lanes {
    */
   pinned = [];
   pinnedLanes = 0;
+  shown = lanesFor(globalThis.innerHeight ?? TALL);
   /** @type {Lane[]} */ list = [];
 
   /** @param {Pick<Meta, 'tracks' | 'hidden' | 'counters' | 'stepColumns'>} meta */
@@ -163,7 +174,7 @@ export class Lanes {
 
   /** How many lanes have room. */
   room() {
-    return Math.max(FEWEST_LANES, Math.min(this.count(), Number(recall('lanes')) || LANES_SHOWN));
+    return Math.max(FEWEST_LANES, Math.min(this.count(), Number(recall('lanes')) || this.shown));
   }
 
   /** How many lanes of pinned tracks stay in sight; others have room beside them, and further ones scroll. */

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 
-import {Lanes} from '../../src/timeline/lanes.js';
+import {Lanes, lanesFor} from '../../src/timeline/lanes.js';
 import {LANES_BESIDE, MOST_LANES_WITH_NAMES, placesWithNames} from '../../src/timeline/rows_in_sight.js';
 
 const track = (number, more = {}) => ({track: number, name: `worker ${number}`, group: 'host', kind: 'thread', row: 3 * number, depths: 1, outer_rows: 0, quiet: false, rank: 0, busy: 0, ...more});
@@ -30,4 +30,8 @@ test('a track whose first lane is far above, but which reaches into sight, has i
   expect(places).toEqual([800]);
   expect(lanes.placeOfKey(2)).toBe(800);
   expect(lanes.placeOfKey(77)).toBe(-1);
+});
+
+test('low windows begin with fewer lanes', () => {
+  expect([1250, 946, 940, 900, 300].map(lanesFor)).toEqual([13, 13, 12, 10, 9]);
 });

@@ -1,0 +1,58 @@
+"""At 1,400 × 900 the answer, the timeline and the first ten rows of the table are on screen together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import ViewportSize
+
+import notebook_prof as nbp
+
+from .dashboard import Report
+from .jupyter_page import NotebookPage
+
+SMALL_SCREEN: ViewportSize = {"width": 1400, "height": 900}
+TALL = (
+    "jax_cpu/vm.trace.json.gz",
+    "megengine/cli.chrome_timeline.json.gz",
+    "paddle/v262_static.pb.gz",
+    "torch213_cpu/cnn_adam.pt.trace.json.gz",
+)
+"""Recordings with many tracks, memory and steps: everything that takes height."""
+EDGES = """() => {
+    const box = (element) => element.getBoundingClientRect(), all = document.querySelectorAll('.nbp');
+    const host = [...all].find((element) => element.querySelector('table[aria-label=operators]'));
+    const rows = [...host.querySelectorAll('table[aria-label=operators] tbody tr')];
+    return {top: box(host).top, timeline: box(host.querySelector('.nbp-timeline')).bottom, rows: rows.length,
+            tenth: box(rows[Math.min(9, rows.length - 1)]).bottom};
+}"""
+
+
+PANEL = "() => document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect()"
+
+
+def test_a_report_has_them_on_its_first_screen(report: Callable[..., Report], data: Path) -> None:
+    for name in TALL:
+        opened = report(nbp.open_profile(data / name))
+        opened.page.set_viewport_size(SMALL_SCREEN)
+        opened.page.reload()
+        opened.wait_ready()
+        edges: dict[str, Any] = opened.page.evaluate(EDGES)
+        assert 0 <= edges["top"] < edges["timeline"] < edges["tenth"] <= SMALL_SCREEN["height"], (name, edges)
+
+
+def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], data: Path) -> None:
+    """Below menu, tabs and toolbar of JupyterLab, once it is scrolled to."""
+    path = str(data / TALL[-1])
+    shown = notebook(
+        "first_screen.ipynb", f"import notebook_prof as nbp\np = nbp.open_profile({path!r})", "p"
+    )
+    shown.page.set_viewport_size(SMALL_SCREEN)
+    shown.command("notebook:run-all-cells")
+    shown.wait_ready()
+    shown.part(".nbp").evaluate("(element) => element.scrollIntoView()")
+    edges: dict[str, Any] = shown.page.evaluate(EDGES)
+    panel = shown.page.evaluate(PANEL)
+    assert panel["top"] - 1 <= edges["top"] < edges["timeline"] < edges["tenth"] <= panel["bottom"], edges
