@@ -50,7 +50,9 @@ def test_a_notebook_shows_them_together(notebook: Callable[..., NotebookPage], d
         "first_screen.ipynb", f"import notebook_prof as nbp\np = nbp.open_profile({path!r})", "p"
     )
     shown.page.set_viewport_size(SMALL_SCREEN)
-    shown.command("notebook:run-all-cells")
+    shown.wait_ready()
+    shown.save()
+    shown.page.reload()
     shown.wait_ready()
     shown.part(".nbp").evaluate("(element) => element.scrollIntoView()")
     edges: dict[str, Any] = shown.page.evaluate(EDGES)

@@ -57,6 +57,15 @@ def test_two_displays_stay_in_step_and_leave_nothing_behind(notebook: Callable[.
     shown.static.first.locator("img").wait_for(state="visible")
 
 
+def test_a_cell_that_runs_again_before_its_views_are_there(notebook: Callable[..., NotebookPage]) -> None:
+    """The display that was loading BokehJS for the page is gone: the next one loads it."""
+    for number in range(3):
+        shown = notebook(f"at_once_{number}.ipynb", SETUP, "p")
+        shown.command("notebook:run-all-cells")
+        shown.page.wait_for_function(IDLE)
+        shown.wait_ready()
+
+
 def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(
     notebook: Callable[..., NotebookPage], root: Path
 ) -> None:

@@ -17,29 +17,46 @@ async function runScript(part) {
   URL.revokeObjectURL(url);
 }
 
+const GONE = 'GoneError'; // by name: pages of ranks are another bundle, with classes of its own
+
 /**
- * Load BokehJS over the comm, once a page.
  * @param {Transport} line
  * @param {string} version
+ * @param {Promise<unknown>} closed
+ */
+async function load(line, version, closed) {
+  if (findBokeh(version)) return;
+  const gone = closed.then(() => {
+    throw Object.assign(new Error('the display that loaded BokehJS was closed'), {name: GONE});
+  });
+  gone.catch(() => {}); // it may be closed when everything is there
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    const answer = await Promise.race([patiently(line.request({t: 'bokehjs'})), gone]); // a message may be lost
+    for (const part of answer?.buffers ?? []) await runScript(/** @type {BlobPart} */ (part));
+    if (answer) return;
+  }
+  throw new Error('the kernel does not answer: BokehJS could not be loaded');
+}
+
+/**
+ * Load BokehJS over the comm, once a page: displays that are there at the same time wait for the first one's.
+ * @param {Transport} line
+ * @param {string} version
+ * @param {Promise<unknown>} closed when the display that asks is closed
  * @returns {Promise<BokehObject>}
  */
-export async function loadBokeh(line, version) {
+export async function loadBokeh(line, version, closed) {
   const loads = /** @type {Record<string, Promise<void>>} */ (/** @type {unknown} */ (window)),
     key = `__nbp_bokeh_${version}`;
-  loads[key] ??= (async () => {
-    if (findBokeh(version)) return;
-    for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-      const answer = await patiently(line.request({t: 'bokehjs'})); // a message may be lost
-      for (const part of answer?.buffers ?? []) await runScript(/** @type {BlobPart} */ (part));
-      if (answer) return;
+  for (;;) {
+    const mine = !loads[key],
+      loading = (loads[key] ??= load(line, version, closed));
+    try {
+      await loading;
+      return findBokeh(version);
+    } catch (error) {
+      if (loads[key] === loading) delete loads[key];
+      if (mine || /** @type {Error} */ (error).name !== GONE) throw error; // else one that waited goes on
     }
-    throw new Error('the kernel does not answer: BokehJS could not be loaded');
-  })();
-  try {
-    await loads[key];
-  } catch (error) {
-    delete loads[key];
-    throw error;
   }
-  return findBokeh(version);
 }

@@ -49,6 +49,8 @@ class View {
   dispose = () => {};
   endBeside = () => {};
   gone = false;
+  /** @type {() => void} */ end = () => {};
+  /** @type {Promise<void>} */ closed = new Promise((resolve) => (this.end = resolve));
   host = textElement('div', 'nbp-host', '');
   waiting = textElement('div', 'nbp-waiting', 'loading the views …');
 
@@ -82,7 +84,7 @@ class View {
 
   async start() {
     const {line, settings, model, host} = this,
-      loading = loadBokeh(line, settings.bokeh),
+      loading = loadBokeh(line, settings.bokeh, this.closed),
       drawn = model.get('document');
     loading.catch(() => {}); // told below, by who needs it
     const begun = drawn ? {document: drawn, settings} : await begin(line);
@@ -111,6 +113,7 @@ class View {
 
   close() {
     this.gone = true;
+    this.end();
     this.endBeside();
     clearTimeout(this.late);
     this.dispose();
