@@ -179,7 +179,10 @@ def test_lines_are_sorted_and_select_all_that_ran_for_them(opened: Callable[[Pro
     shown.rail_of("operators").click()
     table = shown.table.locator("tbody tr")
     assert table.first.is_visible()
-    assert table.count() == 2, "what runs for the line; it is drawn though it was hidden at first"
+    shown.wait_views(
+        "v.table.snapshot().labels.length === 2"
+    )  # it was hidden, and draws in a frame of its own
+    assert table.count() == 2, "what runs for the line"
 
 
 def test_live_and_linked_with_python(browser: Browser, lab: Server, root: Path) -> None:
