@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from ..comparison.comparison import Comparison, compare
 from ..comparison.text import comparison_text
-from .expect import add_expect_option, exit_code, print_expectations
+from ..expectations.outcomes import Expectations
+from .expect import add_expect_option, exit_code
 from .output import say
 
 
@@ -34,16 +34,16 @@ def add_diff(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the comparison; returns the exit code."""
     compared = compare(options.a.split(","), options.b.split(","))
-    say(as_json(compared, options.expect) if options.json else comparison_text(compared, options.top))
+    results = compared.expect(*options.expect, check=False) if options.expect else None
+    say(as_json(compared, results) if options.json else comparison_text(compared, options.top))
     if options.html:
         compared.to_html(options.html)
-    if not options.expect:
-        return 0
-    results = compared.expect(*options.expect, check=False)
-    return exit_code(results) if options.json else print_expectations(results)
+    if results is not None and not options.json:
+        say(str(results))
+    return 0 if results is None else exit_code(results)
 
 
-def as_json(compared: Comparison, expectations: Sequence[str] = ()) -> str:
+def as_json(compared: Comparison, results: Expectations | None = None) -> str:
     """Return verdict, change and tables as one JSON object; what is not known is null."""
     import json
 
@@ -57,7 +57,6 @@ def as_json(compared: Comparison, expectations: Sequence[str] = ()) -> str:
         "delta_ns": compared.delta_ns,
         **{name: json.loads(getattr(compared, name).to_json(orient="records")) for name in tables},
     }
-    if expectations:
-        results = compared.expect(*expectations, check=False)
+    if results is not None:
         content["expectations"] = json.loads(results.table.to_json(orient="records"))
     return json.dumps(content, ensure_ascii=False)

@@ -31,10 +31,8 @@ def add_expect(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the outcomes; returns the exit code."""
     results = open_profile(options.file).expect(*options.expectations, check=False)
-    if options.json:
-        say(data_text("json", results.table))
-        return exit_code(results)
-    return print_expectations(results)
+    say(data_text("json", results.table) if options.json else str(results))
+    return exit_code(results)
 
 
 def add_expect_option(parser: argparse.ArgumentParser, examples: str) -> None:
@@ -46,12 +44,6 @@ def add_expect_option(parser: argparse.ArgumentParser, examples: str) -> None:
         default=[],
         help=f"what has to hold: {examples}; may be given again. Exit code 1: one failed; 2: not decided",
     )
-
-
-def print_expectations(results: Expectations) -> int:
-    """Print outcomes; returns the exit code."""
-    say(str(results))
-    return exit_code(results)
 
 
 def exit_code(results: Expectations) -> int:

@@ -157,3 +157,10 @@ def _changes(
     words[~sure] = "same"
     words[left < 0], words[right < 0] = "new", "gone"
     return [str(word) for word in words]
+
+
+def share_of_both(table: pd.DataFrame) -> float | None:
+    """Return the share of time in rows that both sides have; None without time."""
+    time = table["a_ns"] + table["b_ns"]
+    both = ~table["change"].isin(("new", "gone"))
+    return float(time[both].sum() / time.sum()) if time.sum() > 0 else None

@@ -12,17 +12,19 @@ import numpy as np
 import pandas as pd
 
 from ..errors import OptionError, nearest
-from ..expectations.outcomes import Expectations, outcomes
+from ..expectations.language import Expectation
+from ..expectations.outcomes import Expectations, judge
+from ..expectations.quantities import Measured, missing
 from ..labels import short_names
 from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
-from .attribution import attribution
+from .attribution import attribution, share_of_both
 from .conditions import conditions
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import measured_change, sentences
+from .verdict import sentences
 
 _MEMORY: Final = Table(
     "memory",
@@ -81,13 +83,6 @@ def compare(
     False
     """
     return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
-
-
-def _matched(table: pd.DataFrame) -> float | None:
-    """Return the share of time in rows that both sides have; None without time."""
-    time = table["a_ns"] + table["b_ns"]
-    both = ~table["change"].isin(("new", "gone"))
-    return float(time[both].sum() / time.sum()) if time.sum() > 0 else None
 
 
 class Comparison:
@@ -296,7 +291,7 @@ class Comparison:
     def matched_share(self) -> float:
         """Share of both sides' time in operators or lines that both have, 0–1; 1 where there are none."""
         operators = self.operators[self.operators["name"] != IDLE["host"]]
-        shares = [_matched(operators), _matched(self.lines[self.lines["file"] != ""])]
+        shares = [share_of_both(operators), share_of_both(self.lines[self.lines["file"] != ""])]
         return max((share for share in shares if share is not None), default=1.0)
 
     @property
@@ -343,11 +338,20 @@ class Comparison:
         --------
         >>> from notebook_prof.testing import draw
         >>> trace = draw("main: [mm      ]")
-        >>> held = compare(trace, trace).expect("slower < 3%", "operator mm > 90%", check=False)
-        >>> held.table["outcome"].tolist()
+        >>> outcomes = compare(trace, trace).expect("slower < 3%", "operator mm > 90%", check=False)
+        >>> outcomes.table["outcome"].tolist()
         ['inconclusive', 'pass']
         """
-        return outcomes(expectations, functools.partial(measured_change, self, self._b), check)
+        return judge(expectations, self._measured, check)
+
+    def _measured(self, expectation: Expectation) -> Measured:
+        if expectation.quantity not in ("slower", "faster"):
+            return self._b.measured(expectation)
+        if math.isnan(self.interval[0]):
+            return missing("nbp.compare(a, b)", "too few steps to tell a change")
+        sign = 1 if expectation.quantity == "slower" else -1
+        low, high = sorted(sign * end for end in self.interval)
+        return Measured(sign * self.change, low, high, "nbp.compare(a, b)")
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from ..expectations.language import Expectation
-from ..expectations.quantities import Measured, missing
 from ..statistics.shift import LEAST_RUNS
 from ..statistics.steps import LEAST
 from ..units import format_items, format_ns
@@ -17,7 +15,6 @@ from .parts import IDLE, SMALLER
 
 if TYPE_CHECKING:
     from .comparison import Comparison
-    from .run import Side
 
 _FEW_MATCHED: Final = 0.1
 _MOSTLY_STALLS: Final = 0.2
@@ -168,15 +165,3 @@ def _work(c: Comparison) -> str:
         f"Only {100 * c.matched_share:.0f} % of their time is in operators and lines that both have: the "
         "times are compared, whether both do the same work is not seen."
     )
-
-
-def measured_change(c: Comparison, b: Side, expectation: Expectation) -> Measured:
-    """Measure ``slower`` and ``faster`` by the interval of a comparison, everything else on b."""
-    if expectation.quantity not in ("slower", "faster"):
-        return b.measured(expectation)
-    call, (low, high) = "nbp.compare(a, b)", c.interval
-    if math.isnan(low):
-        return missing(call, "too few steps to tell a change")
-    sign = 1 if expectation.quantity == "slower" else -1
-    low, high = sorted((sign * low, sign * high))
-    return Measured(sign * c.change, low, high, call)

@@ -15,7 +15,7 @@ from .language import Expectation, value_text
 from .quantities import Measured, measured
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
-_COLUMNS: Final = (*("expectation", "outcome", "value", "low", "high", "limit", "unit", "call", "reason"),)
+_COLUMNS: Final = ["expectation", "outcome", "value", "low", "high", "limit", "unit", "call", "reason"]
 
 
 class Expectations:
@@ -86,7 +86,7 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     Notes
     -----
     Intervals are at 95 % and of this run: a second run of the same code differs by more (`compare`).
-    Quantiles have order statistics', means Student's t over blocks of steps; see `analysis.statistics`.
+    Quantiles have order statistics', means Student's t over blocks of steps; see `statistics.intervals`.
 
     Examples
     --------
@@ -95,15 +95,15 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     expectations: 1 passed
     PASS          operator mm < 70%: 53.8 % (p.operators())
     """
-    return outcomes(expectations, lambda one: measured(trace, one), check)
+    return judge(expectations, lambda one: measured(trace, one), check)
 
 
-def outcomes(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:
-    """Judge expectations by what measures each."""
+def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:
+    """Judge expectations, with what measures one."""
     if not texts:
         raise OptionError("nothing is expected: write what, as in expect('step p50 < 120ms')")
     rows = [_judged(one, measure(one)) for one in map(Expectation.parse, texts)]
-    result = Expectations(pd.DataFrame(rows, columns=list(_COLUMNS)))
+    result = Expectations(pd.DataFrame(rows, columns=_COLUMNS))
     if check:
         result.check()
     return result

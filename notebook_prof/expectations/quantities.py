@@ -22,6 +22,8 @@ from ..statistics.steps import LEAST, block_means, block_starts, counted_steps, 
 from ..trace import Trace
 from .language import Expectation
 
+_NO_STEPS: Final = "no steps were recorded: --steps, or nbp.step() in the loop"
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -60,19 +62,28 @@ def _used(trace: Trace) -> pd.DataFrame:
     return steps[steps["used"] & (steps["step"] >= 0)]
 
 
+def _call_of_steps(call: str, used: pd.DataFrame) -> str:
+    """Return the call with the steps that count, so that it gives nothing else."""
+    steps = [int(step) for step in used["step"]]
+    whole = bool(steps) and steps == list(range(steps[0], steps[0] + len(steps)))
+    return f"{call}(step={f'range({steps[0]}, {steps[-1] + 1})' if whole else steps})"
+
+
 def _step(trace: Trace, expectation: Expectation) -> Measured:
     """Measure the steps that count: the main loop's, without warm-up."""
-    call, times = "p.steps()", _used(trace)["dur_ns"].to_numpy(np.float64)
+    used = _used(trace)
+    call, times = _call_of_steps("p.steps", used), used["dur_ns"].to_numpy(np.float64)
     if not len(times):
-        return missing(call, "no steps were recorded: --steps, or nbp.step() in the loop")
+        return missing("p.steps()", _NO_STEPS)
     of = expectation.of
     if of in ("min", "max"):
         return _exact(float(times.min() if of == "min" else times.max()), call)
     if of == "mean":
         return _mean_time(times, call)
     q = float(of[1:]) / 100
-    low, high = quantile_interval(times, q, dependence(times))
-    few = "" if math.isfinite(high - low) else _few(len(times), steps_for_quantile(q))
+    tau = dependence(times)
+    low, high = quantile_interval(times, q, tau)
+    few = "" if math.isfinite(high - low) else _few(len(times), math.ceil(tau * steps_for_quantile(q)))
     return Measured(float(np.quantile(times, q)), max(low, 0.0), high, call, few)
 
 
@@ -97,9 +108,10 @@ def _mean_time(times: FloatArray, call: str) -> Measured:
 
 def _phase(trace: Trace, expectation: Expectation) -> Measured:
     """Measure the time of a mean step, or its share: then by what each step lies off the common ratio."""
-    call, used, table = "p.phases()", _used(trace), phases(trace)
+    used, table = _used(trace), phases(trace)
     if not len(used) or not len(table):
-        return missing(call, "no steps were recorded: --steps, or nbp.step() in the loop")
+        return missing("p.phases()", _NO_STEPS)
+    call = _call_of_steps("p.phases", used)
     names = sorted(set(table["phase"].astype(str)))
     if expectation.of not in names:
         return missing(call, f"no phase {expectation.of!r} was recorded; {nearest(expectation.of, names)}")
@@ -134,9 +146,13 @@ def _peak(trace: Trace, expectation: Expectation) -> Measured:
 
 def _sync(trace: Trace, expectation: Expectation) -> Measured:
     call = "p.trace.slices.query(\"category == 'sync' and step >= 0\")"
+    slices = trace.slices
     if not len(device(trace)):
         return missing(call, "no device was recorded that a call could wait for")
-    slices = trace.slices
+    if not slices["category"].isin(("launch", "sync")).any():
+        return missing(call, "no calls to the device's runtime were recorded")
+    if not slices["step"].notna().any():
+        return missing(call, _NO_STEPS)
     return _exact(int(((slices["category"] == "sync") & slices["step"].notna()).sum()), call)
 
 
@@ -153,6 +169,8 @@ def _kernel(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _named(table: pd.DataFrame, expectation: Expectation, call: str) -> Measured:
+    if not len(table):
+        return missing(call, f"no {expectation.quantity}s were recorded")
     names = table["name"].astype(str)
     rows = table[(names == expectation.of) | (names == f"aten::{expectation.of}")]
     none = ""
@@ -168,7 +186,9 @@ def _line(trace: Trace, expectation: Expectation) -> Measured:
     if not len(table):
         return missing("p.lines()", "no lines were recorded")
     rows = table[(table["file"] == CELL) & (table["line"] == int(expectation.of))]
-    return _column(rows, expectation, "p.lines()", "" if len(rows) else "that line was not seen to run")
+    if not len(rows) and not table["exact"].all():
+        return missing("p.lines()", "lines were sampled, and that one was not seen to run")
+    return _column(rows, expectation, "p.lines()", "" if len(rows) else "that line did not run")
 
 
 def _column(rows: pd.DataFrame, expectation: Expectation, call: str, none: str) -> Measured:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from pathlib import Path
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.analysis.source.lines import CELL
 from notebook_prof.cli.main import main
 from notebook_prof.errors import ExpectationError, NotebookProfError, OptionError
 from notebook_prof.expectations.language import STATISTICS, UNITS, Expectation
 from notebook_prof.expectations.outcomes import expect
+from notebook_prof.statistics.intervals import steps_for_quantile
 from notebook_prof.statistics.steps import counted_steps
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
@@ -83,6 +86,29 @@ def test_each_value_stands_in_a_table(data: Path) -> None:
     table = p.expect(*expected, check=False).table
     assert table["value"].tolist() == pytest.approx(list(expected.values()))
     assert table["expectation"].tolist() == list(expected)
+
+
+def of_call(row: dict[str, object], p: nbp.Profile) -> float:
+    """The value that the call of a row gives, taken from its rows as the guide says."""
+    one = Expectation.parse(str(row["expectation"]))
+    rows = eval(str(row["call"]), {"p": p})
+    if one.quantity == "step":
+        statistics = {"mean": np.mean, "min": np.min, "max": np.max}
+        statistics |= {f"p{q}": functools.partial(np.quantile, q=q / 100) for q in (50, 90, 95, 99)}
+        return float(statistics[one.of](rows["dur"]))
+    if one.quantity == "phase":
+        own = rows[rows["phase"] == one.of]["host_ns"].sum()
+        return float(own / (rows["host_ns"].sum() if one.unit == "share" else rows["step"].nunique()))
+    if one.quantity == "device":
+        shares = rows[f"{one.of}_ns"] / rows["window_ns"]
+        return float(shares.max() if one.operator == "<" else shares.min())
+    if one.quantity == "peak":
+        return float(rows[rows["device"].ge(0) == rows["device"].ge(0).any()]["peak_bytes"].max())
+    if one.quantity in ("operator", "kernel"):
+        return float(rows[rows["name"].isin([one.of, f"aten::{one.of}"])][one.unit].sum())
+    if one.quantity == "line":
+        return float(rows[(rows["file"] == CELL) & (rows["line"] == int(one.of))][one.unit].sum())
+    return len(rows)
 
 
 def test_of_devices_the_worst_counts_and_waits_are_counted() -> None:
@@ -178,6 +204,30 @@ def test_nothing_expected_is_a_mistake() -> None:
         expect(ON_A_DEVICE)
 
 
+def test_what_was_not_watched_is_not_taken_for_none() -> None:
+    """Zero calls pass ``== 0`` only where such calls would have been recorded."""
+    no_runtime = draw("steps: [0     ]\nmain:  [mm    ]\nstream 7: [gemm ]")
+    no_steps = draw("main: [mm ][wait ]\nstream 7: [gemm ]", categories={"wait": "sync"})
+    no_operators = draw("stream 7: [gemm ]")
+    no_kernels = draw("main: [mm ]")
+    for trace, text, words in (
+        (no_runtime, "sync == 0", "no calls to the device's runtime"),
+        (no_steps, "sync == 0", "no steps"),
+        (no_operators, "operator mm == 0", "no operators"),
+        (no_kernels, "kernel gemm == 0", "no kernels"),
+    ):
+        row = one(trace, text)
+        assert (row["outcome"], words in str(row["reason"])) == ("inconclusive", True), text
+    assert one(no_kernels, "operator gemm == 0")["outcome"] == "pass"
+
+
+def test_dependent_steps_need_more_of_them() -> None:
+    times = np.repeat(noisy(4), 10)
+    row = one(recording(times), "step p90 < 1s")
+    assert (row["outcome"], row["high"]) == ("inconclusive", math.inf)
+    assert int(str(row["reason"]).split()[0]) > len(times) - 1 > steps_for_quantile(0.9)
+
+
 def test_what_fails_or_is_not_decided_raises() -> None:
     expect(ON_A_DEVICE, "sync == 2", "steps >= 3")
     for text, words in (("sync == 0", "1 failed"), ("peak < 1MiB", "1 not decided")):
@@ -206,7 +256,10 @@ def test_every_kind_of_recording_answers(name: str) -> None:
     ).all()
     assert (table["reason"].ne("") | table["outcome"].ne("inconclusive")).all()
     assert {Expectation.parse(text).quantity for text in texts} == UNITS.keys() - {"slower", "faster"}
-    assert all(one(trace, f"step {statistic} > 0ms") for statistic in STATISTICS)
+    table = expect(trace, *texts, *(f"step {statistic} < 1s" for statistic in STATISTICS), check=False).table
+    measured = table[table["value"].notna()].to_dict("records")
+    p = nbp.Profile(trace)
+    assert [row["value"] for row in measured] == pytest.approx([of_call(row, p) for row in measured])
 
 
 def test_a_change_is_judged_by_its_interval() -> None:

@@ -50,7 +50,7 @@ export class Lanes {
    */
   pinned = [];
   pinnedLanes = 0;
-  shown = lanesFor(globalThis.innerHeight ?? TALL);
+  lanesShown = lanesFor(globalThis.innerHeight ?? TALL);
   /** @type {Lane[]} */ list = [];
 
   /** @param {Pick<Meta, 'tracks' | 'hidden' | 'counters' | 'stepColumns'>} meta */
@@ -174,7 +174,7 @@ export class Lanes {
 
   /** How many lanes have room. */
   room() {
-    return Math.max(FEWEST_LANES, Math.min(this.count(), Number(recall('lanes')) || this.shown));
+    return Math.max(FEWEST_LANES, Math.min(this.count(), Number(recall('lanes')) || this.lanesShown));
   }
 
   /** How many lanes of pinned tracks stay in sight; others have room beside them, and further ones scroll. */
