@@ -22,6 +22,8 @@ from ..statistics.steps import LEAST, block_means, block_starts, counted_steps, 
 from ..trace import Trace
 from .language import Expectation
 
+_SAMPLED: Final = "it was sampled: how often it ran was not seen"
+_NOT_COUNTED: Final = "operators are counted, as aten::copy_; Python functions are not: samples miss some"
 _NO_STEPS: Final = "no steps were recorded: --steps, or nbp.step() in the loop"
 
 
@@ -112,6 +114,8 @@ def _phase(trace: Trace, expectation: Expectation) -> Measured:
     if not len(used) or not len(table):
         return missing("p.phases()", _NO_STEPS)
     call = _call_of_steps("p.phases", used)
+    if not table.loc[table["phase"] != "other", "host_ns"].any():
+        return missing("p.phases()", "no phases were recorded")
     names = sorted(set(table["phase"].astype(str)))
     if expectation.of not in names:
         return missing(call, f"no phase {expectation.of!r} was recorded; {nearest(expectation.of, names)}")
@@ -161,18 +165,30 @@ def _steps(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _operator(trace: Trace, expectation: Expectation) -> Measured:
-    return _named(operators(trace), expectation, "p.operators()")
+    """Measure calls of a name on the host; not those of Python functions, of which samples miss some."""
+    call, name, slices = "p.operators()", expectation.of, trace.slices
+    if expectation.unit == "count" and len(slices):
+        own, python = slices["name"].isin(_names(name)), slices["category"] == "python"
+        if (own & python).any():
+            return missing(call, _NOT_COUNTED)
+        if not own.any() and (python.all() if "::" in name else python.any()):
+            return missing(call, _NOT_COUNTED)
+    return _named(operators(trace), expectation, call)
 
 
 def _kernel(trace: Trace, expectation: Expectation) -> Measured:
     return _named(kernels(trace), expectation, "p.kernels()")
 
 
+def _names(name: str) -> tuple[str, str]:
+    return name, f"aten::{name}"
+
+
 def _named(table: pd.DataFrame, expectation: Expectation, call: str) -> Measured:
     if not len(table):
         return missing(call, f"no {expectation.quantity}s were recorded")
     names = table["name"].astype(str)
-    rows = table[(names == expectation.of) | (names == f"aten::{expectation.of}")]
+    rows = table[names.isin(_names(expectation.of))]
     none = ""
     if not len(rows):
         none = f"nothing is called {expectation.of!r} in {call}"
@@ -188,16 +204,16 @@ def _line(trace: Trace, expectation: Expectation) -> Measured:
     rows = table[(table["file"] == CELL) & (table["line"] == int(expectation.of))]
     if not len(rows) and not table["exact"].all():
         return missing("p.lines()", "lines were sampled, and that one was not seen to run")
-    return _column(rows, expectation, "p.lines()", "" if len(rows) else "that line did not run")
+    if not len(rows):
+        return _column(rows, expectation, "p.lines()", "that line did not run")
+    return _column(rows, expectation, "p.lines()", "" if rows["exact"].all() else _SAMPLED)
 
 
-def _column(rows: pd.DataFrame, expectation: Expectation, call: str, none: str) -> Measured:
-    if none and expectation.unit == "share":
-        return missing(call, none)  # a wrong name shall not pass
-    counts = rows[expectation.unit]
-    if counts.isna().any():
-        return missing(call, "it was sampled: how often it ran was not seen")
-    return _exact(float(counts.sum()), call, none)
+def _column(rows: pd.DataFrame, expectation: Expectation, call: str, reason: str) -> Measured:
+    if not len(rows) and expectation.unit == "share":
+        return missing(call, reason)  # a wrong name shall not pass
+    values = rows[expectation.unit]
+    return missing(call, reason) if values.isna().any() else _exact(float(values.sum()), call, reason)
 
 
 def _of_two(trace: Trace, expectation: Expectation) -> Measured:

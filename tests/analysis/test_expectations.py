@@ -22,6 +22,7 @@ from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 
 from .. import samples
+from ..browser.drawn_cell import cell_profile
 
 KINDS = sorted(
     name
@@ -219,6 +220,29 @@ def test_what_was_not_watched_is_not_taken_for_none() -> None:
         row = one(trace, text)
         assert (row["outcome"], words in str(row["reason"])) == ("inconclusive", True), text
     assert one(no_kernels, "operator gemm == 0")["outcome"] == "pass"
+
+
+def test_calls_of_python_functions_are_not_counted() -> None:
+    """Samples miss some, and a name that is not there may be one."""
+    python = {"fetch": "python"}
+    mixed, frames = draw("main: [mm ][fetch ]", categories=python), draw("main: [fetch ]", categories=python)
+    assert one(mixed, "operator fetch < 90%")["outcome"] == "pass"
+    decided = {text: one(trace, text)["outcome"] for trace, text in (
+        (mixed, "operator fetch == 1"),
+        (mixed, "operator store == 0"),
+        (mixed, "operator mm == 1"),
+        (mixed, "operator aten::copy_ == 0"),
+    )}  # fmt: skip
+    assert list(decided.values()) == ["inconclusive", "inconclusive", "pass", "pass"]
+    assert one(frames, "operator aten::copy_ == 0")["outcome"] == "inconclusive"
+
+
+def test_a_recording_without_phases_and_one_of_samples_decide_no_more_than_they_hold() -> None:
+    steps = draw("steps: [0     ][1     ][2     ][3     ][4     ]\nmain: [work ][work ][work ][work ][work ]")
+    assert one(steps, "phase data < 5%")["reason"] == "no phases were recorded"
+    sampled = cell_profile(steps=False).trace
+    assert "sampled" in str(one(sampled, "line 8 < 90%")["reason"])
+    assert one(sampled, "line 8 == 1")["outcome"] == one(sampled, "line 7 == 0")["outcome"] == "inconclusive"
 
 
 def test_dependent_steps_need_more_of_them() -> None:
