@@ -16,7 +16,9 @@ from ..analysis.time.host_states import waits_by_name
 from ..labels import evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray
+from ..trace.nesting import straddling_frames
 from .cached import locked_cached_property
+from .lod import Straddling
 from .messages.answers.trace import Counter
 
 _BUSY_LEVELS: Final = 10
@@ -97,7 +99,7 @@ class SliceColumns:
         self.category, self.categories = coded(slices["category"])
         self.phase, self.phases = coded(slices["phase"])
         self.line, self.lines = coded(slices["line"])
-        self._step = slices["step"]
+        self._step, self._parent = slices["step"], slices["parent"]
         self.track = slices["track"].to_numpy()
         self.depth = slices["depth"].to_numpy()
         deepest, busy = _sizes(self.track, self.depth, self.dur)
@@ -160,6 +162,21 @@ class SliceColumns:
         whole = np.bincount(self.track, weights=self.self_ns, minlength=tracks)
         waited = np.bincount(self.track[waits], weights=self.self_ns[waits], minlength=tracks)
         return np.asarray(waited / np.maximum(whole, 1))
+
+    @locked_cached_property
+    def straddling(self) -> Straddling:
+        """Python frames that straddle an annotation: their rows go on with it, or with what is in it."""
+        if not {"annotation", "python"} <= set(self.categories):
+            return Straddling.none()
+        nesting = (self.depth, self._parent.to_numpy(np.int64, na_value=-1))
+        marks = self.category == self.categories.index("annotation")
+        frames, until = straddling_frames(self.track, self.ts, self.dur, nesting, marks)
+        return Straddling(frames, until, self.row[frames].astype(np.int64))
+
+    @locked_cached_property
+    def drawn_ns(self) -> IntArray:
+        """How long every slice is drawn: slices of one row do not overlap then."""
+        return self.straddling.cut(self.ts, self.dur)
 
     @locked_cached_property
     def step(self) -> npt.NDArray[np.int32]:
@@ -324,9 +341,8 @@ def _order(
     kinds = ("stream", "thread", "process")
     kind = kinds.index(str(info["kind"])) if str(info["kind"]) in kinds else len(kinds)
     rank, pid, device, stream = (_int_or_missing(info[c]) for c in ("rank", "pid", "device", "stream"))
-    level = -round(
-        _BUSY_LEVELS * float(busy[key]) / max(float(busy.max()), 1.0)
-    )  # about equally busy: by name
+    # about equally busy: by name
+    level = -round(_BUSY_LEVELS * float(busy[key]) / max(float(busy.max()), 1.0))
     if kind == 1:
         main = _int_or_missing(info["tid"]) != pid
         return rank, kind, pid in quiet_processes, pid, main, quiet, level, _natural(str(info["name"])), key

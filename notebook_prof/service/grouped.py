@@ -64,4 +64,5 @@ def grouped(
         launched=launched,
         chosen=chosen,
         around=store.parent if store.shallow else None,
+        straddling=c.straddling,
     )

@@ -80,7 +80,7 @@ class ViewStore:
     def rows(self) -> RowIndex:
         """Slices by drawn row."""
         c = self.columns
-        return RowIndex(c.ts, c.dur, c.row, c.n_rows, self._extent)
+        return RowIndex(c.ts, c.drawn_ns, c.row, c.n_rows, self._extent)
 
     @locked_cached_property
     def parent(self) -> npt.NDArray[np.integer]:
@@ -90,19 +90,20 @@ class ViewStore:
 
     @locked_cached_property
     def shallow(self) -> bool:
-        """Whether walking up to what is around every slice is quicker than sorting them."""
+        """Whether what is open around every slice is found by walking up, and sooner than by sorting."""
         depth = self.columns.depth
-        return len(depth) == 0 or float(depth.mean()) < _SHALLOW
+        nested = not len(self.columns.straddling.slices)
+        return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
 
     @locked_cached_property
     def extent(self) -> IntArray | None:
-        """How long every slice and all inside it last; None where no slice outlasts the one around it."""
+        """How long every slice, as drawn, and all inside it last; None where each ends inside its parent."""
         return self._extent()
 
     def _extent(self) -> IntArray | None:
         c = self.columns
         parent = self.parent
-        reach = c.ts + c.dur
+        reach = c.ts + c.drawn_ns
         at = np.flatnonzero((parent >= 0) & (reach > reach[parent]))  # -1 reads any end
         if not len(at):
             return None
@@ -137,7 +138,7 @@ class ViewStore:
         early[[track.first_row for track in c.tracks[:_EARLY_ROWS]]] = True
         slices = np.flatnonzero(early[c.row])
         if len(slices) <= _EARLY_SHARE * c.n:
-            self._early = EarlyIndex(c.ts, c.dur, c.row, early, slices)
+            self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
         """Return what a picture of some rows is drawn from: while not all are indexed, the early rows' index.

@@ -1,15 +1,19 @@
 """Which slice encloses which: depth, parent and self time, without a loop over rows.
 
-The definition, which also holds where slices of a track overlap only in part (a Python frame that
-straddles an annotation):
+The definition, which also holds where slices of a track overlap only in part:
 
 - order: by track, then start, then longest first, then as given;
 - the **parent** of a slice is the latest-started earlier slice that is still open at its start;
 - a slice **owns** the instants at which it is the latest-started open slice of its track; their sum
   is its self time.
 
+A Python frame that straddles an annotation is an exception. ``record_function`` begins inside of frames of
+its own ``__enter__``, which end at once. Such a frame encloses nothing from where the annotation begins (it
+owns nothing from there on either): the parent of the annotation is the innermost slice that is no such frame.
+
 From this follow two laws that the tests check: the self times of a track sum to the length of the
-union of its slices, and slices of equal depth on one track never overlap.
+union of its slices, and slices of equal depth on one track never overlap, if straddling frames end
+where the annotation begins.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import IntArray
+from .arrays import BoolArray, IntArray
 from .intervals import as_ints
 
 MAX_DEPTH = np.iinfo(np.int16).max
@@ -42,7 +46,13 @@ class Nesting(NamedTuple):
     self_ns: IntArray
 
 
-def nest(track: npt.ArrayLike, ts: npt.ArrayLike, dur: npt.ArrayLike) -> Nesting:
+def nest(
+    track: npt.ArrayLike,
+    ts: npt.ArrayLike,
+    dur: npt.ArrayLike,
+    frame: BoolArray | None = None,
+    annotation: BoolArray | None = None,
+) -> Nesting:
     """Nest slices within their tracks.
 
     Parameters
@@ -50,6 +60,8 @@ def nest(track: npt.ArrayLike, ts: npt.ArrayLike, dur: npt.ArrayLike) -> Nesting
     track : array_like of int, shape (n,)
     ts, dur : array_like of int64, shape (n,)
         Nanoseconds; `dur` must not be negative.
+    frame, annotation : ndarray of bool, shape (n,), optional
+        Python frames, and annotations: a frame does not enclose an annotation that outlives it.
 
     Returns
     -------
@@ -77,9 +89,13 @@ def nest(track: npt.ArrayLike, ts: npt.ArrayLike, dur: npt.ArrayLike) -> Nesting
     order = _order(tracks, starts, durs)
     if order is not None:
         tracks, starts, durs = tracks[order], starts[order], durs[order]
-    parent = parents(tracks, starts, starts + durs)
+    ends = starts + durs
+    parent = parents(tracks, starts, ends)
+    if frame is not None and annotation is not None and frame.any() and annotation.any():
+        sorted_ = slice(None) if order is None else order
+        ends = _leave_frames(parent, starts, ends, frame[sorted_], annotation[sorted_])
     depth = _depths(parent)
-    self_ns = _self_times(starts, durs, parent, depth)
+    self_ns = _self_times(starts, ends, parent, depth)
     if order is None:
         return Nesting(depth, parent, self_ns)
     out = Nesting(np.empty(n, np.int16), np.empty(n, np.int64), np.empty(n, np.int64))
@@ -183,10 +199,14 @@ def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArra
     if not unsorted.any():
         return None
     order = order_by_start(starts, durs)
-    first = tracks.min()
-    if tracks.max() - first < _FEW_TRACKS:  # 16 bits are sorted by radix
-        return order[np.argsort((tracks[order] - first).astype(np.int16), kind="stable")]
-    return order[np.argsort(tracks[order], kind="stable")]
+    return order[_by_track(tracks[order])]
+
+
+def _by_track(tracks: npt.NDArray[np.integer[Any]]) -> IntArray:
+    first = tracks.min(initial=0)
+    if tracks.max(initial=0) - first < _FEW_TRACKS:  # 16 bits are sorted by radix
+        return np.argsort((tracks - first).astype(np.int16), kind="stable")
+    return np.argsort(tracks, kind="stable")
 
 
 def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
@@ -224,6 +244,89 @@ def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArr
     return candidate
 
 
+def _leave_frames(
+    parent: IntArray, starts: IntArray, ends: IntArray, frame: BoolArray, annotation: BoolArray
+) -> IntArray:
+    """Take annotations out of the frames that they outlive, and return until when each slice encloses.
+
+    `parent` is changed in place.
+    """
+    rows = np.flatnonzero(annotation & (parent >= 0))
+    above = parent[rows]
+    until = ends
+    while True:
+        straddles = frame[above] & (ends[above] < ends[rows])
+        left = straddles | (ends[above] <= starts[rows])  # what a frame outlasted may have ended before
+        rows, above = rows[left], above[left]
+        if not len(rows):
+            return until
+        until = until.copy() if until is ends else until
+        np.minimum.at(until, above, starts[rows])
+        parent[rows] = above = parent[above]
+        rows, above = rows[above >= 0], above[above >= 0]
+
+
+def straddling_frames(
+    track: npt.NDArray[np.integer[Any]],
+    ts: IntArray,
+    dur: IntArray,
+    nesting: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]],
+    annotation: BoolArray,
+) -> tuple[IntArray, IntArray]:
+    """Find the slices that end inside of an annotation which began inside of them and is not nested in them.
+
+    Parameters
+    ----------
+    track : ndarray of int, shape (n,)
+    ts, dur : ndarray of int64, shape (n,)
+        In the order of ``trace.slices``: by start, longest first.
+    nesting : pair of ndarray of int, shape (n,)
+        Depth and parent, as of `nest` with frames and annotations.
+    annotation : ndarray of bool, shape (n,)
+
+    Returns
+    -------
+    rows : ndarray of int64, shape (k,)
+        Ascending.
+    until : ndarray of int64, shape (k,)
+        When the first such annotation begins, ns.
+
+    Examples
+    --------
+    >>> track, ts, dur = np.zeros(2, int), np.array([0, 5]), np.array([6, 9])
+    >>> _, annotation = frame, annotation = np.array([True, False]), np.array([False, True])
+    >>> depth, parent, _ = nest(track, ts, dur, frame, annotation)
+    >>> [column.tolist() for column in straddling_frames(track, ts, dur, (depth, parent), annotation)]
+    [[0], [5]]
+    """
+    depth, parent = nesting
+    rows = np.flatnonzero(annotation)
+    order = _by_track(track)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    before = np.where(position[rows] > 0, order[position[rows] - 1], -1)
+    before[track[before] != track[rows]] = -1
+    out: list[IntArray] = []
+    starts: list[IntArray] = []
+    while (
+        True
+    ):  # up from the slice before each annotation, as far as slices lie as deep as it does, or deeper
+        deep = (before >= 0) & (depth[before] >= depth[rows])
+        rows, before = rows[deep], before[deep]
+        if not len(rows):
+            break
+        open_ = ts[before] + dur[before] > ts[rows]
+        out.append(before[open_])
+        starts.append(ts[rows[open_]])
+        before = parent[before].astype(np.int64)
+    if not sum(map(len, out)):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    left, until = np.concatenate(out), np.concatenate(starts)
+    order = np.lexsort((until, left))
+    first = np.append(True, np.diff(left[order]) > 0)
+    return left[order][first], until[order][first]
+
+
 def _depths(parent: IntArray) -> npt.NDArray[np.int16]:
     depth = (parent >= 0).astype(np.int32)
     up = parent.copy()
@@ -236,9 +339,8 @@ def _depths(parent: IntArray) -> npt.NDArray[np.int16]:
     return np.minimum(depth, MAX_DEPTH).astype(np.int16)
 
 
-def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
+def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
     """Return durations less the time in which anything started later was open."""
-    ends = starts + durs
     child = np.flatnonzero(parent >= 0)
     above = parent[child]
     reach = ends
@@ -247,7 +349,7 @@ def _self_times(starts: IntArray, durs: IntArray, parent: IntArray, depth: npt.N
     covered = np.minimum(reach[child], ends[above]) - starts[child]
     # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
     covered_ns = np.bincount(above, weights=covered, minlength=len(starts))
-    return np.asarray(durs - covered_ns.astype(np.int64), dtype=np.int64)
+    return np.asarray(ends - starts - covered_ns.astype(np.int64), dtype=np.int64)
 
 
 def _latest_end(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:

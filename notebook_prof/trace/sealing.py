@@ -76,7 +76,7 @@ def seal(parts: SealedParts, window: tuple[int, int] | None) -> Trace:
             effect=f"names and other texts of slices are cut at {LONGEST_TEXT:,} characters",
             advice="no profiler writes such texts: look at what wrote or changed the file",
         )
-    nesting, home = _nest(columns, allocations)
+    nesting, home = _nest(columns, allocations, parts.interners["category"])
     parts.report.add(
         "nested-too-deep",
         "info",
@@ -156,18 +156,23 @@ def _origin(*tables: Columns) -> int:
     return min(starts, default=0)
 
 
-def _nest(columns: Columns, allocations: Columns) -> tuple[tuple[npt.NDArray[Any], ...], IntArray]:
+def _nest(
+    columns: Columns, allocations: Columns, categories: Interner
+) -> tuple[tuple[npt.NDArray[Any], ...], IntArray]:
     """Return depth, parent and self time of the slices, and the innermost slice of each allocation."""
     n = len(columns["ts"])
+    code_of = {name: code for code, name in enumerate(categories.values)}
+    frame, annotation = (columns["category"] == code_of.get(name, -2) for name in ("python", "annotation"))
     placed = np.flatnonzero(allocations["track"] >= 0)
     home = np.full(len(allocations["ts"]), -1, np.int64)
     if not len(placed):
-        return nest(columns["track"], columns["ts"], columns["dur"]), home
+        return nest(columns["track"], columns["ts"], columns["dur"], frame, annotation), home
     # an allocation is an instant on its track: its parent is the innermost slice that is open then
     track = np.concatenate([columns["track"], allocations["track"][placed]])
     ts = np.concatenate([columns["ts"], allocations["ts"][placed]])
     dur = np.concatenate([columns["dur"], np.zeros(len(placed), np.int64)])
-    depth, parent, self_ns = nest(track, ts, dur)
+    none = np.zeros(len(placed), bool)
+    depth, parent, self_ns = nest(track, ts, dur, np.append(frame, none), np.append(annotation, none))
     home[placed] = parent[n:]
     return (depth[:n], parent[:n], self_ns[:n]), home
 

@@ -208,7 +208,9 @@ class Trace:
         """
         part = self._subset(keep, None)
         slices = part._tables["slices"]
-        nested = nest(slices["track"].to_numpy(), slices["ts"].to_numpy(), slices["dur"].to_numpy())
+        frame, annotation = ((slices["category"] == name).to_numpy() for name in ("python", "annotation"))
+        track, ts, dur = (slices[column].to_numpy() for column in ("track", "ts", "dur"))
+        nested = nest(track, ts, dur, frame, annotation)
         slices = slices.assign(depth=nested.depth, parent=_optional(nested.parent), self_ns=nested.self_ns)
         tables = dict(part._tables, slices=slices)
         return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)

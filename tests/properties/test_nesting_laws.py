@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.trace import complement, contains, length, nest, overlap, subtract, union
+from notebook_prof.trace.nesting import straddling_frames
 from notebook_prof.trace.pairing import pair
 
 spans = st.lists(
@@ -12,17 +13,25 @@ spans = st.lists(
 )
 
 
+OTHER, FRAME, ANNOTATION = range(3)
+kinds = st.lists(st.integers(0, 2), min_size=40, max_size=40)
+
+
 def columns(rows):
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def slow_nest(track, ts, dur):
+def slow_nest(track, ts, dur, kind=None):
     """The definition, instant by instant."""
     order = sorted(range(len(ts)), key=lambda i: (track[i], ts[i], -dur[i], i))
     parent, depth = {}, {}
     for at, i in enumerate(order):
         open_ = [j for j in order[:at] if track[j] == track[i] and ts[j] + dur[j] > ts[i]]
+        while kind and open_ and kind[i] == ANNOTATION and kind[open_[-1]] == FRAME:
+            if ts[open_[-1]] + dur[open_[-1]] >= ts[i] + dur[i]:
+                break
+            open_.pop()
         parent[i] = open_[-1] if open_ else -1
         depth[i] = depth[open_[-1]] + 1 if open_ else 0
     own = dict.fromkeys(order, 0)
@@ -40,6 +49,28 @@ def test_nesting_is_its_definition(rows):
     track, ts, dur = columns(rows)
     fast = nest(track, ts, dur)
     assert [part.tolist() for part in fast] == list(slow_nest(track.tolist(), ts.tolist(), dur.tolist()))
+
+
+@given(spans, kinds)
+def test_frames_do_not_enclose_annotations_that_outlive_them(rows, kind):
+    track, ts, dur = columns(rows)
+    kind = np.array(kind[: len(ts)], np.int64)
+    order = np.lexsort((-dur, ts))
+    track, ts, dur, kind = track[order], ts[order], dur[order], kind[order]
+    frame, annotation = kind == FRAME, kind == ANNOTATION
+    nested = nest(track, ts, dur, frame, annotation)
+    assert [part.tolist() for part in nested] == list(
+        slow_nest(track.tolist(), ts.tolist(), dur.tolist(), kind.tolist())
+    )
+    assert (nested.self_ns == nest(track, ts, dur).self_ns).all()
+    slices, until = straddling_frames(track, ts, dur, (nested.depth, nested.parent), annotation)
+    assert frame[slices].all()
+    drawn = dur.copy()
+    drawn[slices] = until - ts[slices]
+    for k in set(zip(track.tolist(), nested.depth.tolist(), strict=True)):
+        on = (track == k[0]) & (nested.depth == k[1])
+        starts, ends = union(ts[on], (ts + drawn)[on])
+        assert (ends - starts).sum() == drawn[on].sum()
 
 
 @given(spans)

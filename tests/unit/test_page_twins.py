@@ -152,7 +152,7 @@ def _drawn_trace(seed: int) -> Trace:
                 dur=rng.integers(10**4, 10 ** int(rng.integers(5, 8)), n),
                 name=[names[i] for i in rng.integers(0, len(names), n)],
                 track=builder.track(f"thread {k}", pid=1, tid=k),
-                category=[("operator", "python")[i] for i in rng.integers(0, 2, n)],
+                category=[("operator", "python", "annotation")[i] for i in rng.integers(0, 3, n)],
                 phase=[("forward", "backward", "data")[i] for i in rng.integers(0, 3, n)],
                 step=rng.integers(0, 4, n),
                 module=[("net", "net.layer")[i] for i in rng.integers(0, 2, n)],

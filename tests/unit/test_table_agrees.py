@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import kernels, operators
+from notebook_prof.analysis.critical_path.resources import Resources
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.errors import OptionError
 from notebook_prof.selection import Selection
@@ -96,7 +97,7 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
                 st.integers(0, 25),
                 st.integers(0, 1),
                 st.integers(0, 2),
-                st.integers(0, 2),
+                st.integers(0, 3),
             ),
             min_size=1,
             max_size=14,
@@ -109,7 +110,7 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
                 dur=dur,
                 name=names[name],
                 track=tracks[track],
-                category=("operator", "annotation", "launch")[kind],
+                category=("operator", "annotation", "launch", "python")[kind],
                 step=ts % 3,
                 module=f"m{name}" if ts % 2 else None,
             )[0]
@@ -186,3 +187,17 @@ def test_calls_that_wait_are_those_of_python() -> None:
     )
     with pytest.raises(OptionError, match="group by 'name'"):
         operators(trace, by="module", waits=True)
+
+
+@settings(deadline=None)
+@given(tangled_traces())
+def test_who_owns_each_instant_of_a_thread(trace: Trace) -> None:
+    """The critical path walks over the time that every slice has for itself."""
+    resources = Resources(trace)
+    for track, rows in resources.threads.items():
+        owned = resources.segments(track)
+        parts = np.diff(owned.at)
+        own = np.bincount(
+            owned.owner[:-1][owned.owner[:-1] >= 0], parts[owned.owner[:-1] >= 0], len(trace.slices)
+        )
+        assert own[rows].tolist() == trace.slices["self_ns"].to_numpy()[rows].tolist()

@@ -6,10 +6,11 @@ import {lowerBound} from '../shared/search.js';
  * @typedef {object} RowIndex
  * @property {Uint32Array} order slices by row and start
  * @property {Float64Array} start of the slice at each position
- * @property {Float64Array} end
+ * @property {Float64Array} end of the slice at each position, as it is drawn
  * @property {Uint32Array} pointer first position of each row
  * @property {(row: number, a: number, b: number) => [number, number]} stretch positions that a window of time touches
  * @property {(row: number, a: number, b: number) => number} covered ns of a window that slices of a row cover
+ * @property {(slice: number) => number} shorter by how many ns a slice is drawn shorter than it is
  */
 
 /**
@@ -27,11 +28,14 @@ export function createIndex(columns, trackOfRow) {
   for (let r = 0; r < rows; r++) pointer[r + 1] += pointer[r];
   const next = pointer.slice();
   for (let i = 0; i < n; i++) order[next[columns.row[i]]++] = i;
+  const {straddling} = columns,
+    less = new Map(Array.from(straddling, (slice, k) => [slice, columns.shorter[k]])),
+    shorter = less.size ? (/** @type {number} */ slice) => less.get(slice) ?? 0 : () => 0;
   const start = new Float64Array(n),
     end = new Float64Array(n);
   for (let p = 0; p < n; p++) {
     start[p] = columns.ts[order[p]];
-    end[p] = start[p] + columns.dur[order[p]];
+    end[p] = start[p] + columns.dur[order[p]] - shorter(order[p]);
   }
   /** @type {RowIndex['stretch']} */
   function stretch(row, a, b) {
@@ -64,8 +68,9 @@ export function createIndex(columns, trackOfRow) {
       if (trackOfRow[row + 1] !== trackOfRow[row]) continue;
       for (let p = pointer[row]; p < pointer[row + 1]; p++) columns.inside[order[p]] = covered(row + 1, start[p], end[p]);
     }
+    for (let k = 0; k < straddling.length; k++) columns.inside[straddling[k]] += columns.shorter[k];
   }
-  return {order, start, end, pointer, stretch, covered};
+  return {order, start, end, pointer, stretch, covered, shorter};
 }
 
 /**

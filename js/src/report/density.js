@@ -92,7 +92,7 @@ export function createLocalBins(columns, given, index, tintOf, left) {
       busy[cell] += part;
       if (!mask || mask[i]) lit[cell] += part;
       touches[cell]++;
-      if (longest[cell] < 0 || columns.dur[i] > columns.dur[longest[cell]]) longest[cell] = i;
+      if (longest[cell] < 0 || e - s > columns.dur[longest[cell]] - index.shorter(longest[cell])) longest[cell] = i;
     }
   }
 

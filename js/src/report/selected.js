@@ -5,8 +5,12 @@ import {reply} from '../shared/packing.js';
  * Make the answer `selected`. Of slices that the file holds as sums only it is not known where they lie.
  * @param {import('./answers.js').Report} report
  */
-export function createLocalSelected({given, index, matching, left}) {
-  const {order, start, end, pointer} = index;
+export function createLocalSelected({columns, given, index, matching, left}) {
+  const {order, start, end, pointer} = index,
+    /** @type {Map<number, number[]>} slices of each row that are drawn shorter than they are */
+    straddling = new Map(),
+    straddlingOf = (/** @type {number} */ row) => straddling.get(row) ?? [];
+  for (const i of columns.straddling) straddling.set(columns.row[i], [...straddlingOf(columns.row[i]), i]);
 
   /**
    * @param {SelectedRequest} q
@@ -29,6 +33,16 @@ export function createLocalSelected({given, index, matching, left}) {
         counts[part]++;
         if (part === 0) endBefore = end[p];
         else if (part === 2 && startAfter < 0) startAfter = start[p];
+      }
+      for (const i of straddlingOf(row)) {
+        const s = columns.ts[i],
+          drawnEnd = s + columns.dur[i] - index.shorter(i),
+          only = state.window && drawnEnd <= state.window[0] && s + columns.dur[i] > state.window[0]; // touches it undrawn
+        if (!only || (mask && !mask[i])) continue;
+        const part = s >= b ? 2 : drawnEnd <= a ? 0 : 1;
+        counts[part]++;
+        if (part === 0) endBefore = Math.max(endBefore, drawnEnd);
+        else if (part === 2) startAfter = startAfter < 0 ? s : Math.min(startAfter, s);
       }
       if (counts.some(Boolean)) found.push([row, ...counts, endBefore, startAfter]);
     }

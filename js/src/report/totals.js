@@ -102,7 +102,10 @@ export function createTotals({columns, given, index, matching, left, parent}) {
       if (!(again.has(i) && codes[parent[i]] === g)) out.count[g]++;
       out.total_ns[g] += Math.max(0, until - Math.max(from, a));
       if (s >= a && e <= b) out.self_ns[g] += e - s - columns.inside[i];
-      else out.self_ns[g] += Math.max(0, until - since - covered(rowBelow(row), since, until));
+      else {
+        const owns = Math.min(until, e - index.shorter(i));
+        if (owns > since) out.self_ns[g] += Math.max(0, owns - since - covered(rowBelow(row), since, owns));
+      }
     }
     left?.addTo(out, by, group, which, state, own);
     if (which === 'host') addLaunched(codes, state, own, [a, b], out.device_ns);

@@ -18,6 +18,9 @@ interface ReportColumns {
   inside: NumberArray;
   /** How much longer what lies inside lasts than the slice. */
   extent?: NumberArray;
+  /** Slices that end, for nesting and drawing, where something begins that outlives them; and by how much they are longer. */
+  straddling: NumberArray;
+  shorter: NumberArray;
   shapes?: NumberArray;
   module?: NumberArray;
   work: NumberArray;

@@ -13,6 +13,8 @@ const columns = () => ({
   category: Int8Array.of(-1, 0, 0, 0),
   phase: Int8Array.of(0, 0, 1, -1),
   step: Int32Array.of(-1, 3, 4, 3),
+  straddling: new Uint8Array(),
+  shorter: new Uint8Array(),
   inner: new Uint8Array(),
   around: new Uint8Array(),
 });

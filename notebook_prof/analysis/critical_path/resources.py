@@ -20,6 +20,8 @@ from .segments import FAR, Segments, segments
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
 """What bound the start of device work: the work before it, its launch, an event, or nothing recorded."""
 
+_STRADDLING: Final = ("python", "annotation")
+_ALL: Final = slice(None)
 WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader")
 """Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
 thread, for a worker of a DataLoader."""
@@ -127,10 +129,10 @@ class Resources:
             raise ReferenceError("the Trace of these dependences is gone: keep it as long as they are used")
         return trace
 
-    def category(self, *words: str) -> BoolArray:
-        """Return which slices have one of these categories."""
+    def category(self, *words: str, rows: IntArray | slice = _ALL) -> BoolArray:
+        """Return which slices, or which of some, have one of these categories."""
         categories = self.trace.slices["category"].cat.categories
-        return np.asarray(np.append(categories.isin(list(words)), False)[self._category], dtype=bool)
+        return np.asarray(np.append(categories.isin(list(words)), False)[self._category[rows]], dtype=bool)
 
     def named(self, pattern: re.Pattern[str]) -> BoolArray:
         """Return which slices have a name in which a pattern occurs."""
@@ -157,8 +159,11 @@ class Resources:
         return self._segments[track]
 
     def _parents_of(self, track: int, rows: IntArray) -> IntArray | None:
-        """Return places in `rows` of the parents that the Trace has; None where one is not open there."""
-        if track in self.streams:
+        """Return places in `rows` of the parents that the Trace has; None where `segments` needs others.
+
+        It does where one is not open, and where annotations may begin in Python frames that they outlive.
+        """
+        if track in self.streams or all(self.category(word, rows=rows).any() for word in _STRADDLING):
             return None
         parent = self.parent[rows]
         if (self.track[parent[parent >= 0]] != track).any():

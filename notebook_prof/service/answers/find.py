@@ -60,7 +60,7 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
         below = int(c.row_below[lane])
         if below < 0:
             return _location(store, None)
-        stops = index.started_before(np.array([below]), np.array([c.ts[row], c.ts[row] + c.dur[row]]))[0]
+        stops = index.started_before(np.array([below]), np.array([c.ts[row], c.ts[row] + c.drawn_ns[row]]))[0]
         inside = [int(index.order[p]) for p in range(int(stops[0]), min(int(stops[1]), int(stops[0]) + 1))]
         return _location(store, inside[0] if inside and store.parent[inside[0]] == row else None)
     start = index.started_before(np.array([lane]), np.array([c.ts[row]]))[0, 0]

@@ -164,9 +164,33 @@ def selected(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
     }
     columns["end_before"][before > 0] = index.ends(_positions(chosen, numbers[1][before > 0] - 1))
     columns["start_after"][after > 0] = index.starts(_positions(chosen, numbers[2][after > 0]))
-    some = numbers[3] > numbers[0]
-    count = int((numbers[3] - numbers[0]).sum())
-    return pack({"count": count}, {name: values[some] for name, values in columns.items()})
+    if window is not None:
+        _add_straddling(store, matching_key(state), int(window[0]), request, columns)
+    count = columns["before"] + columns["inside"] + columns["after"]
+    return pack({"count": int(count.sum())}, {name: values[count > 0] for name, values in columns.items()})
+
+
+def _add_straddling(
+    store: ViewStore,
+    key: Key,
+    start: int,
+    request: Mapping[str, Any],
+    columns: dict[str, npt.NDArray[Any]],
+) -> None:
+    """Count slices that touch the selected window and are drawn before it."""
+    c, (slices, until, rows) = store.columns, store.columns.straddling
+    touch = np.flatnonzero((until <= start) & (c.ts[slices] + c.dur[slices] > start))
+    touch = touch[store.matches(key, slices[touch])]
+    where = np.where(until[touch] <= np.floor(request["a"]), 0, 1)
+    where[c.ts[slices[touch]] >= np.ceil(request["b"])] = 2
+    for part, name in enumerate(("before", "inside", "after")):
+        np.add.at(columns[name], rows[touch[where == part]], 1)
+    before, after = touch[where == 0], touch[where == 2]
+    np.maximum.at(columns["end_before"], rows[before], until[before])
+    first = columns["start_after"]
+    first[first < 0] = np.inf
+    np.minimum.at(first, rows[after], c.ts[slices[after]])
+    first[np.isinf(first)] = -1
 
 
 def _positions(chosen: Chosen | None, numbers: IntArray) -> IntArray:

@@ -3,7 +3,7 @@
 from .curve import StepCurve
 from .density import Density, density
 from .drawn import DrawnIndex, EarlyIndex, Picture, Pictures, WideSlices
-from .groups import GroupIndex, GroupTotals
+from .groups import GroupIndex, GroupTotals, Straddling
 from .launched import LaunchedIndex
 from .rows import RowIndex
 
@@ -18,6 +18,7 @@ __all__ = [
     "Pictures",
     "RowIndex",
     "StepCurve",
+    "Straddling",
     "WideSlices",
     "density",
 ]

@@ -39,6 +39,37 @@ class GroupTotals:
     touched: IntArray
 
 
+class Straddling(NamedTuple):
+    """Slices that end where something begins that outlives them, for nesting; their times are longer.
+
+    Attributes
+    ----------
+    slices : ndarray of int64
+        Ascending.
+    until : ndarray of int64
+        When that begins, ns.
+    rows : ndarray of int64
+        Their drawn rows.
+    """
+
+    slices: IntArray
+    until: IntArray
+    rows: IntArray
+
+    @classmethod
+    def none(cls) -> Straddling:
+        """Return what stands for no such slice."""
+        return cls(*(np.empty(0, np.int64) for _ in cls._fields))
+
+    def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
+        """Return how long every slice is until then, of starts and lengths in ns."""
+        if not len(self.slices):
+            return dur
+        out = dur.copy()
+        out[self.slices] = self.until - ts[self.slices]
+        return out
+
+
 T = TypeVar("T", bound=np.integer)
 
 
@@ -85,6 +116,8 @@ class GroupIndex:
         Count these slices (ascending) only.
     around : ndarray of int, shape (n,), optional
         The slice around every slice, -1 at the top; makes the building faster where slices lie not too deep.
+    straddling : Straddling, optional
+        Slices that the index holds shorter than they are.
 
     Notes
     -----
@@ -109,10 +142,12 @@ class GroupIndex:
         launched: LaunchedIndex | None = None,
         chosen: IntArray | None = None,
         around: npt.NDArray[np.integer] | None = None,
+        straddling: Straddling | None = None,
     ) -> None:
         self._index, self.n_groups = index, n_groups
         self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
         self._track, self._around, self._launched = track, around, launched
+        self._straddling = Straddling.none() if straddling is None else straddling
         if chosen is None and (codes < 0).any():
             chosen = np.flatnonzero(codes >= 0)
         elif chosen is not None:
@@ -259,11 +294,15 @@ class GroupIndex:
         np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end) - self._self_ns[slices])
 
     def _crossing(self, edge: int) -> tuple[IntArray, IntArray]:
+        """Return the slices that are open at an edge, and their rows."""
         index = self._index()
         at = index.crossing(edge)
-        slices = index.order[at].astype(np.int64)
+        more, until, row = self._straddling
+        after = (until <= edge) & (self._ts[more] + self._dur[more] > edge)
+        slices = np.append(index.order[at].astype(np.int64), more[after])
+        rows = np.append(index.row_at(at), row[after])
         kept = self._keeps(slices)
-        return slices[kept], index.row_at(at[kept])
+        return slices[kept], rows[kept]
 
     def _from(self, slices: IntArray) -> IntArray:
         """Return the start of the fresh stretch of some slices."""
@@ -286,6 +325,14 @@ class GroupIndex:
         self, slices: IntArray, rows: IntArray, row_below: IntArray, start: int, end: int
     ) -> IntArray:
         left = np.maximum(self._ts[slices], start)
-        right = np.minimum(self._ts[slices] + self._dur[slices], end)
+        right = np.minimum(self._until(slices), end)
         covered = self._index().covered(row_below[rows], left, right)
         return np.asarray(np.maximum(right - left - covered, 0))
+
+    def _until(self, slices: IntArray) -> IntArray:
+        """Return until when some slices own time."""
+        ends, (straddling, until, _) = self._ts[slices] + self._dur[slices], self._straddling
+        if len(straddling):
+            at = np.minimum(np.searchsorted(straddling, slices), len(straddling) - 1)
+            ends = np.where(straddling[at] == slices, until[at], ends)
+        return np.asarray(ends)

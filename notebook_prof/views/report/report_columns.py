@@ -87,10 +87,12 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     for name in ("dur", "row", "name", "category", "phase", "step", "line"):
         columns[name] = deflated(getattr(c, name)[kept])
     inside = c.dur - c.self_ns
-    if part or not np.array_equal(inside, store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.dur)):
+    covered = store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.drawn_ns)
+    if part or not np.array_equal(inside, covered + (c.dur - c.drawn_ns)):
         columns["inside"] = deflated(inside[kept])  # else the page can tell from the rows
     if store.extent is not None:
-        columns["extent"] = deflated((store.extent - c.dur)[kept])
+        columns["extent"] = deflated((store.extent - c.drawn_ns)[kept])
+    columns |= _straddling(store, part)
     columns |= _relations(store, part)
     head = _contents(meta(store, {}, {}))
     groups: dict[str, Any] = {}
@@ -122,6 +124,16 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         "flowKinds": coded(store.trace.flows["kind"])[1],
         "left": None if part is None else _left_out(store, part, head["content"]["groupings"]),
     }
+
+
+def _straddling(store: ViewStore, part: Part | None) -> dict[str, Any]:
+    """Return slices that are drawn shorter than they are, and by how much."""
+    c, (slices, until, _) = store.columns, store.columns.straddling
+    shorter = c.ts[slices] + c.dur[slices] - until
+    if part is not None:
+        kept = part.keep[slices]
+        slices, shorter = part.number[slices[kept]], shorter[kept]
+    return {"straddling": deflated(slices, delta=True), "shorter": deflated(shorter)}
 
 
 def _relations(store: ViewStore, part: Part | None) -> dict[str, Any]:

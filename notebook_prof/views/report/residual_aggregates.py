@@ -125,7 +125,7 @@ def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> 
     most : int
     """
     c, out = store.columns, np.flatnonzero(~keep)
-    index = RowIndex(c.ts[out], c.dur[out], c.row[out], c.n_rows)
+    index = RowIndex(c.ts[out], c.drawn_ns[out], c.row[out], c.n_rows)
     span = store.trace.span
     start, end = int(span.start), int(max(span.end, span.start + 1))
     width = _cell_width(index, start, end, most)

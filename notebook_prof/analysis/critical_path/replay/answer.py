@@ -257,7 +257,8 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
     new_row[rows] = np.arange(len(rows))
     slices = trace.slices.iloc[rows].reset_index(drop=True)
     ts, dur = start[rows], end[rows] - start[rows]
-    nested = nest(slices["track"].to_numpy(), ts, dur)
+    frame, annotation = ((slices["category"] == name).to_numpy() for name in ("python", "annotation"))
+    nested = nest(slices["track"].to_numpy(), ts, dur, frame, annotation)
     parent = pd.arrays.IntegerArray(nested.parent, nested.parent < 0)
     slices = slices.assign(ts=ts, dur=dur, depth=nested.depth, parent=parent, self_ns=nested.self_ns)
     flows = trace.flows
