@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..errors import OptionError, nearest
-from ..labels import STEP_MARKS, merged_name
+from ..labels import merged_name
 from ..trace.arrays import IntArray
 from ..trace.intervals import as_ints
 from .scope import ints, texts
@@ -41,15 +41,15 @@ class Groups:
         return np.bincount(self.code[rows], weights, minlength=len(self.keys)).astype(np.int64)
 
 
-def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_steps: bool = False) -> Groups:
+def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = False) -> Groups:
     """Number the groups of slices that agree in all columns of `by`.
 
     Parameters
     ----------
     slices : DataFrame
     by : str or sequence of str
-    merge_steps : bool
-        Whether ``ProfilerStep#7`` and its like are one name, ``ProfilerStep*``.
+    merge_names : bool
+        Whether names that differ in the number of a step or in an address are one; see `labels.merged_name`.
 
     Raises
     ------
@@ -64,21 +64,20 @@ def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_steps: bool = 
     parts: list[tuple[str, IntArray]] = []
     for column in columns:
         own = _codes(slices, column)
-        if merge_steps and column == "name":
-            own = merged_steps(map(str, slices[column].cat.categories))[own]
+        if merge_names and column == "name":
+            own = merged_names(map(str, slices[column].cat.categories))[own]
         values, own = np.unique(own, return_inverse=True) if column not in _TEXT else _present(own)
         joined, code = _present(code * max(len(values), 1) + own)
         parts = [(name, old[joined // max(len(values), 1)]) for name, old in parts]
         parts.append((column, values[joined % max(len(values), 1)]))
     keys = pd.DataFrame({name: _values(slices, name, codes) for name, codes in parts})
-    if merge_steps and "name" in keys:
-        steps = keys["name"].str.startswith(STEP_MARKS).fillna(False).to_numpy(bool)
-        keys.loc[steps, "name"] = keys.loc[steps, "name"].map(merged_name)
+    if merge_names and "name" in keys:
+        keys["name"] = keys["name"].map(merged_name, na_action="ignore").astype(keys["name"].dtype)
     return Groups(code, keys)
 
 
-def merged_steps(names: Iterable[str]) -> IntArray:
-    """Return under which code each name is counted: its own, but of ranges around steps that of the first.
+def merged_names(names: Iterable[str]) -> IntArray:
+    """Return under which code each name is counted: that of the first with the same merged name.
 
     Parameters
     ----------
@@ -92,14 +91,11 @@ def merged_steps(names: Iterable[str]) -> IntArray:
 
     Examples
     --------
-    >>> merged_steps(["mm", "ProfilerStep#1", "ProfilerStep#2"]).tolist()
+    >>> merged_names(["mm", "ProfilerStep#1", "ProfilerStep#2"]).tolist()
     [0, 1, 1, -1]
     """
     first: dict[str, int] = {}
-    codes = [
-        first.setdefault(merged_name(name), code) if name.startswith(STEP_MARKS) else code
-        for code, name in enumerate(names)
-    ]
+    codes = [first.setdefault(merged_name(name), code) for code, name in enumerate(names)]
     return np.array([*codes, -1], np.int64)
 
 

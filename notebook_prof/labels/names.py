@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from .kernels import base_of, kernel_label, plain_base, without_suffix
@@ -26,8 +26,10 @@ _NAMESPACES: Final = (
 _MODULE: Final = re.compile(r"^nn\.Module: (.+)_(\d+)$")
 _FRAME: Final = re.compile(r"(\d+)\): (.+)")
 _BUILT_IN: Final = re.compile(
-    r"^<built-in (?:function|method) (\S+?)(?: of (?:type )?(\S+?)(?: object)?(?: at (0x\w+))?)?>$"
+    r"^<built-in (?:function|method) (\S*?)(?: of (?:type )?(\S+?)(?: object)?(?: at 0x\w+)?)?>$"
 )
+_WRITTEN_ADDRESS: Final = re.compile(r"(?: 0x[0-9a-fA-F]+)+$")
+_ADDRESS: Final = re.compile(r" at (0x[0-9a-fA-F]+)(?=>)")
 _COPY: Final = re.compile(r"^Memcpy (\w+) \((\w+) -> (\w+)\)$")
 _CPP: Final = re.compile(r"^void |^[\w:]+(?:<.*>|::\w+)?\(.*\)$|^[\w:]+<.*>$")
 _AS_KERNEL: Final = re.compile(r"^void |^triton_|^nccl(?:Dev)?Kernel|^Cijk_|_s?gemm_|^cutlass|^cudnn::|\.kd$")
@@ -82,10 +84,9 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
         return f"{function} ({file})", f"{function} ({file}:{line})", f"{function} ({path}.py:{line})"
     built_in = _BUILT_IN.match(name)
     if built_in:
-        function, owner, address = built_in.groups()
+        function, owner = built_in.groups()
         owner = "" if owner and owner.startswith("pybind11_") else owner
-        whole = f"{owner}.{function}" if owner else function
-        return (whole, f"{whole} {address}") if address else (whole,)
+        return (f"{owner}.{function}" if owner else function or "built-in method",)
     if kernel or _AS_KERNEL.search(name):
         return _kernel(name, kernel)
     return ()
@@ -104,7 +105,8 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
     """Return a label for every name; no two names of the list get the same.
 
     Names that would read the same are told apart: by their next longer form, then by the words in which they
-    differ, at last by a number.
+    differ, at last by a number. Those of one method of several objects, which differ in an address, are told
+    apart by it.
 
     Parameters
     ----------
@@ -125,6 +127,21 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
     """
     first = list(names[:MOST_LABELLED])
     flags = [False] * len(first) if kernels is None else list(kernels)[: len(first)]
+    bare = [_ADDRESS.sub("", name) if " at 0x" in name else name for name in first]
+    times = Counter(bare)
+    label_of = dict(
+        zip(times, _distinct_labels(list(times), dict(zip(bare, flags, strict=True)), names), strict=True)
+    )
+    labels = [
+        " ".join([label_of[own], *_ADDRESS.findall(name)]) if times[own] > 1 else label_of[own]
+        for own, name in zip(bare, first, strict=True)
+    ]
+    return labels + list(names[MOST_LABELLED:])
+
+
+def _distinct_labels(first: list[str], kernels: Mapping[str, bool], names: Sequence[str]) -> list[str]:
+    """Return a label for each of some names, unlike the others and unlike those that get none."""
+    flags = [kernels[name] for name in first]
     ways = [variants(name, flag) for name, flag in zip(first, flags, strict=True)]
     level = [0] * len(first)
     labels = [way[0] for way in ways]
@@ -147,7 +164,7 @@ def short_names(names: Sequence[str], kernels: Iterable[bool] | None = None) -> 
         if not moved:
             break
     _tell_apart(first, labels, groups, reserved)
-    return labels + list(names[MOST_LABELLED:])
+    return labels
 
 
 def _tell_apart(
@@ -201,16 +218,31 @@ def family(name: str, kernel: bool = False) -> str:
 
 
 def merged_name(name: str) -> str:
-    """Return the name under which tables count a range: that of all steps for the range of one.
+    """Return the name under which tables count a slice: without the number of a step and without an address.
 
-    PyTorch's ``key_averages()`` writes them so.
+    PyTorch's ``key_averages()`` writes ranges around steps so. A method of several objects is one function.
 
     Examples
     --------
     >>> merged_name("ProfilerStep#7"), merged_name("aten::mm")
     ('ProfilerStep*', 'aten::mm')
+    >>> merged_name("<built-in method acquire of _thread.lock object at 0x7f3d3651d900>")
+    '<built-in method acquire of _thread.lock object>'
     """
-    return f"{name.partition('#')[0]}*" if name.startswith(STEP_MARKS) else name
+    if name.startswith(STEP_MARKS):
+        return f"{name.partition('#')[0]}*"
+    return _ADDRESS.sub("", name) if " at 0x" in name else name
+
+
+def merged_label(merged: str, label: str) -> str:
+    """Return what to write for a merged name, where a label is written for one of the names.
+
+    Examples
+    --------
+    >>> merged_label("<built-in method get of dict object>", "dict.get 0x7f3d3651e280")
+    'dict.get'
+    """
+    return _WRITTEN_ADDRESS.sub("", label) if merged.endswith(">") else merged
 
 
 def family_code(text: str) -> int:

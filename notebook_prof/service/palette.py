@@ -16,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.name_labels import kernel_names, name_classes, names_of, with_classes
-from ..labels import MOST_LABELLED, STEP_MARKS, family, family_code, short_names, variants
+from ..labels import (
+    MOST_LABELLED,
+    STEP_MARKS,
+    family,
+    family_code,
+    merged_label,
+    merged_name,
+    short_names,
+    variants,
+)
 from ..trace import Trace
 from ..trace.arrays import BoolArray
 from .cached import locked_cached_property
@@ -181,7 +190,15 @@ class NameStyles:
     def label(self, name: str) -> str:
         """Return what to write for a name; one that no slice has is written as short as it can be."""
         code = self._code_of.get(name)
-        return variants(name)[0] if code is None else self.labels[code]
+        if code is None:
+            return self._merged_labels.get(name) or variants(name)[0]
+        return self.labels[code]
+
+    @locked_cached_property
+    def _merged_labels(self) -> dict[str, str]:
+        """What to write for names under which several are counted."""
+        merged = ((merged_name(name), label) for name, label in zip(self.names, self.labels, strict=True))
+        return {name: merged_label(name, label) for name, label in merged if name not in self._code_of}
 
     def colour(self, name: str) -> str:
         """Return the colour (``#RRGGBB``) of a name, also of one that no slice has."""

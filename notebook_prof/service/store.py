@@ -13,7 +13,7 @@ import pandas as pd
 
 from .. import analysis
 from ..analysis.device.launches import launching_rows
-from ..analysis.grouping import merged_steps
+from ..analysis.grouping import merged_names
 from ..analysis.name_labels import module_classes
 from ..analysis.source.lines import LINE
 from ..analysis.time.host_states import waiting_names
@@ -263,9 +263,9 @@ class ViewStore:
 
     @locked_cached_property
     def _counted_name(self) -> npt.NDArray[np.integer]:
-        """Code of the name under which the table counts every slice: ranges around steps are one."""
+        """Code of the name under which the table counts every slice; see `labels.merged_name`."""
         c = self.columns
-        counted = merged_steps(c.names)
+        counted = merged_names(c.names)
         if (counted[:-1] == np.arange(len(c.names))).all():
             return c.name
         return np.asarray(counted[c.name], c.name.dtype)

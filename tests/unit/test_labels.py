@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.labels import MOST_LABELLED, family, short_names, track_label, variants
+from notebook_prof.labels import (
+    MOST_LABELLED,
+    family,
+    merged_label,
+    merged_name,
+    short_names,
+    track_label,
+    variants,
+)
 from notebook_prof.labels.kernels import kernel_label
 from notebook_prof.service.palette import NAMES, name_colours
 from notebook_prof.service.store import ViewStore
@@ -147,3 +155,18 @@ def test_a_family_keeps_its_colour_in_every_process() -> None:
 )
 def test_tracks(name: str, pid: int, tid: int, autograd: bool, label: str) -> None:
     assert track_label(name, pid, tid, autograd) == label
+
+
+def test_methods_of_several_objects_are_told_apart_by_address() -> None:
+    names = [
+        "<built-in method get of dict object at 0x7f01>",
+        "<built-in method get of dict object at 0x7f02>",
+        "<built-in method get of pybind11_builtins.Cache object at 0x7f01>",
+        "<built-in method  of pybind11_builtins.detail object at 0x7f03>",
+        "get",
+    ]
+    labels = short_names(names)
+    assert labels[:2] == ["dict.get 0x7f01", "dict.get 0x7f02"]
+    assert len(set(labels)) == len(names)
+    assert [merged_label(merged_name(names[0]), label) for label in labels[:2]] == ["dict.get"] * 2
+    assert len({merged_name(name) for name in names}) == 4

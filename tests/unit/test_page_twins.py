@@ -122,6 +122,14 @@ def _tangled() -> Profile:
         category="annotation",
     )
     builder.slices(ts=140 * 10**6, dur=10**6, name="cudaStreamSynchronize", track=marks, category="sync")
+    acquire = "<built-in method acquire of _thread.lock object at 0x7f{}>"
+    builder.slices(
+        ts=np.array([150, 152]) * 10**6,
+        dur=np.full(2, 10**6),
+        name=[acquire.format("a0"), acquire.format("b0")],
+        track=marks,
+        category="python",
+    )
     work = builder.slices(
         ts=np.array([20, 70, 110]) * 10**6,
         dur=np.array([30, 15, 40]) * 10**6,

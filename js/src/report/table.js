@@ -3,7 +3,7 @@ import {folded, hasText, parseQuery} from '../filter/query.js';
 import {passing} from '../filter/rows.js';
 import {narrowed} from '../filter/slices.js';
 import {reply} from '../shared/packing.js';
-import {mergedName} from '../shared/steps.js';
+import {mergedName} from '../shared/merged_names.js';
 import {createTotals, TOTAL_NAMES} from './totals.js';
 
 const NO_NAME = 0xffffffff;

@@ -1,4 +1,5 @@
 // A row of the operator table.
+import {mergedLabel} from '../shared/merged_names.js';
 import {NO_NAME, SHARES} from './columns.js';
 
 const TAIL = 16, // characters of a long name's end
@@ -83,7 +84,8 @@ export class TableRow {
     const line = document.createElement('div'),
       {data, label, detail, by} = answer,
       own = data.name[i] !== NO_NAME && this.ctx.nameOf(data.name[i]) === label[i], // not one for several names
-      whole = own ? this.ctx.labelOf(data.name[i]) : label[i],
+      ofCode = data.name[i] === NO_NAME ? label[i] : this.ctx.labelOf(data.name[i]),
+      whole = own ? ofCode : mergedLabel(label[i], ofCode),
       text = whole.length > LONGEST_SHOWN ? `${whole.slice(0, LONGEST_SHOWN)}…${whole.slice(-TAIL)}` : whole;
     /**
      * @param {'i' | 'span'} tag

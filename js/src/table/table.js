@@ -3,7 +3,7 @@ import {activeElement, targetOf, textElement} from '../shared/elements.js';
 import {Roving} from '../shared/roving.js';
 import {scrollWithFocus} from '../shared/scrolling.js';
 import {DIMENSIONS} from '../shared/store.js';
-import {mergedName} from '../shared/steps.js';
+import {mergedName} from '../shared/merged_names.js';
 import {COLUMNS, FIRST_ROWS, GROUP_TEXTS, NO_NAME, SHARES} from './columns.js';
 import {TableFoot} from './foot.js';
 import {TableRow} from './row.js';

@@ -1,6 +1,6 @@
 // A table whose rows are opened and closed: a call tree. Rows that are closed are not in the page.
 import {activeElement, textElement} from '../shared/elements.js';
-import {mergedName} from '../shared/steps.js';
+import {mergedName} from '../shared/merged_names.js';
 import {formatCount, formatTimeCell} from '../shared/units.js';
 import {frameOf} from './stack.js';
 import {cellText} from './table.js';
@@ -116,7 +116,7 @@ export class TreeView {
   namesOf(row) {
     const name = this.names[row];
     if (!this.part.texts.category?.[row]) return null; // a thread
-    const names = this.members.get(name) ?? (name.endsWith('Step*') ? this.ctx.meta.nameList.filter((one) => mergedName(one) === name) : [name]);
+    const names = this.members.get(name) ?? (/Step[*]$|>$/.test(name) ? this.ctx.meta.nameList.filter((one) => mergedName(one) === name) : [name]);
     this.members.set(name, names);
     return names;
   }

@@ -14,7 +14,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ..device.launches import launching_rows
-from ..grouping import merged_steps
+from ..grouping import merged_names
 from ..scope import Scope, ints, texts
 
 MERGED_STEPS: Final = tuple(merged_name(mark) for mark in STEP_MARKS)
@@ -68,7 +68,7 @@ def stack_nodes(
         parent = _kept_parent(enclosing, scope.rows, count)
     name = as_ints(slices["name"].cat.codes.to_numpy())
     if not in_time:
-        name = merged_steps(map(str, slices["name"].cat.categories))[name]
+        name = merged_names(map(str, slices["name"].cat.categories))[name]
     kind = slices["category"].cat.codes.to_numpy().astype(np.int64)
     label = name * (len(slices["category"].cat.categories) + 1) + kind
     of_slice = np.full(count + 1, -1, dtype=np.int64)
@@ -179,8 +179,7 @@ def _table(trace: Trace, columns: dict[str, IntArray], *, merged: bool) -> pd.Da
         slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
     )
     if merged:
-        step = name.str.startswith(STEP_MARKS).fillna(False).to_numpy(bool)
-        name = name.mask(step, name[step].map(merged_name))
+        name = name.map(merged_name, na_action="ignore").astype(name.dtype)
     if thread.any():
         called = tracks.set_index("track")["name"].reindex(-1 - first[thread])
         numbers = (-1 - first[thread]).astype(str)

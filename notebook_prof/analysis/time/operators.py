@@ -156,7 +156,7 @@ def _operators(
     line: Texts = None,
 ) -> pd.DataFrame:
     host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
-    groups = group(host.slices, by, merge_steps=True)
+    groups = group(host.slices, by, merge_names=True)
     parent = ints(host.slices["parent"])
     table = groups.keys.copy()
     table["count"] = groups.sum(host.rows) - groups.sum(_redispatching(trace, host, groups, parent))
@@ -241,7 +241,7 @@ def operator_work(
     )
     host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     slices = host.slices
-    groups = group(slices, by, merge_steps=True)
+    groups = group(slices, by, merge_names=True)
     parent = ints(slices["parent"])
     work = slice_work(trace, element_bytes)
     launched = np.flatnonzero((work.kind >= 0) & ~of_kind(trace, ("thread", "process")))

@@ -1,6 +1,6 @@
 // A trace that lies in the file, compressed: its columns unpacked, and a transport that answers in the page.
 import {createLocal} from '../answers.js';
-import {mergedName, mergedSteps} from '../../shared/steps.js';
+import {mergedName, mergedNames} from '../../shared/merged_names.js';
 import {inflateAll} from './inflate.js';
 
 /**
@@ -31,7 +31,7 @@ export async function unpackGiven(given, panels) {
   if (groups.shapes) groups.shapes.labels = groups.shapes.names.map((/** @type {number} */ code) => mergedName(given.names[code]));
   if (given.left) for (const part of ['columns', 'kinds', 'totals']) given.left[part] = await inflateAll(given.left[part]);
   given.panels = panels;
-  given.countedAs = mergedSteps(given.names);
+  given.countedAs = mergedNames(given.names);
   groups.name = {labels: given.names.map(mergedName)};
   groups.category = {labels: given.meta.categories};
   return {given, columns};
