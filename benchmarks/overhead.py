@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import notebook_prof as nbp
+from notebook_prof.collectors.heap.memray_tracer import MemrayTracer
+from notebook_prof.collectors.heap.tracemalloc_tracer import TracemallocTracer
 
 TITLE = "Overhead of recording"
 
@@ -111,6 +113,17 @@ def counters() -> Iterator[None]:
         collector.stop()
 
 
+@contextmanager
+def heap(tracer: type[MemrayTracer | TracemallocTracer]) -> Iterator[None]:
+    """Only the tracer of the heap."""
+    tracing = tracer()
+    tracing.start()
+    try:
+        yield
+    finally:
+        tracing.close()
+
+
 def plain() -> Iterator[tuple[str, Callable[[], object]]]:
     """Code without a framework, 100–300 ms each."""
     import numpy as np
@@ -151,6 +164,7 @@ def plain() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "NumPy, 400 × 400 matrices", numpy_large
     yield "pandas groupby, merge, sort", pandas_code
     yield "Python calls (recursion)", python_calls
+    yield "200,000 dicts", lambda: [{"number": number} for number in range(200_000)]
 
 
 @contextmanager
@@ -204,6 +218,8 @@ def cases(quick: bool = False) -> Iterator[Case]:
             "bare": nullcontext,
             "1 ms sampler": lambda: nbp.profile("python"),
             "memory and CPU counters": counters,
+            "heap by memray": lambda: heap(MemrayTracer),
+            "heap by tracemalloc": lambda: heap(TracemallocTracer),
         }
         yield Case(name, body, variants, rounds)
 

@@ -28,6 +28,7 @@ from .input.pipeline import input_pipeline, loaders
 from .memory.blocks import memory_blocks
 from .memory.curve import memory, memory_peak
 from .memory.growth import memory_growth
+from .memory.heap import memory_heap
 from .memory.level_growth import level_growth
 from .memory.live import memory_by, memory_live
 from .memory.names import memory_left_behind, memory_names
@@ -112,6 +113,7 @@ __all__ = [
     "memory_blocks",
     "memory_by",
     "memory_growth",
+    "memory_heap",
     "memory_left_behind",
     "memory_live",
     "memory_names",

@@ -21,6 +21,7 @@ METHODS: Final = {
     "memory_live": "memory.live",
     "memory_by": "memory.by",
     "memory_growth": "memory.growth",
+    "memory_heap": "memory.heap",
     "level_growth": "memory.level_growth",
     "memory_blocks": "memory.blocks",
     "memory_operators": "memory.operators",

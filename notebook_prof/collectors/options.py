@@ -35,15 +35,17 @@ class CollectorOptions:
         Keep device work, memory and counters of these GPUs only; None for all.
     pcie : bool
         Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
-
     engine : {"auto", "py-spy", "alarm"}
         Who takes the stacks when Python is sampled: py-spy from outside the process, or the alarm in it.
         ``auto`` takes py-spy where it may look at this process.
+    heap : bool
+        Who allocated what is on the host's heap at its peak, and what is kept.
 
     Raises
     ------
     OptionError
-        For an unknown `python` mode or engine, a negative duration, or no device or a negative one.
+        For an unknown `python` mode or engine, a negative duration, no device or a negative one, or `heap`
+        together with `stack` or ``python="calls"``: each needs the interpreter's profile function.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class CollectorOptions:
     devices: tuple[int, ...] | None = None
     pcie: bool = False
     engine: EngineName = "auto"
+    heap: bool = False
 
     def __post_init__(self) -> None:
         modes = get_args(PythonMode)
@@ -74,6 +77,12 @@ class CollectorOptions:
             )
         if self.devices is not None and (not self.devices or min(self.devices) < 0):
             raise OptionError(f"devices={self.devices!r}: give numbers of GPUs from 0, as in (0, 1)")
+        if self.heap and (self.stack or self.python == "calls"):
+            other = "stack" if self.stack else "python='calls'"
+            raise OptionError(
+                f"heap and {other} were both given: each needs the interpreter's profile function; "
+                "record twice"
+            )
         if self.min_duration_ns < 0:
             raise OptionError(
                 f"min_duration_ns={self.min_duration_ns} is negative; give nanoseconds, 0 for all"

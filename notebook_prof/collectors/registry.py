@@ -65,6 +65,7 @@ _BUILT_IN: Final = {
         "blocks of PyTorch's CUDA allocator with stacks, when asked for",
     ),
     "jax": _Entry(".jax", "JaxCollector", "operations and kernels of JAX"),
+    "heap": _Entry(".heap", "HeapCollector", "who allocated what is on the heap at its peak, when asked for"),
 }
 
 
@@ -103,8 +104,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         As in `list_collectors`. Without names: `python`, and `torch` if torch is imported already; with
         `cupy` where CuPy is imported and has a GPU, and `cuda` where CuPy or Numba's CUDA is imported without
         torch, or with a torch that cannot use the GPU. `cuda` with a `torch` for CUDA is `torch` alone, which
-        records the same. With `torch_memory`, `torch` leaves memory to it. `options.python` adds `python`.
-        `system` and `marks` are always added, `nvml` where there is an NVIDIA driver.
+        records the same. With `torch_memory`, `torch` leaves memory to it. `options.python` adds `python`,
+        `options.heap` `heap`. `system` and `marks` are always added, `nvml` where there is an NVIDIA driver.
     options : CollectorOptions, optional
 
     Returns
@@ -139,6 +140,8 @@ def make(names: Sequence[str] | None = None, options: CollectorOptions | None = 
         options = replace(options, memory=False)  # the same blocks, and without stacks
     if options.python is not None:
         chosen.add("python")
+    if options.heap:
+        chosen.add("heap")
     if entries["nvml"].availability().ok:
         chosen.add("nvml")
     made = [entries[name].load()(options) for name in entries if name in chosen and name not in _PLACED]

@@ -120,6 +120,12 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         "cell took longer to stop than the cell to run)",
     )
     _switch(parser, "--memory", "allocations of memory")
+    add(
+        "--heap",
+        action="store_true",
+        help="who allocated what is on the host's heap at its peak: by memray where it is installed, else by "
+        "tracemalloc; slows down code of many small calls",
+    )
     _switch(parser, "--modules", "which module an operator belongs to")
     add("--stack", action="store_true", help="Python frames beside operators; up to twice as slow")
     add(
@@ -195,6 +201,7 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
             devices=_devices(namespace.devices),
             pcie=namespace.pcie,
             engine=cast("EngineName", namespace.engine),
+            heap=namespace.heap,
         )
     except OptionError as error:
         raise OptionError(f"{prog}: {error}") from None

@@ -46,6 +46,7 @@ class Memory(Namespace):
     live = method(analysis.memory_live)
     by = method(analysis.memory_by)
     growth = method(analysis.memory_growth)
+    heap = method(analysis.memory_heap)
     level_growth = method(analysis.level_growth)
     blocks = method(analysis.memory_blocks)
     operators = method(analysis.memory_operators)

@@ -65,6 +65,8 @@ class profile(Profile):
     measure_overhead : bool
         After the window, steps are recorded and not recorded in turn, four steps a pair, at most twelve
         pairs; what recording cost is then in `overhead` and `trust`. Without `steps`, 1 to 10 are recorded.
+    heap : bool
+        Trace the host's heap: who allocated what is there at the peak, see ``p.memory.heap()``.
     name : str, optional
         Leaves a row of this name in the project's history, see `notebook_prof.history`, and tells what
         changed since the last one of the same name. Without a name there is none.
@@ -103,6 +105,7 @@ class profile(Profile):
         stop_after: bool = False,
         measure_overhead: bool = False,
         engine: EngineName = "auto",
+        heap: bool = False,
         name: str | None = None,
         keep: bool = False,
     ) -> None:
@@ -118,7 +121,7 @@ class profile(Profile):
         self._run_name, self._keep = name or "", keep
         kept = None if devices is None else tuple(devices)
         recorded = CollectorOptions(
-            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie, engine
+            shapes, memory, modules, stack, python, parse_ns(min_duration), kept, pcie, engine, heap
         )
         self._on_trace_ready = on_trace_ready
         self._cycles: list[Profile] = []

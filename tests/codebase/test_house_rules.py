@@ -76,7 +76,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
     more = {
         ".": 29,
         "analysis": 17,
-        "collectors": 21,
+        "collectors": 22,
         "readers": 17,
         "readers/kineto": 14,
         "trace": 17,

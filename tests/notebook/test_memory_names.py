@@ -83,3 +83,16 @@ def test_nothing_of_a_cell_stays_alive(torch_kernel: Kernel) -> None:
     torch_kernel.must("del thing")
     assert torch_kernel.value("named_reference() is None") is True
     torch_kernel.must("gc.enable()")
+
+
+def test_who_allocated_at_the_peak(torch_kernel: Kernel) -> None:
+    cell = "import numpy as np\nheap_parts = [np.ones(500_000) for _ in range(10)]"
+    cell += "\nheap_all = np.concatenate(heap_parts)"
+    torch_kernel.must(f"%%profile p --quiet --heap\n{cell}")
+    heap = torch_kernel.value("p.memory.heap().set_index('line')['bytes'].to_dict()")
+    assert abs(heap["cell:3"] - 40_000_000) < 1_000_000
+    assert abs(heap["cell:4"] - 40_000_000) < 1_000_000
+    assert torch_kernel.value("int(p.lines().set_index('line')['bytes_kept'].loc[4])") >= 40_000_000
+    assert torch_kernel.value("p.memory.heap()['text'].tolist()[0]").startswith("heap_")
+    reply = torch_kernel.run("%%profile p --heap --stack\npass")
+    assert "profile function" in reply.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray
@@ -15,6 +16,7 @@ from ..memory.blocks import FOREVER, lives
 from ..memory.live import peak_instant
 from ..scope import Scope, WindowLike, ints, on_device, on_host
 from ..time.host_states import waiting
+from ..time.recorded_steps import recorded_table
 
 COSTS: Final = (
     Column("device_ns", "int64", "ns", "device work that it launched"),
@@ -68,7 +70,9 @@ def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLik
         "launch_ns": own(host, host.among("category", ("launch",))),
         "wait_ns": own(host, waiting(trace, host) & (len(on_device(trace).rows) > 0)),
     }
-    return costs | _memory(trace, row, size, window)
+    heap = recorded_table(trace, "heap") if window is None else None
+    costs |= _memory(trace, row, size, window)
+    return costs if heap is None else costs | _with_heap(trace, heap, row_of_line, row, size)
 
 
 def _forward_lines(trace: Trace) -> IntArray:
@@ -98,12 +102,28 @@ def _forward_lines(trace: Trace) -> IntArray:
     return np.where(again, np.append(code, -1)[line], made[node])
 
 
-def _memory(trace: Trace, row: IntArray, size: int, window: WindowLike) -> dict[str, IntArray]:
+def _with_heap(
+    trace: Trace, heap: pd.DataFrame, row_of_line: IntArray, row: IntArray, size: int
+) -> dict[str, IntArray]:
+    """Return what is kept and what was there at the peak, of the host by its traced heap."""
+    code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
+    on_devices = _memory(trace, row, size, None, host=False)
+    return {
+        column: on_devices[column] + np.bincount(row_of_line[code], heap[of_heap], size + 1).astype(np.int64)
+        for column, of_heap in (("bytes_kept", "kept_bytes"), ("peak_bytes", "bytes"))
+    }
+
+
+def _memory(
+    trace: Trace, row: IntArray, size: int, window: WindowLike, *, host: bool = True
+) -> dict[str, IntArray]:
     events = trace.allocations
     blocks = lives(events)
     born = blocks.birth >= 0
     if window is not None:
         born &= (blocks.birth >= window[0]) & (blocks.birth < window[1])
+    if not host:
+        born &= events["device"].to_numpy()[blocks.event] >= 0
     event, death = blocks.event[born], blocks.death[born]
     at = np.append(row, size)[ints(events["slice"])[event]]
     bytes_ = np.abs(events["bytes"].to_numpy()[event])

@@ -84,7 +84,9 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
         - ``launch_ns``, ``wait_ns`` int64: own time of calls that launch device work, and of those in which
           the host waits for a device (as `host_waits` tells them);
         - ``bytes_allocated`` int64: blocks that were allocated while it ran; ``bytes_kept``: those that are
-          still there at the end; ``peak_bytes``: those that are there at the peak of their device or host;
+          still there at the end; ``peak_bytes``: those that are there at the peak of their device or host.
+          Where the heap was traced and no window is asked for, the last two are those of
+          ``p.memory.heap()`` on the host, of all libraries;
         - ``threads`` int64: threads and processes in which it ran;
         - ``exact`` bool: timed at each run instead of sampled.
 

@@ -36,6 +36,7 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *(_names(trace) if failed else ()),
         _facts(peaks),
         *(() if failed else _names(trace)),
+        *_heap(trace),
         *_growth(trace),
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]
@@ -99,6 +100,24 @@ def _names(trace: Trace) -> list[Part]:
                            {"created_line": "allocated in", "release": "to let go of it"},
                            title="Left behind by the cell", call="p.memory.left_behind()"))  # fmt: skip
     return parts
+
+
+def _heap(trace: Trace) -> list[Part]:
+    """Return which lines allocated what was on the heap at its peak."""
+    table = analysis.memory_heap(trace)
+    if not len(table):
+        return []
+    facts = trace.metadata["heap"]
+    recorded = set(trace.slices["line"].cat.categories)
+    select = [{"line": str(line)} if line in recorded else None for line in table["line"]]
+    table[["line", "text", "allocated_by"]] = table[["line", "text", "allocated_by"]].fillna("")
+    title = f"On the heap at its peak of {format_bytes(facts['peak_bytes'])}, by {facts['tool']}"
+    return [
+        Table(table, {"line": "code", "text": "code", "allocated_by": "code"},
+              {"allocated_by": "allocated by", "share": "of the peak", "kept_bytes": "kept at the end",
+               "kept_count": "blocks kept", "count": "blocks"},
+              select=select, title=title, call="p.memory.heap()")
+    ]  # fmt: skip
 
 
 def _where(device: pd.Series[Any]) -> pd.Series[Any]:

@@ -1,0 +1,86 @@
+"""Who allocated what was on the host's heap at its peak, and what is kept."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import pandas as pd
+
+from ...errors import OptionError, nearest
+from ...trace import Trace
+from ...trace.schema import Column, Table
+from ..time.recorded_steps import recorded_table
+
+By = Literal["line", "function"]
+
+HEAP: Final = Table(
+    "memory_heap",
+    (
+        Column("line", "str", "", "of your code; missing where none was on the stack"),
+        Column("text", "str", "", "its source"),
+        Column("allocated_by", "str", "", "function that allocated most of it"),
+        Column("bytes", "int64", "bytes", "of blocks that were there at the peak"),
+        Column("count", "int64", "", "blocks at the peak"),
+        Column("share", "float64", "1", "of the peak"),
+        Column("kept_bytes", "int64", "bytes", "of blocks that are there at the end"),
+        Column("kept_count", "int64", "", "blocks at the end"),
+    ),
+)
+
+
+def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
+    """List who allocated what was on the host's heap at its peak, and what is still there at the end.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of a recording that traced the heap: ``%%profile --heap``, ``nbp.profile(heap=True)``.
+    by : {"line", "function"}
+        A row for each line of your code, or for each function that allocated.
+
+    Returns
+    -------
+    DataFrame
+        By `bytes`, most first, then by `kept_bytes`; no rows where the heap was not traced.
+
+        - ``line`` str: the innermost line of the cell, or of your modules, that was on the stack, as
+          ``cell:12``; missing where none was, as in other threads; with ``by="function"`` that of the most
+          bytes;
+        - ``text`` str: its source; ``allocated_by`` str: the innermost function of Python, as
+          ``concatenate (multiarray.py)``; that of the most bytes; ``import`` of modules that were loaded;
+          missing for blocks that no snapshot of tracemalloc has seen;
+        - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
+        - ``kept_bytes``, ``kept_count`` int64: what was allocated in the recording and not freed in it.
+
+    Raises
+    ------
+    OptionError
+        If there are no rows by `by`.
+
+    Notes
+    -----
+    ``bytes`` sum to the highest sum of blocks that were allocated since the recording began; what was there
+    before is not in it, nor what the allocator keeps for later, so resident memory (``p.memory.peak()``)
+    differs. By memray (https://bloomberg.github.io/memray/) objects of Python count as the arenas that hold
+    them; tracemalloc counts each, and does not see what other C code allocates, as torch.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> memory_heap(TraceBuilder().seal()).empty
+    True
+    """
+    if by not in get_args(By):
+        raise OptionError(f"by={by!r} has no rows of the heap: {nearest(by, get_args(By))}")
+    table = recorded_table(trace, "heap")
+    if table is None:
+        return HEAP.empty()
+    key = "line" if by == "line" else "allocated_by"
+    table = table.sort_values(["bytes", "kept_bytes"], ascending=False, kind="stable")
+    numbers = ["bytes", "count", "kept_bytes", "kept_count"]
+    groups = table.groupby(key, sort=False)
+    out = groups[["line", "text", "allocated_by"]].first().join(groups[numbers].sum())
+    out = out.sort_values(["bytes", "kept_bytes"], ascending=False, kind="stable").reset_index(drop=True)
+    out["share"] = out["bytes"] / max(int(out["bytes"].sum()), 1)
+    out[["line", "text", "allocated_by"]] = out[["line", "text", "allocated_by"]].replace("", None)
+    return HEAP.frame({name: out[name] for name in HEAP.names})

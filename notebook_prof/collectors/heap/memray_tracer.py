@@ -1,0 +1,82 @@
+"""memray as the tracer of the heap: every allocation of the process, with its stack of Python."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from typing import Any
+
+from ...optional import require
+from .blocks import Blocks, HeapBlocks, StackLine
+
+
+class MemrayTracer:
+    """Traces the heap into a file that holds sums by stack, so that it stays small.
+
+    Sees what C code allocates (NumPy, Arrow, torch on the CPU). Python objects are seen as the arenas that
+    the interpreter's allocator takes for them.
+    """
+
+    def __init__(self) -> None:
+        self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._tracker: Any = None
+        self._error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to trace all threads of the process."""
+        memray = self._memray
+        self._folder = tempfile.TemporaryDirectory(prefix="notebook-prof-heap-", ignore_cleanup_errors=True)
+        destination = memray.FileDestination(self._file, overwrite=True, compress_on_exit=False)
+        self._tracker = memray.Tracker(
+            destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
+        )
+        # of the thread that starts it, memray leaves out as many outermost frames as there are then
+        starter = threading.Thread(target=self._enter, name="notebook_prof heap")
+        starter.start()
+        starter.join()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """End tracing; what was seen stays in the file."""
+        tracker, self._tracker = self._tracker, None
+        if tracker is not None:
+            tracker.__exit__(None, None, None)
+
+    def blocks(self) -> HeapBlocks:
+        """Return the blocks at the peak and at the end; the file is deleted."""
+        with self._memray.FileReader(self._file) as reader:
+            at_peak = reader.get_high_watermark_allocation_records(merge_threads=True)
+            kept = reader.get_leaked_allocation_records(merge_threads=True)
+            out = HeapBlocks(
+                f"memray {self._memray.__version__}",
+                int(reader.metadata.peak_memory),
+                [_blocks(record) for record in at_peak],
+                [_blocks(record) for record in kept],
+            )
+        self.close()
+        return out
+
+    def close(self) -> None:
+        """End tracing, and delete the file."""
+        self.stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _enter(self) -> None:
+        try:
+            self._tracker.__enter__()
+        except Exception as error:
+            self._error, self._tracker = error, None
+
+    @property
+    def _file(self) -> str:
+        return os.path.join(self._folder.name if self._folder is not None else "", "heap.bin")
+
+
+def _blocks(record: Any) -> Blocks:
+    stack = [StackLine(function, file, line) for function, file, line in record.stack_trace()]
+    return Blocks(stack, int(record.size), int(record.n_allocations))

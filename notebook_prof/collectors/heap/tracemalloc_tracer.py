@@ -1,0 +1,100 @@
+"""tracemalloc as the tracer of the heap, where memray is not installed: snapshots while the heap grows."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+from typing import Final
+
+from .blocks import Blocks, HeapBlocks, StackLine
+
+_INTERVAL_S: Final = 0.005
+_GROWS: Final = 1.1
+"""A snapshot is taken when so much more is allocated than at the last one."""
+_LEAST_BYTES: Final = 1 << 20
+
+
+class TracemallocTracer:
+    """Traces what Python's own allocators gave, by the innermost line alone, and looks at it as it grows.
+
+    tracemalloc tells how high the peak was, and the lines of what is there now only. So a thread looks every
+    5 ms, and takes a snapshot whenever a tenth more is allocated than at the last one; what came after the
+    highest snapshot and was gone at the next look stays without a line. It sees NumPy's arrays and Python's
+    objects, not what other C code allocates.
+    """
+
+    def __init__(self) -> None:
+        self._ours = False
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._highest: tracemalloc.Snapshot | None = None
+        self._highest_bytes = 0
+        self._peak_bytes = 0
+        self._last: tracemalloc.Snapshot | None = None
+        self._before: tracemalloc.Snapshot | None = None
+        self._base_bytes = 0
+
+    def start(self) -> None:
+        """Begin to trace; where the user's code traces already, what it has so far is left out."""
+        self._ours = not tracemalloc.is_tracing()
+        if self._ours:
+            tracemalloc.start(1)
+        else:
+            self._before = tracemalloc.take_snapshot()
+        self._base_bytes = tracemalloc.get_traced_memory()[0] if self._before is not None else 0
+        if self._ours:
+            tracemalloc.reset_peak()
+        self._thread = threading.Thread(target=self._look, name="notebook_prof heap", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take the last snapshot, and end tracing where it was begun here."""
+        if self._thread is None:
+            return
+        self._done.set()
+        self._thread.join()
+        self._thread = None
+        if tracemalloc.is_tracing():
+            now, peak = (value - self._base_bytes for value in tracemalloc.get_traced_memory())
+            self._last = tracemalloc.take_snapshot()
+            if now >= self._highest_bytes:
+                self._highest, self._highest_bytes = self._last, now
+            self._peak_bytes = max(peak if self._ours else 0, self._highest_bytes)
+            if self._ours:
+                tracemalloc.stop()
+
+    def blocks(self) -> HeapBlocks:
+        """Return the blocks of the highest snapshot and of the last one."""
+        at_peak, kept = self._new(self._highest), self._new(self._last)
+        peak_bytes = max(self._peak_bytes, sum(one.bytes for one in at_peak))
+        return HeapBlocks("tracemalloc", peak_bytes, at_peak, kept)
+
+    def close(self) -> None:
+        """End tracing."""
+        self.stop()
+        self._highest = self._last = self._before = None
+
+    def _look(self) -> None:
+        while not self._done.wait(_INTERVAL_S) and tracemalloc.is_tracing():
+            now = tracemalloc.get_traced_memory()[0] - self._base_bytes
+            if now > max(self._highest_bytes * _GROWS, _LEAST_BYTES):
+                self._highest, self._highest_bytes = tracemalloc.take_snapshot(), now
+
+    def _new(self, snapshot: tracemalloc.Snapshot | None) -> list[Blocks]:
+        """Return the blocks of a snapshot by line; without those that are our own, or were there before."""
+        if snapshot is None:
+            return []
+        own = tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__)
+        statistics = {
+            (one.traceback[0].filename, one.traceback[0].lineno): (one.size, one.count)
+            for one in snapshot.filter_traces(own).statistics("lineno")
+        }
+        for one in () if self._before is None else self._before.statistics("lineno"):
+            at = one.traceback[0].filename, one.traceback[0].lineno
+            size, count = statistics.get(at, (0, 0))
+            statistics[at] = max(size - one.size, 0), max(count - one.count, 0)
+        return [
+            Blocks([StackLine(f"line {line}", file, line)], size, count)
+            for (file, line), (size, count) in statistics.items()
+            if size
+        ]

@@ -1,0 +1,161 @@
+"""Who allocated what was on the heap at its peak: blocks of known sizes, by both tracers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.analysis.source.lines import lines
+from notebook_prof.collectors.heap import collector
+from notebook_prof.collectors.heap.blocks import Blocks, HeapBlocks, StackLine, blocks_table
+from notebook_prof.collectors.heap.memray_tracer import MemrayTracer
+from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.errors import OptionError
+from notebook_prof.profiles.profile import Profile
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="memray is not made for Windows")
+
+MIB = 1 << 20
+TRACERS = ("memray", "tracemalloc")
+
+
+@pytest.fixture(params=TRACERS)
+def tracer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Record with one of the two."""
+    name = str(request.param)
+    monkeypatch.setattr(collector, "installed", lambda module: module == name)
+    return name
+
+
+def _line(text: str) -> str:
+    """Return the place of the one line of this file that ends with a comment."""
+    own = Path(__file__).read_text().splitlines()
+    (number,) = [k for k, line in enumerate(own, 1) if line.endswith(f"# {text}")]
+    return f"{Path(__file__).name}:{number}"
+
+
+def _doubled(count: int) -> np.ndarray:
+    halves = [np.frombuffer(bytearray(4 * MIB), np.uint8) for _ in range(count)]  # halves
+    return np.concatenate(halves)  # whole
+
+
+def _recorded() -> tuple[Profile, np.ndarray]:
+    with nbp.profile("system", heap=True) as p:
+        kept = _doubled(5)
+        threading.Event().wait(0.05)  # tracemalloc is looked at every 5 ms
+    return p, kept
+
+
+def test_the_peak_is_told_by_line(tracer: str) -> None:
+    p, kept = _recorded()
+    table = p.memory.heap().set_index("line")
+    facts = p.trace.metadata["heap"]
+    assert facts["tool"].startswith(tracer)
+    assert table["bytes"].sum() == facts["peak_bytes"]
+    assert table["share"].sum() == pytest.approx(1)
+    assert facts["peak_bytes"] == pytest.approx(40 * MIB, rel=0.05)
+    whole = table.loc[_line("whole")]
+    assert whole["kept_bytes"] == pytest.approx(kept.nbytes, rel=0.01)
+    assert whole["text"].startswith("return np.concatenate(halves)")
+    if tracer == "memray":  # a snapshot of tracemalloc may miss the instant when both were there
+        halves = table.loc[_line("halves")]
+        assert halves["kept_bytes"] < MIB
+        assert whole["bytes"] == pytest.approx(20 * MIB, rel=0.01)
+        assert halves["bytes"] == pytest.approx(20 * MIB, rel=0.01)
+        assert whole["allocated_by"] == "_doubled (test_heap.py)"
+    by_function = p.memory.heap(by="function")
+    assert by_function["bytes"].sum() == facts["peak_bytes"]
+    with pytest.raises(OptionError, match="line"):
+        p.memory.heap(by="lines")
+
+
+def test_lines_and_files_have_it(tmp_path: Path) -> None:
+    p, _ = _recorded()
+    p.save(tmp_path / "run.nbprof.zip")
+    again = nbp.open_profile(tmp_path / "run.nbprof.zip")
+    pd.testing.assert_frame_equal(again.memory.heap(), p.memory.heap())
+    with nbp.profile("python", heap=True) as p:
+        kept = _doubled(5)
+        until = sum(k * k for k in range(3_000_000))  # long enough to be sampled
+    table = lines(p.trace, remainder=True)
+    heap = p.memory.heap()
+    assert table["peak_bytes"].sum() == heap["bytes"].sum()
+    assert table["bytes_kept"].sum() == heap["kept_bytes"].sum()
+    assert kept.nbytes < heap["kept_bytes"].sum()
+    assert until > 0
+    assert "heap-traced" in str(p.trace.report)
+
+
+def test_without_the_option_nothing_is_traced() -> None:
+    with nbp.profile("system") as p:
+        assert not tracemalloc.is_tracing()
+        np.ones(10**6)
+    assert p.memory.heap().empty
+    assert "heap" not in p.trace.metadata
+
+
+def test_only_what_the_user_traces_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "installed", lambda module: False)
+    tracemalloc.start(5)
+    try:
+        before = bytearray(30 * MIB)
+        p, _ = _recorded()
+        assert tracemalloc.is_tracing()
+        assert tracemalloc.get_traceback_limit() == 5
+        assert tracemalloc.get_traced_memory()[1] >= len(before) + 40 * MIB  # its peak was not reset
+        assert 19 * MIB < p.memory.heap()["bytes"].sum() < 41 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_stands_in_the_way_is_said() -> None:
+    for option in ({"stack": True}, {"python": "calls"}):
+        with pytest.raises(OptionError, match="profile function"):
+            CollectorOptions(heap=True, **option)
+    other = MemrayTracer()
+    other.start()
+    try:
+        with nbp.profile("system", heap=True) as p:
+            np.ones(10)
+    finally:
+        other.close()
+    assert "the other tracer first" in str(p.trace.report)
+    sys.setprofile(lambda *_: None)
+    try:
+        with nbp.profile("system", heap=True) as p:
+            np.ones(10)
+    finally:
+        sys.setprofile(None)
+    assert "sys.getprofile()" in str(p.trace.report)
+
+
+def test_nothing_is_left_on_disk() -> None:
+    tracer = MemrayTracer()
+    tracer.start()
+    folder = Path(str(tracer._folder.name if tracer._folder is not None else ""))
+    assert folder.is_dir()
+    tracer.close()
+    assert not folder.exists()
+
+
+def test_blocks_that_no_snapshot_saw_have_no_line() -> None:
+    stack = [
+        StackLine("ones", "/venv/lib/python3.12/site-packages/numpy/n.py", 3),
+        StackLine("f", "train.py", 7),
+    ]
+    imported = [StackLine("<module>", "m.py", 1), StackLine("f", "<frozen importlib._bootstrap>", 2)]
+    table = blocks_table(
+        HeapBlocks("t", 100, [Blocks(stack, 60, 1), Blocks(imported, 10, 1)], [Blocks(stack, 5, 1)]), {}
+    )
+    rows = table.set_index("allocated_by")
+    assert rows.loc["ones (n.py)", ["line", "bytes", "kept_bytes"]].tolist() == ["train.py:7", 60, 5]
+    assert rows.loc["", ["line", "bytes", "count"]].tolist() == ["", 30, 0]
+    assert rows.loc["import", "bytes"] == 10
+    assert table["bytes"].sum() == 100
