@@ -11,6 +11,8 @@ from typing import Any, TypeVar, cast
 
 from ..collectors.base import Collector
 from ..collectors.options import CollectorOptions, EngineName, PythonMode
+from ..collectors.system.names.roots import roots_of_process
+from ..collectors.system.names.watch import NameWatch
 from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
@@ -156,7 +158,7 @@ class profile(Profile):
             If a recording runs in this process.
         """
         __tracebackhide__ = True
-        session = Session(self._plan)
+        session = Session(self._plan, names=NameWatch(roots_of_process))
         try:
             with DelayedInterrupt():
                 session.open()
@@ -189,7 +191,7 @@ class profile(Profile):
         NotRecordedError
             If it was never started. A second call does nothing.
         """
-        self._stop(failed=False)
+        self._stop(None)
 
     def __enter__(self) -> profile:
         return self.start()
@@ -198,7 +200,7 @@ class profile(Profile):
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool:
         ended = isinstance(error, EndOfWindow)
-        self._stop(failed=error is not None and not ended)
+        self._stop(None if ended else error)
         return ended
 
     def __call__(self, function: _F) -> _F:
@@ -248,20 +250,20 @@ class profile(Profile):
         with self:
             yield
 
-    def _stop(self, failed: bool) -> None:
+    def _stop(self, error: BaseException | None) -> None:
         try:
             with DelayedInterrupt():
-                made = self._close(failed)
+                made = self._close(error)
         except KeyboardInterrupt:
             if self._session is not None:  # it came before anything was done
-                self._close(failed)
+                self._close(error)
             raise
         if self._on_trace_ready is not None:
             for one in made:
                 if one.trace.metadata["collectors"]:  # else no step was reached
                     self._on_trace_ready(one)
 
-    def _close(self, failed: bool) -> list[Profile]:
+    def _close(self, error: BaseException | None) -> list[Profile]:
         """End the session and become its last Profile; gives those that `on_trace_ready` has not seen."""
         session, self._session = self._session, None
         if session is None:
@@ -269,12 +271,12 @@ class profile(Profile):
                 raise NotRecordedError("stop() was called but nothing was started: call start() first")
             return []
         already = len(self._cycles)
-        for trace in session.close(failed=failed)[already:]:
+        for trace in session.close(failed=error is not None, error=error)[already:]:
             self._add(trace)
         Profile.__init__(self, self._cycles[-1]._trace)
         current.remember(self)
         if self._run_name:
-            self._remember(failed)
+            self._remember(failed=error is not None)
         return self._cycles[already:]
 
     def _remember(self, failed: bool) -> None:

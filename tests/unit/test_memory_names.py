@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import os
+import subprocess
 import sys
 import time
 import weakref
 from collections import OrderedDict, defaultdict, deque
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -299,3 +303,48 @@ def test_a_failure_is_reported_and_raises_nothing() -> None:
     watch.before()
     assert watch.now() is None
     assert "names-failed" in watch.report
+
+
+def test_names_of_a_with_block(tmp_path: Path) -> None:
+    """A script's variables: of its main module, of functions that run, and of those that failed."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, weakref\n"
+        "import numpy as np\n"
+        "import notebook_prof as nbp\n"
+        "acts = []\n"
+        "def train():\n"
+        "    local = np.ones(300_000)\n"
+        "    with nbp.profile('python') as p:\n"
+        "        acts.append(np.ones(100_000))\n"
+        "    return p\n"
+        "def fail():\n"
+        "    lost = np.ones(200_000)\n"
+        "    fail.seen = weakref.ref(lost)\n"
+        "    raise MemoryError('no room')\n"
+        "p = train()\n"
+        "try:\n"
+        "    with nbp.profile('python') as q:\n"
+        "        fail()\n"
+        "except MemoryError:\n"
+        "    pass\n"
+        "q.trace\n"
+        "with nbp.profile('python', memory=False) as r:\n"
+        "    pass\n"
+        "for one in (p, q, r):\n"
+        "    names = one.memory.names().dropna(subset=['name'])\n"
+        "    print(dict(zip(names['name'], names['bytes'].astype(int))))\n"
+        "print(p.memory.left_behind()['name'].tolist(), fail.seen())\n"
+    )
+    environment = {**os.environ, "NOTEBOOK_PROF_HISTORY": "off"}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment, check=True
+    )
+    first, second, third, last = done.stdout.splitlines()
+    assert ast.literal_eval(first) == {"in train › local": 2_400_000, "acts[]": 800_000}
+    lost = {
+        name: size for name, size in ast.literal_eval(second).items() if name.startswith("traceback: fail:")
+    }
+    assert list(lost.values()) == [1_600_000]
+    assert third == "{}"
+    assert last == "['acts'] None"

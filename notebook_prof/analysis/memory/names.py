@@ -67,7 +67,7 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
     -------
     DataFrame
         By `bytes`, most first, names before the rest; no rows where no names were recorded (they are of a
-        profiled cell with memory).
+        profiled cell, or of ``nbp.profile``, with memory).
 
         - ``name`` str: the first one that leads to the buffers, as ``model.0.weight``, ``acts[]`` (all
           elements of a list), ``opt.state[model.0.weight]['exp_avg']``, ``df[price]``, ``Out[9]``,

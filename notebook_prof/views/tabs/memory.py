@@ -35,8 +35,8 @@ def memory(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         *failed,
         *(_names(trace) if failed else ()),
         _facts(peaks),
-        *(() if failed else _names(trace)),
         *_heap(trace),
+        *(() if failed else _names(trace)),
         *_growth(trace),
         *pictures(figures.levels_figure(trace, selection), figures.memory_flow_figure(trace, selection)),
     ]

@@ -113,8 +113,26 @@ class Roots:
             walk.add(value, f"{name}{local}")
 
 
-def running_frames(namespace: Mapping[str, Any]) -> list[tuple[str, FrameType]]:
-    """Return the functions that run in this thread, innermost first, up to the code of a namespace."""
+def roots_of_process() -> Roots:
+    """Return the names of the program's main module, and those of the functions that run in this thread.
+
+    Examples
+    --------
+    >>> rows = [1, 2]
+    >>> def job():
+    ...     return [name for name, _ in roots_of_process().frames]
+    >>> job()[1:2]
+    ['in job']
+    """
+    namespace = vars(sys.modules["__main__"])
+    return Roots(namespace, running_frames(namespace, anywhere=True))
+
+
+def running_frames(namespace: Mapping[str, Any], *, anywhere: bool = False) -> list[tuple[str, FrameType]]:
+    """Return the functions that run in this thread, innermost first, up to the code of a namespace.
+
+    Without that code below them there is none, unless functions of anything else are asked for.
+    """
     frames: list[tuple[str, FrameType]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -122,4 +140,4 @@ def running_frames(namespace: Mapping[str, Any]) -> list[tuple[str, FrameType]]:
             return frames
         frames.append((f"in {frame.f_code.co_name}", frame))
         frame = frame.f_back
-    return []  # called from elsewhere: no function of the namespace runs
+    return frames if anywhere else []  # called from elsewhere: no function of the namespace runs
