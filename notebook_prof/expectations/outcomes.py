@@ -40,14 +40,20 @@ class Expectations:
 
     def check(self) -> None:
         """Raise `ExpectationError` unless everything passed."""
+        __tracebackhide__ = True  # pytest shows the line that expected it
         if self.outcome != PASS:
             raise ExpectationError(str(self))
+
+    @property
+    def lines(self) -> list[str]:
+        """What came of each, as text."""
+        return list(map(_line, self.table.to_dict("records")))
 
     def __str__(self) -> str:
         counts = Counter(self.table["outcome"])
         said = {FAIL: "failed", INCONCLUSIVE: "not decided", PASS: "passed"}
         head = ", ".join(f"{counts[one]} {word}" for one, word in said.items() if counts[one])
-        return "\n".join([f"expectations: {head}", *map(_line, self.table.to_dict("records"))])
+        return "\n".join([f"expectations: {head}", *self.lines])
 
     __repr__ = __str__
 

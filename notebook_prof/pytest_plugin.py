@@ -1,0 +1,202 @@
+"""The pytest plugin: tests that record what they run, and hold it to limits and to a baseline.
+
+pytest loads it by its entry point. It imports nothing heavy until a test asks for a recording;
+``-p no:notebook_prof`` leaves it out.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    import notebook_prof as nbp
+    from notebook_prof.expectations.outcomes import Expectations
+    from notebook_prof.profiles.profile import Profile
+
+_FOLDER: Final = ".profiles"
+_MARKER: Final = (
+    "profile(*collectors, expect=(), baseline=(), **options): record the test and hold it to expectations, "
+    'as in expect=["step p50 < 120ms"]; baseline=["slower < 3%"] compares with the recording that '
+    "--profile-update has left; options are those of nbp.profile"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("notebook_prof", "recordings of tests")
+    group.addoption(
+        "--profile-update",
+        action="store_true",
+        help="keep the recordings of tests as their baselines instead of comparing with them",
+    )
+    group.addoption(
+        "--profile-baselines",
+        metavar="FOLDER",
+        help=f"where baselines are kept (default: {_FOLDER} beside each test's file)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+class Recorder:
+    """What the fixture ``profile`` gives: records blocks of a test, and holds them to limits.
+
+    Parameters
+    ----------
+    item : Item
+        The test.
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item, self._recordings = item, 0
+
+    def __call__(
+        self,
+        *collectors: str,
+        expect: str | Sequence[str] = (),
+        baseline: str | Sequence[str] = (),
+        **options: Any,
+    ) -> RecordedBlock:
+        """Record a block, and hold it to expectations when it has ended without an exception.
+
+        Parameters
+        ----------
+        *collectors : str
+            As of `notebook_prof.profile`.
+        expect : str or sequence of str
+            Limits, as of ``Profile.expect``.
+        baseline : str or sequence of str
+            What a comparison with the test's baseline is held to, as ``slower < 3%``.
+        **options
+            Of `notebook_prof.profile`, as ``steps="3:14"``.
+
+        Returns
+        -------
+        RecordedBlock
+            For ``with``; gives the Profile.
+        """
+        import notebook_prof as nbp
+
+        number, self._recordings = self._recordings, self._recordings + 1
+        return RecordedBlock(
+            self, nbp.profile(*collectors, **options), _texts(expect), _texts(baseline), number
+        )
+
+    def judge(self, recording: Profile, limits: list[str], changes: list[str], number: int) -> None:
+        """Hold a recording to limits, and to the baseline; see `__call__`.
+
+        Raises
+        ------
+        ExpectationError
+            If one failed or could not be decided.
+        """
+        __tracebackhide__ = True
+        import notebook_prof as nbp
+
+        outcomes = [self._noted(recording.expect(*limits, check=False))] if limits else []
+        if changes:
+            path = self.baseline_path(number)
+            if self._item.config.getoption("--profile-update"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                recording.save(path)
+            else:
+                comparison = nbp.compare(self._baseline(path), recording)
+                outcomes.append(self._noted(comparison.expect(*changes, check=False)))
+        for one in outcomes:
+            one.check()
+
+    def baseline_path(self, number: int = 0) -> Path:
+        """Return where the baseline of a recording of the test is kept, the first, the second …"""
+        folder = self._item.config.getoption("--profile-baselines")
+        home = Path(folder) if folder else self._item.path.parent / _FOLDER
+        name = re.sub(r"[^\w.\[\]-]+", "_", self._item.nodeid.rpartition("/")[2])[:100]
+        which = f"-{number + 1}" if number else ""
+        return home / f"{name}-{zlib.crc32(self._item.nodeid.encode()):08x}{which}.nbprof.zip"
+
+    def _baseline(self, path: Path) -> Profile:
+        __tracebackhide__ = True
+        import notebook_prof as nbp
+
+        if not path.exists():
+            pytest.fail(
+                f"there is no baseline to compare with: {path} does not exist. "
+                "Run this test once with --profile-update, on the machine that it is compared on.",
+                pytrace=False,
+            )
+        baseline: Profile = nbp.open_profile(path)
+        return baseline
+
+    def _noted(self, outcomes: Expectations) -> Expectations:
+        """Leave what was measured with the test: in JUnit's file, and for other plugins."""
+        for expectation, text in zip(outcomes.table["expectation"], outcomes.lines, strict=True):
+            self._item.user_properties.append((f"profile: {expectation}", text))
+        return outcomes
+
+
+class RecordedBlock:
+    """Records a ``with`` block; gives the Profile, which can be used from the end of the block on."""
+
+    def __init__(
+        self, recorder: Recorder, recording: nbp.profile, limits: list[str], changes: list[str], number: int
+    ) -> None:
+        self._recorder, self._recording = recorder, recording
+        self._limits, self._changes, self._number = limits, changes, number
+
+    def __enter__(self) -> nbp.profile:
+        return self._recording.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> bool:
+        __tracebackhide__ = True
+        ended: bool = self._recording.__exit__(kind, error, trail)
+        if error is None or ended:
+            self._recorder.judge(self._recording, self._limits, self._changes, self._number)
+        return ended
+
+
+def _texts(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+@pytest.fixture
+def profile(request: pytest.FixtureRequest) -> Recorder:
+    """Record blocks of the test: ``with profile(steps="3:14", expect="step p50 < 120ms") as p: …``."""
+    return Recorder(request.node)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Record the call of a test that has the marker, and hold it to what the marker says."""
+    marker = item.get_closest_marker("profile")
+    if marker is None:
+        yield
+        return
+    outcome: Any = None
+    try:
+        with Recorder(item)(*marker.args, **marker.kwargs):
+            outcome = yield
+            if outcome.excinfo is not None:
+                raise _TestFailed
+    except _TestFailed:
+        pass  # pytest has its exception
+    except (Exception, pytest.fail.Exception) as error:
+        if outcome is None:
+            outcome = yield  # the recording could not begin
+        if outcome.excinfo is None:
+            judged = isinstance(error, AssertionError)  # what failed stands in its text
+            outcome.force_exception(pytest.fail.Exception(str(error), pytrace=False) if judged else error)
+
+
+class _TestFailed(Exception):
+    """The test has raised: nothing is judged."""

@@ -1,0 +1,134 @@
+"""The pytest plugin, in pytest's own sandbox: tests that are held to limits far from what they take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+pytest_plugins = ("pytester",)
+
+LOOP = """
+import time
+import pytest
+
+def steps(seconds=0.002, count=24):
+    import notebook_prof as nbp
+    for _ in range(count):
+        time.sleep(seconds)
+        nbp.step()
+"""
+
+
+def _run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
+    """Run a test file; a process of its own, as a recording runs in ours."""
+    pytester.makepyfile(test_it=LOOP + source)
+    return pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider", *options)
+
+
+def test_the_marker_holds_tests_to_limits(pytester: pytest.Pytester) -> None:
+    result = _run(
+        pytester,
+        """
+@pytest.mark.profile("python", expect=["step p50 < 10s", "steps == 24"])
+def test_passes():
+    steps()
+
+@pytest.mark.profile("python", expect="step p50 < 1us")
+def test_fails():
+    steps()
+
+@pytest.mark.profile("python", expect="step p99 < 10s")
+def test_not_decided():
+    steps(count=3)
+
+@pytest.mark.profile("python", expect="step p50 < 1us")
+def test_its_own_failure_comes_first():
+    steps(count=8)
+    assert False, "my own"
+
+@pytest.mark.profile("python", expect="stepp p50 < 1us")
+def test_misspelt():
+    pass
+""",
+        "--junitxml=junit.xml",
+    )
+    result.assert_outcomes(passed=1, failed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*expectations: 1 failed*",
+            "*FAIL *step p50 < 1us*",
+            "*INCONCLUSIVE *step p99 < 10s*",
+            "*AssertionError: my own*",
+        ]
+    )
+    assert "stepp" in result.stdout.str()
+    cases = {case.get("name"): case for case in ET.parse(pytester.path / "junit.xml").iter("testcase")}
+    noted = {one.get("name"): one.get("value") for one in cases["test_passes"].iter("property")}
+    assert list(noted) == ["profile: step p50 < 10s", "profile: steps == 24"]
+    assert str(noted["profile: steps == 24"]).startswith("PASS")
+    (failed,) = cases["test_fails"].iter("property")
+    assert str(failed.get("value")).startswith("FAIL")
+    assert not list(cases["test_its_own_failure_comes_first"].iter("property"))
+
+
+def test_the_fixture_records_blocks(pytester: pytest.Pytester) -> None:
+    result = _run(
+        pytester,
+        """
+def test_two_blocks(profile):
+    with profile("python", expect="steps == 5") as p:
+        steps(count=5)
+    assert len(p.steps()) == 5
+    with profile("python", memory=False) as q:
+        steps(count=7)
+    q.expect("steps == 7")
+
+def test_a_block_that_raises(profile):
+    with pytest.raises(KeyError):
+        with profile("python", expect="steps == 5"):
+            raise KeyError("mine")
+""",
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_baselines(pytester: pytest.Pytester) -> None:
+    source = """
+SLOW = {slow}
+
+@pytest.mark.profile("python", baseline="slower < 50%")
+@pytest.mark.parametrize("count", [24])
+def test_step(count):
+    steps(0.03 if SLOW else 0.002, count)
+"""
+    fast, slow = source.format(slow=False), source.format(slow=True)
+    missing = _run(pytester, fast)
+    missing.assert_outcomes(failed=1)
+    missing.stdout.fnmatch_lines(["*there is no baseline to compare with*--profile-update*"])
+    _run(pytester, fast, "--profile-update").assert_outcomes(passed=1)
+    (kept,) = (pytester.path / ".profiles").iterdir()
+    assert kept.name.startswith("test_it.py_test_step[24]")
+    assert kept.name.endswith(".nbprof.zip")
+    result = _run(pytester, slow)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*FAIL *slower < 50%*"])
+    _run(pytester, slow, "--profile-update", "--profile-baselines=other").assert_outcomes(passed=1)
+    assert len([*(pytester.path / "other").iterdir()]) == 1
+    faster = _run(pytester, fast, "--profile-baselines=other")  # 15 times as fast
+    faster.assert_outcomes(passed=1)
+
+
+def test_it_can_be_left_out(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_plain():\n    pass\n")
+    pytester.runpytest_subprocess("-p", "no:notebook_prof").assert_outcomes(passed=1)
+    pytester.makepyfile("def test_asks(profile):\n    pass\n")
+    pytester.runpytest_subprocess("-p", "no:notebook_prof").assert_outcomes(errors=1)
+
+
+def test_pytest_starts_without_anything_heavy() -> None:
+    code = "import notebook_prof.pytest_plugin, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "pandas", "torch", "bokeh", "IPython", "msgspec"} & {*done.stdout.split()}
