@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..jupyter_page import Browser, NotebookPage, Server, write_notebook
+from ..test_editor_heat import CELL, EDIT, MARKS
 from .journey import OPEN, Display, step_both_ways, walk
 from .processes import Kernel
 
@@ -49,3 +50,31 @@ def test_collaboration(
     step_both_ways(ours[0], theirs[0], kernel.ask)
     bob.open(server.url("shared.ipynb").replace("&reset", ""))
     step_both_ways(_displays(bob)[0], ours[0], kernel.ask)
+
+
+def test_heat_in_both_pages(
+    needs: Callable[[str], str], clean: Browser, closing: ExitStack, tmp_path: Path
+) -> None:
+    """Both editors show the lines of a cell that one page has run; an edit in one takes both away."""
+    needs("jupyter-collaboration")
+    write_notebook(tmp_path / "heat.ipynb", ["%load_ext notebook_prof", CELL])
+    server = Server(tmp_path)
+    closing.callback(server.close)
+    ann = NotebookPage(clean, server, "heat.ipynb").open()
+    ann.run_all()
+    ann.wait_ready()
+    ann.page.locator(".nbp-heat").first.wait_for()
+    bob = NotebookPage(clean, server, "heat.ipynb", clean.another())
+    closing.callback(bob.page.close)
+    bob.open()
+    bob.wait_ready()
+    bob.page.locator(".nbp-heat").first.wait_for()
+    assert bob.page.evaluate(MARKS) == ann.page.evaluate(MARKS)
+    bob.page.evaluate(EDIT, [len(CELL), " "])
+    for shown in (bob, ann):
+        shown.page.bring_to_front()
+        shown.page.wait_for_function("() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')")
+    bob.page.evaluate(EDIT, [len(CELL), ""])
+    for shown in (bob, ann):
+        shown.page.bring_to_front()
+        shown.page.locator(".nbp-heat").first.wait_for()

@@ -1,0 +1,138 @@
+"""The heat of lines where cells are split, merged, long, or open twice, and where it is switched off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
+from .test_editor_heat import CELL, MARKS, SLOW
+from .test_notebook7 import KNOWN
+
+GONE = "() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')"
+SETTING = "@jupyterlab/codemirror-extension:plugin"
+OF_PANELS = """() => [...window.jupyterapp.shell.widgets('main')].filter(one => one.content?.widgets).map(
+    one => [one.context.path, one.node.querySelectorAll('.nbp-heat').length])"""
+CHOSEN = """(path) => [...window.jupyterapp.shell.widgets('main')].find(
+    one => one.context?.path === path).node.querySelectorAll('.nbp-heat-chosen').length"""
+IDLE = "window.jupyterapp.shell.currentWidget.context.sessionContext.session?.kernel?.status === 'idle'"
+UPDATE = """async () => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const scroller = document.querySelector('.jp-WindowedPanel-outer, .jp-NotebookPanel-notebook');
+    const began = performance.now();
+    for (let k = 0; k < 20; k++) { scroller.scrollBy(0, 300); await frame(); }
+    return (performance.now() - began) / 20; }"""
+
+
+def _opened(browser: Browser, server: Server, root: Path, name: str, cells: list[str]) -> NotebookPage:
+    write_notebook(root / name, ["%load_ext notebook_prof", *cells])
+    browser.blank()
+    shown = NotebookPage(browser, server, name).open()
+    shown.run_all()
+    shown.wait_ready()
+    shown.page.locator(".nbp-heat").first.wait_for()
+    return shown
+
+
+def _closed(shown: NotebookPage) -> None:
+    assert [error for error in shown.browser.errors if KNOWN not in error] == []
+    shown.kernel_command("shutdown()")
+    shown.browser.blank()
+
+
+def test_a_cell_that_is_split_merged_and_run_again(browser: Browser, lab: Server, root: Path) -> None:
+    shown = _opened(browser, lab, root, "heat_split.ipynb", [CELL, "1 + 1"])
+    page = shown.page
+    at = CELL.index("wait(0.3)")
+    page.evaluate(
+        """at => { const {content} = window.jupyterapp.shell.currentWidget;
+                   content.activeCellIndex = 1;
+                   const {editor} = content.activeCell;
+                   editor.setCursorPosition(editor.getPositionAt(at)); }""",
+        at,
+    )
+    shown.command("notebook:split-cell-at-cursor")
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.content.widgets.length === 4")
+    page.wait_for_function(GONE)  # neither half is what was recorded
+    shown.command("notebook:undo-cell-action")
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.content.widgets.length === 3")
+    assert page.evaluate(MARKS)[0] == page.evaluate(MARKS)[2] == 0
+    page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    shown.command("notebook:merge-cell-below")
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.content.widgets.length === 2")
+    page.wait_for_function(GONE)
+    shown.run_all()
+    shown.wait_ready()
+    page.locator(".nbp-heat").first.wait_for()
+    for index, direction in ((1, "up"), (0, "down")):
+        page.evaluate("i => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = i; }", index)
+        shown.command(f"notebook:move-cell-{direction}")
+        page.locator(".nbp-heat").first.wait_for()
+    page.evaluate("() => void window.jupyterapp.commands.execute('notebook:restart-run-all')")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    page.wait_for_function(GONE)
+    shown.wait_ready()
+    page.locator(".nbp-heat").first.wait_for()
+    page.wait_for_function(f"() => ({IDLE})")
+    _closed(shown)
+
+
+def test_two_notebooks_of_the_same_cells(browser: Browser, lab: Server, root: Path) -> None:
+    shown = _opened(browser, lab, root, "heat_first.ipynb", [CELL])
+    page = shown.page
+    write_notebook(root / "heat_second.ipynb", ["%load_ext notebook_prof", CELL])  # the same ids of cells
+    shown.command("docmanager:open", path="heat_second.ipynb", options={"mode": "split-right"})
+    page.wait_for_function(f"() => ({OF_PANELS})().length === 2")
+    page.wait_for_function(f"() => ({IDLE})")
+    page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_first.ipynb'] >= 4")
+    assert dict(page.evaluate(OF_PANELS))["heat_second.ipynb"] == 0
+    second = NotebookPage(browser, lab, "heat_second.ipynb")
+    second.run_all()
+    page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_second.ipynb'] >= 4")
+    panel = page.locator(".jp-NotebookPanel").filter(visible=True).last
+    slow = panel.locator(".nbp-heat-gutter .cm-gutterElement").filter(has=page.locator("i[style*='100%']"))
+    slow.locator(".nbp-heat").last.click()
+    second.wait_kernel(
+        "import notebook_prof; print(notebook_prof.last.selection.line)", f"('cell:{SLOW - 1}',)"
+    )
+    page.wait_for_function(f"() => ({CHOSEN})('heat_second.ipynb') >= 1")
+    assert page.evaluate(CHOSEN, "heat_first.ipynb") == 0
+    second.kernel_command("shutdown()")
+    shown.command("docmanager:open", path="heat_first.ipynb")
+    assert shown.kernel("import notebook_prof; print(notebook_prof.last.selection.line)") == "None"
+    _closed(shown)
+
+
+def test_a_cell_of_a_thousand_lines(browser: Browser, lab: Server, root: Path) -> None:
+    body = "\n".join(f"x{k} = sum(range({k % 7 * 1000 + 100}))" for k in range(999))
+    shown = _opened(browser, lab, root, "heat_long.ipynb", [f"%%profile\n{body}"])
+    page = shown.page
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(1, 'start')")
+    page.locator(".nbp-heat").first.wait_for()
+    assert int(shown.kernel("import notebook_prof as nbp; print(len(nbp.last.lines()))")) > 900
+    drawn = page.evaluate(MARKS)[1]
+    assert 10 < drawn < 300, "lines out of sight have no marks in the page"
+    print(f"frames while scrolling: {page.evaluate(UPDATE):.0f} ms")
+    shown.kernel("nbp.last.selection.line = 'cell:500'")
+    words = page.locator(".nbp-heat-words").first
+    assert words.inner_text().count("line ") == 5, "a reader hears the hottest, not a thousand"
+    _closed(shown)
+
+
+def test_the_setting_switches_it_off(browser: Browser, lab: Server, root: Path) -> None:
+    shown = _opened(browser, lab, root, "heat_off.ipynb", [CELL])
+    page = shown.page
+    shown.save()
+    for on in (False, True):
+        raw = json.dumps({"defaultConfig": {"notebook-prof-gutter": on}})
+        page.evaluate(
+            "([id, raw]) => window.jupyterapp.serviceManager.settings.save(id, raw)", [SETTING, raw]
+        )
+        shown.open()
+        shown.wait_ready()
+        if on:
+            page.locator(".nbp-heat").first.wait_for()
+        else:
+            shown.settle()
+            assert page.evaluate(GONE)
+    _closed(shown)
