@@ -14,6 +14,7 @@ from .analyze import add_analyze
 from .diff import add_diff
 from .expect import add_expect
 from .files import add_convert, add_formats, add_report
+from .sql import add_sql
 from .summary import add_summary
 
 FAILED: Final = 2
@@ -27,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"notebook-prof {version('notebook-prof')}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_analyze, add_summary, add_diff, add_expect, add_report, add_convert, add_formats):
+    asking = (add_analyze, add_summary, add_diff, add_expect, add_sql)
+    for add in (*asking, add_report, add_convert, add_formats):
         add(commands)
     return top
 

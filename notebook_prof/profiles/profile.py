@@ -13,6 +13,7 @@ from ..expectations.outcomes import expect
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
+from . import sql
 from .deferred_trace import DeferredTrace
 from .display import display, widget_of
 from .export import Export
@@ -116,6 +117,59 @@ class Profile(OldNames):
         """
         slices = self.trace.slices
         return slices[self.selection.mask(slices)]
+
+    def sql(self, query: str | None = None, *, timeout: str | float = "30s") -> pd.DataFrame:
+        """Answer a query in SQL over the tables of the Trace and of the analyses, by DuckDB.
+
+        Parameters
+        ----------
+        query : str, optional
+            One SELECT or EXPLAIN. Tables are those of the Trace (``slices`` with its row number ``slice``,
+            ``tracks counters flows stacks allocations``), ``selected``, and the analyses without arguments:
+            ``operators lines memory_names`` …
+        timeout : str or float
+            As ``"30s"``, or ns.
+
+        Returns
+        -------
+        DataFrame
+            The answer, in DuckDB's order; without a query the tables, and the call that gives each in pandas.
+
+        Raises
+        ------
+        OptionError
+            If the query cannot be understood, names no such table, takes too long, or does more than read:
+            files, the network, extensions and variables of Python are closed to it.
+        ExtraNotInstalledError
+            Without DuckDB: ``pip install "notebook-prof[sql]"``.
+
+        Examples
+        --------
+        >>> from notebook_prof.testing import draw
+        >>> Profile(draw("main: [mm][relu]")).sql("select name from slices order by ts").values.tolist()
+        [['mm'], ['relu']]
+        """
+        return sql.overview(self) if query is None else sql.query(self, query, timeout)
+
+    def select(self, query: str, *, timeout: str | float = "30s") -> pd.DataFrame:
+        """Select what a query gives, in every view: its columns ``name category phase line track step rank``.
+
+        Parameters, errors and result are those of `sql`; it is an OptionError, too, if there are no rows or no
+        such column. The selection is then what the answer says, and nothing else.
+
+        Examples
+        --------
+        >>> from notebook_prof.testing import draw
+        >>> p = Profile(draw("main: [mm][relu]"))
+        >>> _ = p.select("select name from operators order by name limit 1")
+        >>> p.selection.name
+        ('mm',)
+        """
+        rows = self.sql(query, timeout=timeout)
+        clauses = sql.clauses_of(rows)
+        self.selection.clear()
+        self.selection.update(**clauses)
+        return rows
 
     @property
     def verdict(self) -> analysis.Verdict:

@@ -48,6 +48,7 @@ HOMES = {
     "msgspec": {"readers", "service", "writers"},
     "pyarrow": {"readers", "selection", "writers"},
     "dask": {"ranks"},
+    "duckdb": {"profiles"},
     "distributed": {"ranks"},
     "bokeh": {"ranks", "views"},
     "hypothesis": {"testing"},

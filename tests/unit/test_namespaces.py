@@ -31,6 +31,8 @@ VERBS = {
         "call_tree",
         "event_log",
         "expect",
+        "select",
+        "sql",
         "flame",
         "heaviest_stack",
         "hotspots",

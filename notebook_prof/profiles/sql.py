@@ -1,0 +1,166 @@
+"""Ask a Profile in SQL: DuckDB over tables of the Trace and of the analyses, closed to files and network."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from .. import analysis
+from ..analysis.method_names import METHODS
+from ..errors import OptionError, nearest
+from ..optional import require
+from ..trace import Trace
+from ..trace.schema import TABLES
+from ..units import format_ns, parse_ns
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+_CLOSED: Final = {
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,
+    "lock_configuration": True,
+}
+"""What keeps a query from files, other programs' variables, the network, and from changing this."""
+_ALLOWED: Final = frozenset({"SELECT", "EXPLAIN"})
+_NOT_ASKED: Final = frozenset({"sandwich", "what_if"})
+"""Analyses that need an argument, or answer a question that has none without."""
+_PROPERTIES: Final = frozenset({"trust"})
+_CLAUSES: Final = ("name", "category", "phase", "line", "track", "step", "rank")
+_WORD: Final = re.compile(r"\w+")
+Make = Callable[[], pd.DataFrame]
+
+
+def query(profile: Profile, text: str, timeout: str | float) -> pd.DataFrame:
+    """Answer a query; see `Profile.sql`."""
+    duckdb: Any = require("duckdb", extra="sql", purpose="p.sql()")
+    tables, limit_ns = tables_of(profile), parse_ns(timeout)
+    connection = duckdb.connect(":memory:", config=_CLOSED)
+    try:
+        statement = _statement(connection, text, duckdb)
+        for name in dict.fromkeys(_WORD.findall(text.lower())):
+            if name in tables:
+                connection.register(name, _plain(tables[name][1]()))
+        timer = threading.Timer(limit_ns / 1e9, connection.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer: pd.DataFrame = connection.execute(statement).df()
+        finally:
+            timer.cancel()
+        return answer
+    except duckdb.InterruptException:
+        raise OptionError(
+            f"the query took longer than {format_ns(limit_ns)}; narrow it, or give timeout="
+        ) from None
+    except duckdb.CatalogException as error:
+        missing_table = re.search(r"Table with name (\w+)", str(error))
+        hint = f"; {nearest(missing_table[1], [*tables])}" if missing_table else ""
+        raise OptionError(f"{str(error).splitlines()[0]}{hint}; p.sql() lists the tables") from None
+    except duckdb.Error as error:
+        raise OptionError(f"the query cannot be answered: {error}") from None
+    finally:
+        connection.close()
+
+
+def _statement(connection: Any, text: str, duckdb: Any) -> Any:
+    """Return the one statement of a text, if it only reads."""
+    try:
+        statements = connection.extract_statements(text)
+    except duckdb.Error as error:
+        raise OptionError(f"this is no SQL: {error}") from None
+    kinds = [str(one.type).rpartition(".")[2] for one in statements]
+    if len(kinds) != 1 or kinds[0] not in _ALLOWED:
+        written = ", ".join(kind.lower() for kind in kinds) or "nothing"
+        raise OptionError(f"p.sql() takes one SELECT or EXPLAIN, and this is: {written}")
+    return statements[0]
+
+
+def tables_of(profile: Profile) -> dict[str, tuple[str, Make]]:
+    """Return the tables that a query may name: what each is, and how it is made when it is asked for.
+
+    Examples
+    --------
+    >>> from notebook_prof.profiles.profile import Profile
+    >>> from notebook_prof.testing import draw
+    >>> list(tables_of(Profile(draw("main: [mm]"))))[:4]
+    ['selected', 'slices', 'tracks', 'counters']
+    """
+    trace = profile.trace
+    out: dict[str, tuple[str, Make]] = {"selected": ("p.selected", lambda: _selected(profile))}
+    for table in TABLES:
+        out[table.name] = f"p.trace.{table.name}", _of_trace(trace, table.name)
+    for name in analysis.__all__:
+        function = getattr(analysis, name)
+        if name not in _NOT_ASKED and inspect.isfunction(function) and _gives_table(function):
+            call = name if name in _PROPERTIES else f"{METHODS.get(name, name)}()"
+            out[name] = f"p.{call}", _of_analysis(trace, function)
+    return out
+
+
+def _gives_table(function: Callable[..., Any]) -> bool:
+    return str(inspect.signature(function).return_annotation) == "pd.DataFrame"
+
+
+def _selected(profile: Profile) -> pd.DataFrame:
+    return profile.selected.rename_axis("slice").reset_index()
+
+
+def _of_trace(trace: Trace, name: str) -> Make:
+    def make() -> pd.DataFrame:
+        table: pd.DataFrame = getattr(trace, name)
+        return table.rename_axis("slice").reset_index() if name == "slices" else table
+
+    return make
+
+
+def _of_analysis(trace: Trace, function: Callable[..., Any]) -> Make:
+    return lambda: function(trace)
+
+
+def _plain(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with values that are no texts, numbers or missing written as text."""
+    mixed = {
+        name: column.map(lambda value: value if isinstance(value, str) or value is None else str(value))
+        for name, column in table.items()
+        if column.dtype == object and column.map(lambda value: not isinstance(value, str | None)).any()
+    }
+    return table.assign(**mixed) if mixed else table
+
+
+def overview(profile: Profile) -> pd.DataFrame:
+    """Return the tables that a query may name, and the call that gives each in pandas."""
+    tables = tables_of(profile)
+    return pd.DataFrame({"table": [*tables], "call": [call for call, _ in tables.values()]})
+
+
+def clauses_of(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return what selects the rows of an answer: its columns that are clauses of a selection.
+
+    Raises
+    ------
+    OptionError
+        If there are no rows, or no such column.
+
+    Examples
+    --------
+    >>> clauses_of(pd.DataFrame({"name": ["mm", "relu", "mm"], "n": [1, 2, 3]}))
+    {'name': ['mm', 'relu']}
+    """
+    columns = [name for name in _CLAUSES if name in rows]
+    if not columns:
+        raise OptionError(
+            f"nothing can be selected by {', '.join(map(str, rows))}: the query has to give a column of "
+            f"{', '.join(_CLAUSES)}"
+        )
+    if not len(rows):
+        raise OptionError("nothing is selected: the query has no rows")
+    return {name: list(dict.fromkeys(rows[name].dropna().tolist())) for name in columns}
