@@ -154,8 +154,8 @@ class Profile(OldNames):
     def select(self, query: str, *, timeout: str | float = "30s") -> pd.DataFrame:
         """Select what a query gives, in every view: its columns ``name category phase line track step rank``.
 
-        Parameters, errors and result are those of `sql`; it is an OptionError, too, if there are no rows or no
-        such column. The selection is then what the answer says, and nothing else.
+        Parameters, errors and result are those of `sql`; no rows, or no such column, is an OptionError, too.
+        The selection is then what the answer says, and nothing else.
 
         Examples
         --------
