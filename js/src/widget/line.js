@@ -64,14 +64,17 @@ export class Line {
   constructor(model) {
     this.model = model;
     // ipywidgets says when the kernel behind a widget has gone: at a restart, at once
-    model.on('comm_live_update', () => {
-      this.lost = true;
-      for (const tell of this.mourners) tell();
-    });
+    model.on('comm_live_update', this.lose);
     model.on('msg:custom', (content, buffers) => this.listen(content, buffers));
     this.store = createStore(model.get('selection'), (patch, origin) => this.select(patch, origin));
     model.on('change:selection', () => this.store.adopt(model.get('selection')));
   }
+
+  /** The kernel behind the widget has gone. */
+  lose = () => {
+    this.lost = true;
+    for (const tell of this.mourners) tell();
+  };
 
   /** @param {() => void} tell */
   whenLost = (tell) => {
@@ -124,7 +127,12 @@ export class Line {
    */
   flush = () => {
     const messages = this.batch.splice(0);
-    if (messages.length) this.model.send(messages.length > 1 ? {t: 'several', messages} : messages[0]);
+    if (!messages.length) return;
+    try {
+      this.model.send(messages.length > 1 ? {t: 'several', messages} : messages[0]);
+    } catch {
+      this.lose(); // JupyterLab throws where the kernel was shut down: of that ipywidgets says nothing
+    }
   };
 
   /**

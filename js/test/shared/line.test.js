@@ -44,3 +44,16 @@ test('several answers share the buffers of a message', async () => {
   model.tell({several: [{rid: first.rid, buffers: 1}, {rid: second.rid, buffers: 2}]}, parts);
   expect((await both).map(({buffers}) => buffers.map((one) => one.byteLength))).toEqual([[1], [2, 3]]);
 });
+
+test('a question to a kernel that was shut down says that it has gone', async () => {
+  const send = () => {
+      throw new Error('Cannot send');
+    },
+    line = new Line({...modelOf(), send}),
+    said = [];
+  line.whenLost(() => said.push('gone'));
+  line.request({t: 'names'});
+  await null;
+  expect(said).toEqual(['gone']);
+  await expect(line.request({t: 'names'})).rejects.toThrow('its kernel has gone');
+});
