@@ -178,7 +178,7 @@ class Browser:
 
     def _watched(self, page: Page) -> Page:
         page.on("console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None)
-        page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
+        page.on("pageerror", lambda e: self.errors.append(f"{e}\n{e.stack}"[:1500]))
         page.on("request", lambda r: None if r.url.startswith(LOCAL) else self.elsewhere.append(r.url))
         return page
 

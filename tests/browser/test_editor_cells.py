@@ -135,4 +135,5 @@ def test_the_setting_switches_it_off(browser: Browser, lab: Server, root: Path) 
         else:
             shown.settle()
             assert page.evaluate(GONE)
+    page.evaluate("id => window.jupyterapp.serviceManager.settings.save(id, '{}')", SETTING)
     _closed(shown)
