@@ -69,15 +69,19 @@ class Marks:
         self._thread = threading.get_native_id()
         self.identity = threading.get_ident()
 
-    def begin(self, file: str = "") -> None:
+    def begin(self, file: str = "", watches: Callable[[str], bool] | None = None) -> None:
         """Take marks from now on; the statement before the first one has line -1.
 
-        With the file of the cell, the lines of its functions are watched too, where the interpreter can.
+        With the file of the cell, the lines of its functions are watched too, where the interpreter can, and
+        those of other files for which `watches` is true.
         """
         global note, _running
         self.rows = array("q")
         if file and available():
-            monitor = LineMonitor(file, "".join(linecache.getlines(file)))
+            monitor = LineMonitor(
+                lambda other: other == file or (watches is not None and watches(other)),
+                lambda other: "".join(linecache.getlines(other)),
+            )
             self._monitor = monitor if monitor.start() else None
         self._thread, self.identity = threading.get_native_id(), threading.get_ident()
         note, _running = self.rows.extend, self
@@ -119,7 +123,7 @@ class Marks:
         return Statements(ts[kept], ends[kept], line[kept], self._thread)
 
     def function_lines(self) -> FunctionLines | None:
-        """Return the runs of lines in the cell's functions; None where they were not watched."""
+        """Return the runs of lines in the user's functions; None where they were not watched."""
         if self._monitor is not None and self._function_lines is None:
             self._function_lines = function_lines(self._monitor, self.end_ns)
         return self._function_lines

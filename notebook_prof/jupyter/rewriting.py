@@ -173,7 +173,8 @@ class _Cell:
                 for node in ast.walk(one.iter):
                     ast.copy_location(node, iterable)
         first = loop.body[0].lineno
-        ticking = cast("ast.With", _statements_at(f"with {name}: pass", first)[0])
+        # on the head's line: it ends there too, which is no other run of the first statement
+        ticking = cast("ast.With", _statements_at(f"with {name}: pass", line)[0])
         after = loop.body[-1].end_lineno or first
         ticking.body = self._body(loop.body, loops + 1)
         leave = _leave(first) if token and self._stop_after else []
@@ -225,9 +226,7 @@ class _Ticking(ast.NodeTransformer):
         token = getattr(loop, "nbp_token", 0)
         begin = _statements_at(_call("begin", token), loop.lineno)
         end = _statements_at(_call("end", token), loop.end_lineno or loop.lineno)
-        ticking = cast(
-            "ast.With", _statements_at(f"with {_call('body', token)}: pass", loop.body[0].lineno)[0]
-        )
+        ticking = cast("ast.With", _statements_at(f"with {_call('body', token)}: pass", loop.lineno)[0])
         ticking.body = loop.body
         loop.body = [*self._leave(loop.body[0].lineno), ticking]
         return [*begin, loop, *end]

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..collectors import statements
+from ..collectors.python.assemble import OTHER_CELLS
+from ..collectors.python.frames import is_watched
 from ..collectors.statements import SHOWING
 from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
@@ -45,13 +47,14 @@ class Cell:
     def __init__(self, source: str) -> None:
         self.marks = statements.Marks()
         self.span: tuple[int, int] | None = None
-        self._source = source
+        self._source, self._file = source, ""
         self._lines: list[str] | None = None
         self._elsewhere: dict[int, int] = {}
 
     def begin(self, file: str) -> None:
-        """Note that the cell's own statements begin now; with its file, that lines of its functions count."""
-        self.marks.begin(file)
+        """Note that the cell's own statements begin now; with its file, that lines of functions count."""
+        self.marks.begin(file, is_watched)
+        self._file = file
         self.span = time.time_ns(), 0
 
     def end(self, end_ns: int) -> None:
@@ -87,7 +90,8 @@ class Cell:
         columns = {"ts": ran.ts, "dur": ran.end - ran.ts, "line": ran.line}
         builder.table("statements", pd.DataFrame(columns))
         if (watched := self.marks.function_lines()) is not None:
-            builder.table("line_runs", watched.table())
+            names = {**builder.metadata.get(OTHER_CELLS, {}), self._file: "cell"}
+            builder.table("line_runs", watched.table(names, self._file))
         marks = self.marks.table()
         begin = int(marks[0][0]) if len(marks[0]) else self.span[0]
         steps: Sequence[StepRecords] = [] if window.source is None else recorded

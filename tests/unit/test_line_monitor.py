@@ -141,7 +141,7 @@ class Cell:
     def __init__(self, source: str) -> None:
         self.time = 0
         self.source = source
-        self.monitor = LineMonitor(FILE, source)
+        self.monitor = LineMonitor(FILE.__eq__, lambda _: source)
 
     def burn(self, ms: float) -> None:
         self.time += int(ms * MS)
@@ -154,7 +154,7 @@ class Cell:
         finally:
             self.monitor.stop()
         events = self.monitor.threads[threading.get_native_id()]
-        return line_runs(events, self.time, statement_lines(self.source))
+        return line_runs(events, self.time, [statement_lines(self.source)] * len(self.monitor.codes))
 
 
 @pytest.fixture
@@ -243,7 +243,9 @@ def test_threads_have_events_of_their_own(cell_of: type[Cell]) -> None:
     )
     cell.run()
     other = [thread for thread in cell.monitor.threads if thread != threading.get_native_id()]
-    runs = line_runs(cell.monitor.threads[other[0]], cell.time, {})
+    runs = line_runs(
+        cell.monitor.threads[other[0]], cell.time, [statement_lines("")] * len(cell.monitor.codes)
+    )
     assert times(runs) == {3: 2}
 
 
@@ -254,7 +256,7 @@ def test_nothing_is_watched_where_no_number_is_free() -> None:
         monitoring.use_tool_id(tool, "others")
     try:
         assert not available()
-        assert not LineMonitor(FILE, "").start()
+        assert not LineMonitor(FILE.__eq__, lambda _: "").start()
     finally:
         for tool in (3, 4):
             monitoring.free_tool_id(tool)
@@ -311,11 +313,79 @@ def test_lines_of_functions_of_a_recorded_cell_are_counted_and_exact(tmp_path: P
     assert "collector-failed" not in str(p.trace.report)
 
 
+MODULE = """import time
+
+def layer(n):
+    time.sleep(0.01)
+    return n
+
+class Model:
+    def __call__(self, n):
+        for i in range(n):
+            layer(i)
+        return n
+"""
+EARLIER = """import user_model, time
+def again(n):
+    time.sleep(0.005)
+    return user_model.Model()(n)
+"""
+TWICE = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "notebook_prof")
+shell.run_cell(sys.argv[1], store_history=True)
+import notebook_prof
+for file in sys.argv[2:]:
+    shell.run_cell("%%profile\\nfor k in range(4):\\n    again(3)\\n", store_history=True)
+    notebook_prof.last.save(file)
+"""
+
+
+@needs_monitoring
+def test_lines_of_the_users_files_and_of_earlier_cells_are_exact_each_time(tmp_path: Path) -> None:
+    (tmp_path / "user_model.py").write_text(MODULE)
+    files = [str(tmp_path / name) for name in ("first.nbprof", "second.nbprof")]
+    subprocess.run([sys.executable, "-c", TWICE, EARLIER, *files], check=True, timeout=300, cwd=tmp_path)
+    for file in files:
+        table = open_profile(file).lines(remainder=True)
+        rows = table.set_index(["file", "line"])
+        module, earlier = str(tmp_path / "user_model.py"), "In[1]"
+        lines = [(module, 4), (module, 9), (module, 10), (earlier, 3), (earlier, 4)]
+        assert rows.loc[lines, "count"].tolist() == [12, 16, 12, 4, 4]
+        assert rows.loc[lines, "exact"].all()
+        assert rows.loc[(module, 4), "self_ns"] >= 12 * 10 * MS
+        assert rows.loc[(module, 4), "total_ns"] <= rows.loc[(module, 10), "total_ns"]
+        assert rows.loc[(module, 10), "total_ns"] <= rows.loc[(earlier, 4), "total_ns"]
+        assert str(rows.loc[(module, 4), "text"]).startswith("time.sleep")
+        source = open_profile(file).lines.source(module)
+        assert source["count"].dropna().astype(int).tolist()[:1] == [12]
+
+
+MANY = (
+    "\n".join(f"def f{i}(n):\n    burn(.001)\n    return n\n" for i in range(40))
+    + """
+for k in range(4000):
+    for f in fs:
+        f(k)
+"""
+)
+
+
+@needs_monitoring
+def test_many_functions_that_are_never_hot_alone_go_off_together(cell_of: type[Cell]) -> None:
+    """Each of 40 functions runs every 40 µs, so that none is quicker than a line every 12 µs."""
+    cell = cell_of("fs = []\n" + MANY.replace("def f", "@fs.append\ndef f"))
+    cell.run()
+    assert sum(map(len, cell.monitor.threads.values())) // 4 < 40 * 1500
+
+
 def test_without_monitoring_nothing_is_available() -> None:
     assert available() == (sys.version_info >= (3, 12))
 
 
 def test_loops_and_statements_of_what_cannot_be_read() -> None:
     assert loops_of("for") == []
-    assert statement_lines("for") == {}
+    assert statement_lines("for") == ({}, frozenset())
     assert loops_of("while x:\n    for i in y:\n        f(\n        i)\n") == [(1, 1, 4), (2, 2, 4)]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...trace import Trace, length, nest, source_lines, union
 from ...trace.arrays import IntArray
-from ...trace.intervals import as_ints
+from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ..grouping import covered
 from ..scope import Scope, WindowLike, on_host
@@ -28,7 +28,7 @@ NOT_IN_LINES: Final = "not in lines"
 """Text of the row of what belongs to no line."""
 
 LINE_RUNS: Final = "line_runs"
-"""Name of the table with the runs of lines in the cell's functions, where the interpreter told of them."""
+"""Name of the table with the runs of lines in functions of the user's, where the interpreter told of them."""
 
 _EXACT: Final = 0.99
 """A line whose statements hold so much of its time was timed at each run."""
@@ -142,7 +142,6 @@ def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
     """Return the table of `lines`, the slices that stand for lines, and the row of each in the table."""
-    whole = window
     if window is None and (cell := _cell(trace)) is not None:
         window = cell  # other threads were seen before and after it too
     scope, line_code = line_slices(trace, window)
@@ -156,7 +155,7 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     span = trace.span.dur if window is None else max(int(window[1]) - int(window[0]), 0)
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
-    count = _counts(trace, descriptions, total, whole)
+    count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
     # of two lines that take the same time the outer one, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
@@ -222,20 +221,22 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
     return {"file": files, "line": numbers, "text": [match["text"] for match in matches]}
 
 
-def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, window: WindowLike) -> IntArray:
-    """Count how often each line of the cell ran; -1 where it was sampled too, as a one-line function is."""
+def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorded: Intervals) -> IntArray:
+    """Count how often each line ran while lines were recorded; -1 where it was sampled too."""
     tables = trace.metadata.get("tables") or {}
     noted = [tables.get(name) for name in (STATEMENTS, LINE_RUNS)]
     frames = [t for t in noted if isinstance(t, pd.DataFrame) and {"line", "ts", "dur"} <= set(t.columns)]
     count = np.full(len(descriptions["line"]), -1, np.int64)
     if not frames:
         return count
-    table = pd.concat([frame[["ts", "dur", "line"]] for frame in frames])
-    if window is not None:
-        table = table[(table["ts"] < window[1]) & (table["ts"] + table["dur"] > window[0])]
-    ran = table.groupby("line")["dur"].agg(["count", "sum"]).reindex(descriptions["line"])
-    here = np.array([file == CELL for file in descriptions["file"]], dtype=bool)
-    exact = here & (ran["sum"].to_numpy() >= _EXACT * total)
+    table = pd.concat([frame[["ts", "dur", "line"]].assign(file=frame.get("file", CELL)) for frame in frames])
+    ts, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
+    begins, ends = recorded
+    after = np.searchsorted(ends, ts, side="right")  # the first stretch that ends after it began
+    table = table[np.append(begins, np.iinfo(np.int64).max)[after] < end]
+    ran = table.groupby([table["file"].astype("str"), "line"])["dur"].agg(["count", "sum"])
+    ran = ran.reindex(pd.MultiIndex.from_arrays([descriptions["file"], descriptions["line"]]))
+    exact = ran["sum"].to_numpy() >= _EXACT * total
     count[exact] = ran["count"].to_numpy()[exact]
     return count
 

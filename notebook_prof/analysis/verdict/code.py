@@ -49,7 +49,7 @@ def judge_code(facts: Facts) -> Finding | None:
     whole = cite_ns(facts.account["dur"].sum(), Source("account", "dur"))
     line_name, text = line_words(row)
     sentence = say(
-        line_name[0].upper() + line_name[1:],
+        line_name[:1].upper() + line_name[1:] if line_name.startswith("line ") else line_name,
         " takes ",
         share,
         " of the cell (",

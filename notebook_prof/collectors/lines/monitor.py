@@ -1,4 +1,4 @@
-"""Watch the lines of a cell by ``sys.monitoring``: events of its own code only, and hot regions go off."""
+"""Watch the user's lines by ``sys.monitoring``: events of their own code only, and hot regions go off."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ NOT_WATCHED: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dict
 """Code of expressions: its time stays with the line that drives it."""
 
 _BATCH: Final = 256
+_FEW: Final = 32
+_MANY: Final = 1024
+"""Of so few events of a region, while all regions together had so many, the rate can be told too."""
 _GAP_NS: Final = 12_000
 """A region whose events come quicker goes off: one takes 0.4 µs, so it costs 3 %."""
 _TOOLS: Final = (3, 4)
@@ -64,14 +67,14 @@ def nested_code(code: CodeType) -> Iterator[CodeType]:
 
 
 class LineMonitor:
-    """Notes when lines of one file begin and frames end, by thread.
+    """Notes when lines of the user's files begin and frames end, by thread.
 
     Parameters
     ----------
-    file : str
-        ``co_filename`` of the code to watch.
-    source : str
-        Its text, in which loops are looked for.
+    watches : callable
+        Whether code of a file, by its ``co_filename``, is watched.
+    source_of : callable
+        Text of such a file, in which loops are looked for.
 
     Attributes
     ----------
@@ -86,21 +89,25 @@ class LineMonitor:
     -----
     A global ``PY_START`` that is answered with ``DISABLE`` shows each code object of the process once. A
     region is the innermost loop around a line in its function, or the function: it goes off as a whole,
-    since a line that is off alone would leave its time to its neighbour. ``restart_events`` is never called:
-    it would wake what coverage and debuggers have disabled.
+    since a line that is off alone would leave its time to its neighbour. It does so at a 256th event of its
+    own if events of all regions together came too quickly since the 256th before, or at a 32nd where all had
+    1,024: of many regions that are never hot alone, those that run most go off, until the rest costs little.
+    ``restart_events`` is never called: it would wake what coverage and debuggers have disabled.
     """
 
-    def __init__(self, file: str, source: str) -> None:
+    def __init__(self, watches: Callable[[str], bool], source_of: Callable[[str], str]) -> None:
         self.threads: dict[int, array[int]] = {}
         self.codes: list[CodeType] = []
         self.off: set[tuple[int, int]] = set()
-        self.file, self.source = file, source
-        self._loops = loops_of(source)
+        self._watches, self._source_of = watches, source_of
+        self._is_watched: dict[str, bool] = {}
+        self._loops: dict[str, list[tuple[int, int, int]]] = {}
         self._number: dict[int, int] = {}
         self._region: dict[tuple[int, int], tuple[int, int]] = {}
+        self._regions: list[set[tuple[int, int]]] = []
         self._local = threading.local()
         self._hits: dict[tuple[int, int], int] = {}
-        self._since: dict[tuple[int, int], int] = {}
+        self._since: dict[tuple[int, int], tuple[int, int]] = {}
         self._count = 0
         self._tool = -1
 
@@ -132,6 +139,14 @@ class LineMonitor:
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
 
+    def text(self, file: str) -> str:
+        """Return the source of a file that is watched."""
+        return self._source_of(file)
+
+    def lines(self) -> Iterator[tuple[int, int]]:
+        """Yield number and line of all code that was watched."""
+        return iter(self._region)
+
     def region(self, code: int, line: int) -> tuple[int, int]:
         """Return the region of a line: the number of its code, and the head of its loop or 0."""
         return self._region.get((code, line), (code, 0))
@@ -139,29 +154,42 @@ class LineMonitor:
     def _watch(self, code: CodeType) -> None:
         events = _MONITORING.events
         local = events.LINE | events.PY_START | events.PY_RESUME | events.PY_RETURN | events.PY_YIELD
+        file = code.co_filename
+        if (loops := self._loops.get(file)) is None:
+            loops = self._loops[file] = loops_of(self._source_of(file))
         for one in nested_code(code):
             if id(one) in self._number:
                 continue
             number = len(self.codes)
             lines = {line for *_, line in one.co_lines() if line}
+            self._regions.append({(number, 0)})
             for line in lines:
-                heads = [head for head, first, last in self._loops if first <= line <= last and head in lines]
-                self._region[number, line] = number, max(heads, default=0)
+                heads = [head for head, first, last in loops if first <= line <= last and head in lines]
+                region = self._region[number, line] = number, max(heads, default=0)
+                self._regions[number].add(region)
             self.codes.append(one)  # kept, so that its id stays its own
             self._number[id(one)] = number
             _MONITORING.set_local_events(self._tool, one, local)
 
     def _goes_off(self, region: tuple[int, int], t: int) -> None:
-        """Count an event of a region; at every 256th see how long they took."""
+        """Count an event of a region; at every 256th see how quickly events came."""
         hits = self._hits[region] = self._hits.get(region, 0) + 1
-        if hits % _BATCH:
+        self._count += 1
+        if hits % _FEW:
             if hits == 1:
-                self._since[region] = t
+                self._since[region] = t, self._count
             return
-        self._count += _BATCH
-        if t - self._since[region] < _BATCH * _GAP_NS or self._count > MOST_EVENTS:
+        since, before = self._since[region]
+        events = self._count - before
+        if hits % _BATCH and events < _MANY:
+            return
+        if t - since < events * _GAP_NS or self._count > MOST_EVENTS:
+            number, head = region
             self.off.add(region)
-        self._since[region] = t
+            if not head:  # a function that is called so often: events that only say DISABLE slow it, too
+                self.off |= self._regions[number]
+                _MONITORING.set_local_events(self._tool, self.codes[number], 0)
+        self._since[region] = t, self._count
 
     def _log(self) -> array[int]:
         """Return the events of this thread, made at its first."""
@@ -209,7 +237,10 @@ class LineMonitor:
             __tracebackhide__ = True
             t = now()
             if (code_number := number.get(id(code))) is None:
-                if code.co_filename != self.file or code.co_name in NOT_WATCHED:
+                file = code.co_filename
+                if (watched := self._is_watched.get(file)) is None:
+                    watched = self._is_watched[file] = self._watches(file)
+                if not watched or code.co_name in NOT_WATCHED:
                     return disable
                 self._watch(code)
                 code_number = number[id(code)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +26,11 @@ class LineRuns(NamedTuple):
         Number of the code object, and the first line of the statement.
     parent : ndarray of int64, shape (n,)
         The run that called this one; -1 for none.
+    path : ndarray of int64, shape (n,)
+        Position in `paths`.
+    paths : list of (int, int, int)
+        Distinct ways to a line: that of the line which calls it or -1, number of the code, and line; callers
+        come first.
     """
 
     begin: IntArray
@@ -33,6 +38,14 @@ class LineRuns(NamedTuple):
     code: IntArray
     line: IntArray
     parent: IntArray
+    path: IntArray
+    paths: list[tuple[int, int, int]]
+
+    def within(self, begin_ns: int, end_ns: int) -> LineRuns:
+        """Return the same runs, cut at the edges of a window; those outside have no length."""
+        return self._replace(
+            begin=np.clip(self.begin, begin_ns, end_ns), end=np.clip(self.end, begin_ns, end_ns)
+        )
 
     def self_ns(self) -> IntArray:
         """Return how long each ran without what it called."""
@@ -53,26 +66,44 @@ class LineRuns(NamedTuple):
         return np.flatnonzero(~nested)
 
 
-def statement_lines(source: str) -> dict[int, int]:
-    """Return the first line of the innermost statement around each line; of a compound one, its head's.
+class StatementLines(NamedTuple):
+    """Where the statements of a file begin.
+
+    Attributes
+    ----------
+    first : dict of int to int
+        First line of the innermost statement around each line; of a compound one, its head's.
+    heads : frozenset of int
+        Lines that hold nothing but the head of a loop: its body runs between two runs of it.
+    """
+
+    first: dict[int, int]
+    heads: frozenset[int]
+
+
+def statement_lines(source: str) -> StatementLines:
+    """Return where the statements of a file begin; nothing where it cannot be read.
 
     Examples
     --------
     >>> statement_lines("x = f(\\n    1,\\n)\\nfor i in x:\\n    g(i)\\n")
-    {1: 1, 2: 1, 3: 1, 4: 4, 5: 5}
+    StatementLines(first={1: 1, 2: 1, 3: 1, 4: 4, 5: 5}, heads=frozenset({4}))
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return {}
+        return StatementLines({}, frozenset())
     first: dict[int, int] = {}
+    heads = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
             for line in range(node.lineno, max(last, node.lineno) + 1):
                 first[line] = max(first.get(line, 0), node.lineno)
-    return first
+            if isinstance(node, ast.For | ast.AsyncFor | ast.While) and last >= node.lineno:
+                heads.add(node.lineno)
+    return StatementLines(first, frozenset(heads))
 
 
 @dataclass(slots=True)
@@ -82,12 +113,15 @@ class _Frames:
     code: list[int] = field(default_factory=list)
     run: list[int] = field(default_factory=list)
     left: dict[int, int] = field(default_factory=dict)
-    columns: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], [], []))
+    columns: tuple[list[int], ...] = field(default_factory=lambda: ([], [], [], [], [], []))
+    paths: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def open(self, t: int, line: int) -> None:
         parent = next((run for run in reversed(self.run[:-1]) if run >= 0), -1)
         self.run[-1] = len(self.columns[0])
-        for column, value in zip(self.columns, (t, t, self.code[-1], line, parent), strict=True):
+        way = self.columns[5][parent] if parent >= 0 else -1, self.code[-1], line
+        path = self.paths.setdefault(way, len(self.paths))
+        for column, value in zip(self.columns, (t, t, self.code[-1], line, parent, path), strict=True):
             column.append(value)
 
     def close(self, t: int) -> None:
@@ -113,7 +147,7 @@ class _Frames:
         return True
 
 
-def line_runs(events: array[int], end_ns: int, first_line: Mapping[int, int]) -> LineRuns:
+def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLines]) -> LineRuns:
     """Put together what the events of one thread tell.
 
     Parameters
@@ -122,8 +156,9 @@ def line_runs(events: array[int], end_ns: int, first_line: Mapping[int, int]) ->
         As `LineMonitor.threads` has them.
     end_ns : int
         When the watching ended; what is open then ends then.
-    first_line : mapping of int to int
-        First line of the statement of each line; a further line of a statement that runs begins nothing.
+    statements : sequence of StatementLines
+        By the number of a code. A further line of a statement that runs begins nothing, nor does the head of
+        a loop again: what lets a loop tick leaves there too.
 
     Returns
     -------
@@ -148,8 +183,9 @@ def line_runs(events: array[int], end_ns: int, first_line: Mapping[int, int]) ->
             frames.push(code)  # it ran before the watching began
         run = frames.run[-1]
         if kind == LINE:
-            first = first_line.get(line, line)
-            if run >= 0 and first != line and frames.columns[3][run] == first:
+            first = statements[code].first.get(line, line)
+            again = first != line or line in statements[code].heads
+            if again and run >= 0 and frames.columns[3][run] == first:
                 continue
             frames.close(t)
             frames.open(t, first)
@@ -159,44 +195,77 @@ def line_runs(events: array[int], end_ns: int, first_line: Mapping[int, int]) ->
         frames.pop(t)
     while frames.code:
         frames.pop(end_ns)
-    return LineRuns(*(np.array(column, np.int64) for column in frames.columns))
+    begin, end, code_of, line_of, parent, path = (np.array(column, np.int64) for column in frames.columns)
+    return LineRuns(begin, end, code_of, line_of, parent, path, list(frames.paths))
 
 
-class FunctionLines(NamedTuple):
-    """Runs of lines in functions of one file, by thread; each was timed.
+class WatchedCode(NamedTuple):
+    """A function, or a module's own code, whose lines were watched.
 
     Attributes
     ----------
-    file : str
-    threads : dict of int to TimedLines
-        By native thread id.
+    function, file : str
+    first_line : int
+    off : bool
+        Whether its lines came too quickly: only samples tell of them.
+    lines_off : frozenset of int
+        Lines of loops in it whose lines came too quickly.
     """
 
+    function: str
     file: str
-    threads: dict[int, TimedLines]
-
-    def table(self) -> pd.DataFrame:
-        """Return all runs: ``ts``, ``dur`` and ``line``."""
-        timed = list(self.threads.values())
-        begin, end, line = (
-            np.concatenate([np.empty(0, np.int64), *columns])
-            for columns in ([t.begin for t in timed], [t.end for t in timed], [t.line for t in timed])
-        )
-        return pd.DataFrame({"ts": begin, "dur": end - begin, "line": line})
+    first_line: int
+    off: bool
+    lines_off: frozenset[int]
 
 
-class TimedLines(NamedTuple):
-    """Runs of lines: begin and end in absolute ns, the line, and the function that it stands in."""
+class FunctionLines(NamedTuple):
+    """Runs of lines of the user's, as the interpreter told of them.
 
-    begin: IntArray
-    end: IntArray
-    line: IntArray
-    function: list[str]
-    code: IntArray
+    Attributes
+    ----------
+    threads : dict of int to LineRuns
+        By native thread id.
+    codes : list of WatchedCode
+        By the number of a code.
+    """
+
+    threads: dict[int, LineRuns]
+    codes: list[WatchedCode]
+
+    def table(self, names: Mapping[str, str], cell_file: str) -> pd.DataFrame:
+        """Return the runs that were timed: ``ts``, ``dur``, ``line`` and ``file``.
+
+        Parameters
+        ----------
+        names : mapping of str to str
+            What files of cells are called; others keep their path.
+        cell_file : str
+            File of the recorded cell. Statements outside of its functions are left out: they are timed by
+            marks, whose own events among them would count as runs.
+        """
+        nothing = np.empty(0, np.int64)
+        runs = [*self.threads.values(), LineRuns(nothing, nothing, nothing, nothing, nothing, nothing, [])]
+        begin = np.concatenate([thread.begin for thread in runs])
+        end = np.concatenate([thread.end for thread in runs])
+        line = np.concatenate([thread.line for thread in runs])
+        code = np.concatenate([thread.code for thread in runs])
+        lines, pair = np.unique(np.stack([code, line]), axis=1, return_inverse=True)
+        watched = [(self.codes[number], at) for number, at in lines.T.tolist()]
+        is_timed = np.array([
+            not one.off
+            and at not in one.lines_off
+            and not (one.function == "<module>" and one.file == cell_file)
+            for one, at in watched
+        ], bool)[pair.ravel()]  # fmt: skip
+        files = pd.Categorical([names.get(one.file, one.file) for one, _ in watched])
+        file = pd.Categorical.from_codes(files.codes[pair.ravel()], files.categories)
+        table = pd.DataFrame({"ts": begin, "dur": end - begin, "line": line, "file": file})
+        return table[is_timed].reset_index(drop=True)
 
 
 def function_lines(monitor: LineMonitor, end_ns: int) -> FunctionLines:
-    """Return the runs of lines in functions, without those in regions that went off.
+    """Return the runs of lines that a monitor has seen.
 
     Parameters
     ----------
@@ -205,19 +274,22 @@ def function_lines(monitor: LineMonitor, end_ns: int) -> FunctionLines:
     end_ns : int
         When the cell ended.
     """
-    first_line = statement_lines(monitor.source)
-    names = [code.co_name for code in monitor.codes]
-    threads = {}
-    for thread, events in monitor.threads.items():
-        runs = line_runs(events, end_ns, first_line)
-        pairs, pair = np.unique(np.stack([runs.code, runs.line]), axis=1, return_inverse=True)
-        timed = [
-            names[code] != "<module>" and monitor.region(code, line) not in monitor.off
-            for code, line in pairs.T.tolist()
-        ]
-        kept = np.array(timed, bool)[pair.ravel()]
-        if kept.any():
-            threads[thread] = TimedLines(
-                runs.begin[kept], runs.end[kept], runs.line[kept], names, runs.code[kept]
-            )
-    return FunctionLines(monitor.file, threads)
+    files = [code.co_filename for code in monitor.codes]
+    statements_of = {file: statement_lines(monitor.text(file)) for file in set(files)}
+    statements = [statements_of[file] for file in files]
+    threads = {thread: line_runs(events, end_ns, statements) for thread, events in monitor.threads.items()}
+    lines_off: dict[int, set[int]] = {}
+    for number, line in monitor.lines():
+        if (region := monitor.region(number, line)) in monitor.off and region[1]:
+            lines_off.setdefault(number, set()).add(line)
+    codes = [
+        WatchedCode(
+            getattr(code, "co_qualname", code.co_name),
+            code.co_filename,
+            code.co_firstlineno,
+            (number, 0) in monitor.off,
+            frozenset(lines_off.get(number, ())),
+        )
+        for number, code in enumerate(monitor.codes)
+    ]
+    return FunctionLines(threads, codes)

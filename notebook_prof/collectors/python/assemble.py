@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -10,12 +10,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...background import checkpoint
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
+from ...trace.intervals import as_ints
 from ...trace.strings import Coded
 from ..journal import Edges
+from ..lines.runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
 from .line_names import keep_source_files, line_name, short_file
+from .overlay import overlay
 from .sample_spans import NEVER, SampleSpans
 from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
@@ -60,14 +63,14 @@ class Exact(NamedTuple):
         The cell's own statements.
     others : Ranges or None
         Slices that other collectors put on the same track.
-    lines : frozenset of (str, int)
-        Files and lines whose runs were timed: samples do not tell them again.
+    lines : (LineRuns, list of WatchedCode) or None
+        Runs of lines of the user's that were timed.
     """
 
     edges: Edges = Edges.none()
     statements: Rows | None = None
     others: Ranges | None = None
-    lines: frozenset[tuple[str, int]] = frozenset()
+    lines: tuple[LineRuns, list[WatchedCode]] | None = None
 
 
 class Level(NamedTuple):
@@ -104,7 +107,9 @@ class Labels(NamedTuple):
     functions: int
 
 
-def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
+def boundaries(
+    bounds: IntArray, edges: IntArray, fixed: BoolArray | None = None
+) -> tuple[IntArray, IntArray]:
     """Return where the time of each sample begins and ends.
 
     A sample stands for the time since the one before it: a tick that comes late, because a C function
@@ -119,6 +124,8 @@ def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
         Times of the ticks behind the begin of the first sample, ascending, in ns.
     edges : ndarray of int64
         Begins and ends of annotations, ascending.
+    fixed : ndarray of bool, shape (n + 1,), optional
+        Bounds that are exact and stay.
 
     Returns
     -------
@@ -136,6 +143,8 @@ def boundaries(bounds: IntArray, edges: IntArray) -> tuple[IntArray, IntArray]:
     first = np.searchsorted(edges, bounds, side="right")
     last = np.searchsorted(edges, behind, side="right") - 1
     inside = last >= first
+    if fixed is not None:
+        inside &= ~fixed
     begin = np.where(inside, edges[last], bounds)
     end = np.where(inside, edges[np.minimum(first, len(edges) - 1)], bounds)
     return begin[:-1], end[1:]
@@ -179,8 +188,7 @@ def label(
     stacks: Stacks,
     roots_are_lines: bool = True,
     cells: Mapping[str, str] = _NO_CELLS,
-    timed: Collection[tuple[str, int]] = frozenset(),
-) -> tuple[Stacks, Labels]:
+) -> tuple[Stacks, Labels, IntArray]:
     """Turn frames into labels: functions, and lines of the user's own code.
 
     The outermost frame of a stack is its line, at least if it is a module's or a cell's own code; every
@@ -193,8 +201,6 @@ def label(
         See `put`.
     cells : mapping of str to str
         See `line_name`.
-    timed : collection of (str, int)
-        Files and lines that get no label.
 
     Returns
     -------
@@ -203,6 +209,8 @@ def label(
     Labels
         Names, and for each the frame with the line it stands for: the executed line, or the first
         line of the function.
+    depth : ndarray of int64
+        For each frame of the stacks that were given: how deep its innermost label lies.
     """
     distinct = stacks.distinct
     functions: dict[Frame, int] = {}
@@ -217,8 +225,7 @@ def label(
     is_root[stacks.offsets[stacks.lengths > 0]] = True
     if not roots_are_lines:
         is_root &= np.array([frame.function.startswith("<") for frame in distinct], dtype=bool)[stacks.frames]
-    as_lines = np.array([(f.file, f.line) not in timed for f in distinct], dtype=bool)[stacks.frames]
-    copies = np.where(own & ~is_root & as_lines, 2, 1)
+    copies = np.where(own & ~is_root, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
     as_line = second | (own & is_root)[expanded]
@@ -227,7 +234,9 @@ def label(
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
     names = [f"{frame.function} ({short_file(frame, cells)})" for frame in functions]
     names += [line_name(frame, cells) for frame in distinct]
-    return Stacks(labels, lengths, distinct), Labels(names, [*functions, *distinct], len(functions))
+    labelled = Stacks(labels, lengths, distinct)
+    depth = np.cumsum(copies) - 1 - labelled.offsets[home]
+    return labelled, Labels(names, [*functions, *distinct], len(functions)), as_ints(depth)
 
 
 def grow(stacks: Stacks) -> Tree:
@@ -308,12 +317,20 @@ def put(
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
         samples = samples.ticks(interval_ns)
+    fixed, anew = None, None
+    if exact.lines is not None:
+        bounds, stack, stacks, fixed, anew = overlay(samples.bounds, samples.stack, stacks, *exact.lines)
+        samples = Timed(bounds, stack)
     stacks = Stacks(stacks.frames, np.append(stacks.lengths, 0), stacks.distinct)
     stack = np.where(samples.stack >= 0, samples.stack, len(stacks.lengths) - 1)
     cells = builder.metadata.get(OTHER_CELLS, {})
-    labelled, labels = label(stacks, roots_are_lines, cells, exact.lines)
-    begin, end = boundaries(samples.bounds, exact.edges.ts)
-    spans = SampleSpans(begin, end, stack, breaks(samples.bounds[1:], stack, labelled, labels, exact.edges))
+    labelled, labels, depth = label(stacks, roots_are_lines, cells)
+    begin, end = boundaries(samples.bounds, exact.edges.ts, fixed)
+    cuts = breaks(samples.bounds[1:], stack, labelled, labels, exact.edges)
+    if anew is not None:
+        begun = anew >= 0
+        cuts[begun] = np.minimum(cuts[begun], depth[(stacks.offsets[stack] + anew)[begun]])
+    spans = SampleSpans(begin, end, stack, cuts)
     if exact.statements is not None and len(exact.statements.ts):
         lines = _module_lines(labelled, labels)
         spans, labelled = hang(spans, labelled, lines, exact.statements, interval_ns)

@@ -17,7 +17,6 @@ from ...trace.strings import Coded
 from .. import marks
 from ..base import Availability, Collector
 from ..journal import Edges
-from ..lines.runs import TimedLines
 from ..options import CollectorOptions
 from ..statements import watched_lines
 from .alarm.sampler import Sampler
@@ -197,16 +196,12 @@ class PythonCollector(Collector):
         edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
         ranges = _ranges(builder, track)
         watched = watched_lines()
-        timed = watched.threads.get(thread.tid) if watched is not None else None
-        lines = (
-            frozenset()
-            if watched is None or timed is None
-            else _put_lines(builder, track, watched.file, timed, self._window_ns)
-        )
-        exact = Exact(edges, statements, ranges, lines)
+        runs = watched.threads.get(thread.tid) if watched is not None else None
+        timed = None if watched is None or runs is None else (runs.within(*self._window_ns), watched.codes)
+        exact = Exact(edges, statements, ranges, timed)
         if statements is not None:
             _put_statements(builder, track, statements, recorded.context)
-        if len(thread.stack) == 0:
+        if len(thread.stack) == 0 and timed is None:
             return
         put(
             builder,
@@ -279,27 +274,6 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
         category="python",
         stack=np.array(keys, dtype=np.int64)[code.ravel()],
     )
-
-
-def _put_lines(
-    builder: TraceBuilder, track: int, file: str, timed: TimedLines, window_ns: tuple[int, int]
-) -> frozenset[tuple[str, int]]:
-    """Add one exact slice for every run of a line in the cell's functions; return these lines."""
-    begin, end = np.maximum(timed.begin, window_ns[0]), np.minimum(timed.end, window_ns[1])
-    kept = end > begin
-    pairs, code = np.unique(np.stack([timed.code, timed.line])[:, kept], axis=1, return_inverse=True)
-    frames = [Frame(timed.function[number], file, 1, line, CELL) for number, line in pairs.T.tolist()]
-    keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]
-    if frames:
-        builder.slices(
-            ts=begin[kept],
-            dur=(end - begin)[kept],
-            track=track,
-            name=Coded(code.ravel(), [line_name(frame, {}) for frame in frames]),
-            category="python",
-            stack=np.array(keys, dtype=np.int64)[code.ravel()],
-        )
-    return frozenset((frame.file, frame.line) for frame in frames)
 
 
 def _named_children() -> dict[int, str]:

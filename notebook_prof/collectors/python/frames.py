@@ -297,6 +297,18 @@ def owner_of(file: str) -> int:
     return NOTEBOOK if top in _KERNEL else MACHINERY if top in _RUNNERS else LIBRARY
 
 
+def is_watched(file: str) -> bool:
+    """Say whether lines of a file are timed where the interpreter tells of them: of cells, and of the user's.
+
+    Examples
+    --------
+    >>> is_watched("/home/me/model.py"), is_watched("<string>")
+    (True, False)
+    """
+    owner = owner_of(file)
+    return owner == CELL or (owner == USER and not file.startswith("<"))
+
+
 def _installed_path(file: str) -> str | None:
     """Return the path below the folder that packages are installed in; None if it is not installed."""
     for folder in ("site-packages", "dist-packages"):

@@ -1,0 +1,183 @@
+"""Sampled stacks under timed runs of lines: what a sample cannot know of its interval, the runs tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...trace.arrays import BoolArray, IntArray
+from ..lines.runs import LineRuns, WatchedCode
+from .frames import Frame, Stacks, owner_of
+
+_MODULE: Final = "<module>"
+
+_Key = tuple[str, str, int]
+
+
+class Overlaid(NamedTuple):
+    """What a thread ran, in pieces in which neither the sample nor the timed line changes.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (n + 1,)
+        Times in ns, ascending.
+    stack : ndarray of int64, shape (n,)
+        Positions in `stacks`; -1 where nothing is known.
+    stacks : Stacks
+    fixed : ndarray of bool, shape (n + 1,)
+        Bounds at which a line began or ended.
+    begins : ndarray of int64, shape (n,)
+        Position in the stack of the frame whose line begins anew with the piece; -1 for none.
+    """
+
+    bounds: IntArray
+    stack: IntArray
+    stacks: Stacks
+    fixed: BoolArray
+    begins: IntArray
+
+
+def overlay(
+    bounds: IntArray, stack: IntArray, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]
+) -> Overlaid:
+    """Cut samples where lines begin and end, and let each piece show the lines that ran in it.
+
+    A piece keeps the frames of its sample down to the innermost timed line on which both agree. Timed lines
+    further inwards follow; where there are none, what the sample saw below stays, as far as it leads to no
+    function whose lines were timed and which did not run.
+
+    Parameters
+    ----------
+    bounds, stack : ndarray of int64, shapes (n + 1,) and (n,)
+        As `Timed` has them.
+    stacks : Stacks
+        Trimmed.
+    runs : LineRuns
+        Of the same thread.
+    codes : sequence of WatchedCode
+        By the number of a code.
+
+    Returns
+    -------
+    Overlaid
+    """
+    edges = np.unique(np.concatenate([runs.begin, runs.end]))
+    cuts = np.unique(np.concatenate([edges, bounds]))
+    begin = cuts[:-1]
+    sample = np.searchsorted(bounds, begin, side="right") - 1
+    inside = (sample >= 0) & (sample < len(stack))
+    source = np.where(inside, stack[np.clip(sample, 0, max(len(stack) - 1, 0))] if len(stack) else -1, -1)
+    run = _innermost(runs, begin)
+    path = np.where(run >= 0, runs.path[run], -1) if len(runs.path) else np.full(len(begin), -1, np.int64)
+    width = len(runs.paths) + 1
+    pairs, pair = np.unique((source + 1) * width + path + 1, return_inverse=True)
+    merger = _Merger(stacks, runs, codes)
+    merged = [merger.merged(number // width - 1, number % width - 1) for number in pairs.tolist()]
+    new_stacks = merger.stacks()
+    new_stack = np.array([number for number, _ in merged], np.int64)[pair.ravel()]
+    first = _outermost_begun(runs, run, begin)
+    level = (
+        np.where(first >= 0, merger.level[runs.path[np.maximum(first, 0)]], -1) if len(runs.path) else first
+    )
+    most = max((len(positions) for _, positions in merged), default=0)
+    table = np.full((len(pairs), most + 1), -1, np.int64)
+    for row, (_, positions) in enumerate(merged):
+        table[row, : len(positions)] = positions
+    begins = table[pair.ravel(), np.where((level >= 0) & (level < most), level, most)]
+    return Overlaid(cuts, new_stack, new_stacks, np.isin(cuts, edges), begins)
+
+
+def _innermost(runs: LineRuns, ts: IntArray) -> IntArray:
+    """Return the innermost run at each instant; -1 where none is open."""
+    run = np.searchsorted(runs.begin, ts, side="right") - 1
+    waiting = np.flatnonzero(run >= 0)
+    while len(waiting := waiting[runs.end[run[waiting]] <= ts[waiting]]):
+        run[waiting] = runs.parent[run[waiting]]
+        waiting = waiting[run[waiting] >= 0]
+    return np.asarray(run, np.int64)
+
+
+def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
+    """Return, of a run and those that called it, the outermost that begins at an instant; -1 for none."""
+    result = np.full(len(ts), -1, np.int64)
+    waiting = np.flatnonzero(run >= 0)
+    up = run.copy()
+    while len(waiting := waiting[runs.begin[up[waiting]] == ts[waiting]]):
+        result[waiting] = up[waiting]
+        up[waiting] = runs.parent[up[waiting]]
+        waiting = waiting[up[waiting] >= 0]
+    return result
+
+
+class _Merger:
+    """Makes the stacks of pieces from those of samples and chains of timed lines; each pair once."""
+
+    def __init__(self, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]) -> None:
+        self._distinct = list(stacks.distinct)
+        self._number = {frame: number for number, frame in enumerate(self._distinct)}
+        offsets, lengths, frames = stacks.offsets.tolist(), stacks.lengths.tolist(), stacks.frames.tolist()
+        self._sampled = [frames[at : at + size] for at, size in zip(offsets, lengths, strict=True)]
+        self._codes = codes
+        self._code_of = {_key(code.function, code.file, code.first_line): n for n, code in enumerate(codes)}
+        self._ran = {code for _, code, _ in runs.paths}
+        self._chains: list[list[tuple[int, int]]] = []
+        for parent, code, line in runs.paths:  # parents come first
+            above = self._chains[parent] if parent >= 0 else []
+            self._chains.append(above if codes[code].off else [*above, (code, line)])
+        self.level = np.array([len(chain) - 1 for chain in self._chains], np.int64)
+        self._out: dict[tuple[int, ...], int] = {}
+
+    def merged(self, sampled: int, path: int) -> tuple[int, list[int]]:
+        """Return the number of a piece's stack, -1 for none, and where in it the timed lines stand."""
+        stack = self._sampled[sampled] if sampled >= 0 else []
+        chain = self._chains[path] if path >= 0 else []
+        frames: list[int] = []
+        positions: list[int] = []
+        for number in stack:
+            frame = self._distinct[number]
+            code = self._code_of.get(_key(frame.function, frame.file, frame.first_line), -1)
+            if len(positions) < len(chain) and self._same(code, chain[len(positions)][0]):
+                number = self._with_line(frame, *chain[len(positions)])
+                positions.append(len(frames))
+            elif code in self._ran and not self._codes[code].off and self._codes[code].function != _MODULE:
+                break  # its lines were timed, and it did not run
+            frames.append(number)
+        if len(positions) < len(chain):
+            del frames[positions[-1] + 1 if positions else 0 :]
+            for code, line in chain[len(positions) :]:
+                positions.append(len(frames))
+                frames.append(self._with_line(None, code, line))
+        if not frames:
+            return -1, []
+        return self._out.setdefault(tuple(frames), len(self._out)), positions
+
+    def _same(self, code: int, other: int) -> bool:
+        if code < 0 or code == other:
+            return code == other
+        one, two = self._codes[code], self._codes[other]
+        return one.function == two.function == _MODULE and one.file == two.file
+
+    def _with_line(self, frame: Frame | None, code: int, line: int) -> int:
+        """Return the number of a code's frame at a line; where its loop is not timed, the sample's line."""
+        watched = self._codes[code]
+        if frame is None:
+            first = 1 if watched.function == _MODULE else watched.first_line
+            frame = Frame(watched.function, watched.file, first, line, owner_of(watched.file))
+        elif line not in watched.lines_off:
+            frame = frame._replace(line=line)
+        number = self._number.setdefault(frame, len(self._distinct))
+        if number == len(self._distinct):
+            self._distinct.append(frame)
+        return number
+
+    def stacks(self) -> Stacks:
+        """Return the stacks that `merged` has numbered."""
+        lengths = np.array([len(frames) for frames in self._out], np.int64)
+        flat = np.array([number for frames in self._out for number in frames], np.int64)
+        return Stacks(flat, lengths, self._distinct)
+
+
+def _key(function: str, file: str, first_line: int) -> _Key:
+    return function, file, 0 if function == _MODULE else first_line
