@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ...trace import Trace
+from ...trace.arrays import IntArray
 from ...units import format_ns
 from ..scope import WindowLike, sharing
 from .arrays import RULES as ARRAY_RULES
@@ -74,7 +75,8 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           out; ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
         - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
           of ``benchmarks/advice.py``;
-        - ``place`` str: the line that it is about, as ``cell:7``, empty for none;
+        - ``place`` str: the line that it is about, as ``cell:7``; of a rule that looks at slices, the line for
+          which most of the time of its evidence ran; empty for none;
         - ``what_if`` object: a dict of arguments: ``gain_ns`` is at most what `what_if` answers to them,
           times the steps; empty where it was not asked;
         - ``count`` int64: slices that are the evidence; ``rows`` object: int64 array of their row numbers in
@@ -115,7 +117,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         "gain_share": ("float64", [gain / run.plain_ns for gain in gains]),
         "gain_bytes": ("int64", [item.gain_bytes for item in findings]),
         "bound": ("bool", [item.bound for item in findings]),
-        "place": ("str", [item.place for item in findings]),
+        "place": ("str", [item.place or line_of(trace, item.rows) for item in findings]),
         "what_if": (
             "object",
             [{**item.what_if, **run.replay_arguments} if item.what_if else {} for item in findings],
@@ -130,6 +132,28 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         run.withheld["small-operators"] = why
     table.attrs["withheld"] = dict(run.withheld)
     return table
+
+
+def line_of(trace: Trace, rows: IntArray) -> str:
+    """Return the line for which most of the time of some slices ran; empty where no line has over half of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> names, categories = ["cell:2  step()", "mm", "add"], ["python", "operator", "operator"]
+    >>> _ = b.slices(ts=[0, 0, 12], dur=[10, 9, 4], name=names, category=categories, track=b.track("main"))
+    >>> trace = b.seal()
+    >>> mm, add = (np.flatnonzero(trace.slices["name"] == name) for name in ("mm", "add"))
+    >>> line_of(trace, mm), line_of(trace, add)
+    ('cell:2', '')
+    """
+    evidence = trace.slices.iloc[rows]
+    dur = evidence.groupby("line", observed=True)["dur"].sum()
+    if 2 * int(dur.max() if len(dur) else 0) <= int(evidence["dur"].sum()):
+        return ""
+    return str(dur.idxmax())
 
 
 def _replayed(run: Run, findings: Sequence[Finding], least_ns: int) -> list[Finding]:

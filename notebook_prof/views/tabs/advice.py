@@ -46,7 +46,8 @@ def _card(row: Mapping[Hashable, Any]) -> Card:
     if 0 < len(arguments) <= _LONGEST_CALL:
         lines.append(f"By the critical path: p.what_if({arguments}).")
     if count:
-        lines.append(f"Evidence: {format_count(count)} {'slice' if count == 1 else 'slices'}.")
+        line = f", most of their time for {row['place']}" if row["place"] and count > 1 else ""
+        lines.append(f"Evidence: {format_count(count)} {'slice' if count == 1 else 'slices'}{line}.")
     return Card(str(row["rule"]).replace("-", " "), gain, tuple(lines), _evidence(row))
 
 
