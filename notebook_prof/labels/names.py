@@ -30,6 +30,9 @@ _BUILT_IN: Final = re.compile(
 )
 _WRITTEN_ADDRESS: Final = re.compile(r"(?: 0x[0-9a-fA-F]+)+$")
 _ADDRESS: Final = re.compile(r" at (0x[0-9a-fA-F]+)(?=>)")
+_GRAPH: Final = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
+_OF_INDUCTOR: Final = re.compile(r"^(.+) \((c[a-z2-7]{51})\.py\)$")
+_CPP_FUSED: Final = re.compile(r"^cpp_fused_(\w+?)_(\d+)$")
 _COPY: Final = re.compile(r"^Memcpy (\w+) \((\w+) -> (\w+)\)$")
 _CPP: Final = re.compile(r"^void |^[\w:]+(?:<.*>|::\w+)?\(.*\)$|^[\w:]+<.*>$")
 _AS_KERNEL: Final = re.compile(r"^void |^triton_|^nccl(?:Dev)?Kernel|^Cijk_|_s?gemm_|^cutlass|^cudnn::|\.kd$")
@@ -76,6 +79,9 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
         return (f"memcpy {kind}" + "".join(f" {end.lower()}" for end in sorted(ends)),)
     if name == "Memset (Device)":
         return ("memset",)
+    compiled = _compiled(name)
+    if compiled:
+        return compiled
     path, python, behind = name.partition(".py(")
     frame = _FRAME.fullmatch(behind) if python else None
     if frame:
@@ -89,6 +95,17 @@ def _shorter(name: str, kernel: bool) -> Iterable[str]:
         return (f"{owner}.{function}" if owner else function or "built-in method",)
     if kernel or _AS_KERNEL.search(name):
         return _kernel(name, kernel)
+    return ()
+
+
+def _compiled(name: str) -> tuple[str, ...]:
+    """Return ways to write what Inductor calls its graphs, its modules and its kernels in C++."""
+    if graph := _GRAPH.match(name):
+        return "compiled graph", f"compiled graph {graph.group(1)[:8]}"
+    if module := _OF_INDUCTOR.match(name):
+        return f"{module.group(1)} (compiled)", f"{module.group(1)} ({module.group(2)[:8]}….py)"
+    if kernel := _CPP_FUSED.match(name):
+        return (f"cpp {kernel.group(1).replace('_', ' ')} {kernel.group(2)}",)
     return ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -236,3 +237,22 @@ def test_a_stack_ends_at_the_cell_runner() -> None:
     inner()
     stacks = decode(samples.packed, samples.codes)
     assert [frame.function.rpartition(".")[2] for frame in stacks.distinct] == ["inner"]
+
+
+def test_a_line_of_a_compiled_module_is_the_fused_kernel_that_it_calls(tmp_path: Path) -> None:
+    module = tmp_path / "torchinductor_me" / "c7" / "c7t4.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        "class Runner:\n"
+        "    def call(self, args):\n"
+        "        cpp_fused_add_relu_0(buf0, buf1)\n"
+        "        extern_kernels.mm(buf1, w, out=buf2)\n"
+        "        triton_poi_fused_mul_1.run(buf2, buf3, 64)\n"
+    )
+    call = [Frame("Runner.call", str(module), 2, line, LIBRARY) for line in (3, 4, 5)]
+    trace = assembled(stacks_of(*([CELL_1, frame] for frame in call)), [0, 0, 1, 2])
+    assert rows(trace)[1:] == [
+        ("Runner.call (c7t4.py)", 0, 40, 1),
+        ("cpp_fused_add_relu_0", 0, 20, 2),
+        ("triton_poi_fused_mul_1", 30, 10, 2),
+    ]

@@ -170,3 +170,15 @@ def test_methods_of_several_objects_are_told_apart_by_address() -> None:
     assert len(set(labels)) == len(names)
     assert [merged_label(merged_name(names[0]), label) for label in labels[:2]] == ["dict.get"] * 2
     assert len({merged_name(name) for name in names}) == 4
+
+
+def test_what_inductor_made_is_short_and_apart() -> None:
+    graphs = [
+        f"## Call CompiledFxGraph f{letter}kgo24poyg2gmh7uvxdfqt3xtgkdpvkes2vgqq4w4exhnxfvef ##"
+        for letter in "mc"
+    ]
+    assert short_names(graphs) == ["compiled graph fmkgo24p", "compiled graph fckgo24p"]
+    assert short_names(graphs[:1]) == ["compiled graph"]
+    module = "Runner.call (cqo5p7be6jid5xatj2bi3t4vjwrlqctsrob3jptds62lbenumtgl.py)"
+    assert short_names([module]) == ["Runner.call (compiled)"]
+    assert short_names(["cpp_fused_add_relu_0"]) == ["cpp add relu 0"]

@@ -17,7 +17,7 @@ from ...trace.strings import Coded
 from ..journal import Edges
 from ..lines.runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
-from .line_names import keep_source_files, line_name, short_file
+from .line_names import fused_kernel, keep_source_files, line_name, short_file
 from .overlay import overlay
 from .sample_spans import NEVER, SampleSpans
 from .snapping import Ranges, beside_ranges
@@ -192,7 +192,8 @@ def label(
     """Turn frames into labels: functions, and lines of the user's own code.
 
     The outermost frame of a stack is its line, at least if it is a module's or a cell's own code; every
-    other frame is its function, followed by its line if a cell or a module of the user holds it.
+    other frame is its function, followed by its line if a cell or a module of the user holds it. A line of
+    Inductor's module that calls a fused kernel has the kernel's name.
 
     Parameters
     ----------
@@ -218,14 +219,16 @@ def label(
         [functions.setdefault(frame._replace(line=frame.first_line), len(functions)) for frame in distinct],
         dtype=np.int64,
     )
+    kernels = [fused_kernel(frame) for frame in distinct]
     own = np.array([frame.owner in (CELL, USER) for frame in distinct], dtype=bool)[stacks.frames]
+    calls_kernel = np.array(list(map(bool, kernels)), dtype=bool)[stacks.frames]
     n = len(stacks.lengths)
     home = np.repeat(np.arange(n), stacks.lengths)
     is_root = np.zeros(len(home), bool)
     is_root[stacks.offsets[stacks.lengths > 0]] = True
     if not roots_are_lines:
         is_root &= np.array([frame.function.startswith("<") for frame in distinct], dtype=bool)[stacks.frames]
-    copies = np.where(own & ~is_root, 2, 1)
+    copies = np.where((own & ~is_root) | calls_kernel, 2, 1)
     expanded = np.repeat(np.arange(len(home)), copies)
     second = np.concatenate([[False], expanded[1:] == expanded[:-1]])[: len(expanded)]
     as_line = second | (own & is_root)[expanded]
@@ -233,7 +236,7 @@ def label(
     labels = np.where(as_line, len(functions) + frames, function_of[frames])
     lengths = np.bincount(home[expanded], minlength=n).astype(np.int64)
     names = [f"{frame.function} ({short_file(frame, cells)})" for frame in functions]
-    names += [line_name(frame, cells) for frame in distinct]
+    names += [kernel or line_name(frame, cells) for kernel, frame in zip(kernels, distinct, strict=True)]
     labelled = Stacks(labels, lengths, distinct)
     depth = np.cumsum(copies) - 1 - labelled.offsets[home]
     return labelled, Labels(names, [*functions, *distinct], len(functions)), as_ints(depth)

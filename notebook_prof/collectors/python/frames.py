@@ -297,6 +297,17 @@ def owner_of(file: str) -> int:
     return NOTEBOOK if top in _KERNEL else MACHINERY if top in _RUNNERS else LIBRARY
 
 
+def is_generated(file: str) -> bool:
+    """Say whether a compiler wrote a file: Inductor's modules.
+
+    Examples
+    --------
+    >>> is_generated("/tmp/torchinductor_me/c7/c7t4.py"), is_generated("/home/me/model.py")
+    (True, False)
+    """
+    return _GENERATED.search(file) is not None
+
+
 def is_watched(file: str) -> bool:
     """Say whether lines of a file are timed where the interpreter tells of them: of cells, and of the user's.
 

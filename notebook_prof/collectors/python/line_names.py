@@ -11,12 +11,13 @@ from typing import Final
 
 from ...trace.builder import TraceBuilder
 from ...trace.source_lines import SOURCE_FILES
-from .frames import CELL, USER, Frame
+from .frames import CELL, USER, Frame, is_generated
 
 _SOURCE_CHARACTERS: Final = 60
 _IPYTHON_CALL: Final = re.compile(
     r"(?P<before>.*?)get_ipython\(\)\.(?P<call>run_line_magic|system|getoutput)\((?P<given>.*)\)"
 )
+_FUSED: Final = re.compile(r"^\s+(?P<kernel>\w+_fused_\w+)(?:\.run)?\(")
 
 
 def short_file(frame: Frame, cells: Mapping[str, str]) -> str:
@@ -47,6 +48,14 @@ def as_typed(source: str) -> str:
         return source
     sign = "%" if match["call"] == "run_line_magic" else "!"
     return f"{match['before']}{sign}{' '.join(words)}".rstrip()
+
+
+def fused_kernel(frame: Frame) -> str:
+    """Return the fused kernel that a line of a compiler's module calls; empty for any other line."""
+    if not is_generated(frame.file):
+        return ""
+    match = _FUSED.search(linecache.getline(frame.file, frame.line))
+    return match["kernel"] if match else ""
 
 
 def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
