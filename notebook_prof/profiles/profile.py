@@ -23,6 +23,7 @@ from .plot import Plot
 from .renamed import OldNames
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
+    Compilations,
     Cpu,
     CriticalPath,
     Device,
@@ -280,6 +281,11 @@ class Profile(OldNames):
     def lines(self) -> Lines:
         """Lines of source: ``p.lines()`` has the time of each; also ``calls`` and ``imports``."""
         return Lines(self)
+
+    @property
+    def compilations(self) -> Compilations:
+        """What ``torch.compile`` compiled: ``p.compilations()`` lists it; also ``graph_breaks``."""
+        return Compilations(self)
 
     @property
     def cpu(self) -> Cpu:

@@ -103,6 +103,14 @@ class Lines(Namespace):
     steps = method(analysis.line_steps)
 
 
+class Compilations(Namespace):
+    """What ``torch.compile`` compiled: ``p.compilations()`` lists it."""
+
+    path: ClassVar[str] = "compilations"
+    __call__ = method(analysis.compilations)
+    graph_breaks = method(analysis.graph_breaks)
+
+
 class Cpu(Namespace):
     """The host: ``p.cpu()`` is the CPU time of threads and child processes."""
 
@@ -140,6 +148,7 @@ TOPICS: Final = (
     Device,
     CriticalPath,
     Lines,
+    Compilations,
     Cpu,
     Distributed,
     MindSpore,

@@ -75,7 +75,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           out; ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
         - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
           of ``benchmarks/advice.py``;
-        - ``place`` str: the line that it is about, as ``cell:7``; of a rule that looks at slices, the line for
+        - ``place`` str: the line that it is about, as ``cell:7``; of a rule that looks at slices, that for
           which most of the time of its evidence ran; empty for none;
         - ``what_if`` object: a dict of arguments: ``gain_ns`` is at most what `what_if` answers to them,
           times the steps; empty where it was not asked;

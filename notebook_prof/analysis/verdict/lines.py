@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +12,7 @@ from ...units import format_bytes, format_items, format_share
 from ..critical_path.classes import IN_WORDS
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
+from ..source.compilations import compilations, graph_breaks
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -22,10 +24,12 @@ _SMALL: Final = 0.01
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """Return at most six lines; what was not recorded is said, not left out."""
+    """Return at most seven lines; what was not recorded is said, not left out."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
+    if (line := _compilations(facts)) is not None:
+        lines.append(line)
     if len(facts.steps) or not lines:
         lines.append(_steps(facts))
     if facts.total_ns and facts.phase_ns:
@@ -55,6 +59,39 @@ def _account(facts: Facts) -> Sentence:
         source = Source("account", "dur", {"part": tuple(others["part"]), "ts": tuple(others["ts"].tolist())})
         pieces.append(say(format_items(len(others), "other part"), " ", *_amount(left, total, source, whole)))
     return say("Cell: ", cite_ns(total, whole), " = ", joined(pieces, " + "), _issues(facts))
+
+
+def _compilations(facts: Facts) -> Sentence | None:
+    """Return what ``torch.compile`` took of the cell, and the costliest reason why it compiled again."""
+    table = compilations(facts.trace)
+    total, cell = int(table["dur"].sum()), int(facts.account["dur"].sum())
+    if not total or total < _SMALL * cell:
+        return None
+    source = Source("compilations", "dur")
+    share = say(" (", cite_share(total / cell, source, Source("account", "dur")), ")") if cell else say()
+    number = cite(format_items(len(table), "compilation"), len(table), replace(source, reduce="count"))
+    sentence = say("torch.compile: ", cite_ns(total, source), share, " in ", number)
+    again = table[table["guard"] != ""]
+    if len(again):
+        guards = tuple(again["guard"].unique().tolist())
+        count = cite(
+            str(len(again)), len(again), Source("compilations", "dur", {"guard": guards}, {}, "count")
+        )
+        longest = again.loc[again["dur"].idxmax()]
+        where = {"ts": int(longest["ts"]), "id": str(longest["id"])}
+        guard, line = str(longest["guard"]), str(longest["guard_place"])
+        why = cite(short(guard, 60), guard, Source("compilations", "guard", where))
+        at = say(" (", cite(line, line, Source("compilations", "guard_place", where)), ")") if line else say()
+        sentence = say(sentence, ", ", count, " of them again: `", why, "` no longer held", at)
+    breaks = graph_breaks(facts.trace)
+    if not len(breaks):
+        return sentence
+    number = cite(
+        format_items(len(breaks), "graph break"), len(breaks), Source("graph_breaks", "count", reduce="count")
+    )
+    first = str(breaks["place"].iloc[0])
+    location = cite(first, first, Source("graph_breaks", "place", {"place": first}))
+    return say(sentence, "; ", number, ", the first at ", location)
 
 
 def _part(row: Any) -> Sentence:

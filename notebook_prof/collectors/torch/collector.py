@@ -12,6 +12,7 @@ from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..devices import of_devices
 from ..options import CollectorOptions
+from .compilations import CompilationWatch
 from .frames import users_only
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
@@ -48,6 +49,7 @@ class TorchCollector(Collector):
         self._counts: ParameterCounts | None = None
         self._conflicts: ConflictWatch | None = None
         self._loaders = LoaderWatch()
+        self._compilations = CompilationWatch()
         self._clock = Clock()
         self._running = False
         self._finished = False
@@ -63,7 +65,8 @@ class TorchCollector(Collector):
         return Availability(True, "operators, kernels, memory and modules by PyTorch's profiler")
 
     def open(self) -> None:
-        """Watch DataLoaders from now on: an iterator is made before the first step of the window."""
+        """Watch DataLoaders and compilations from now on: both come before the first step of the window."""
+        self._compilations.watch()
         if "torch" in sys.modules:
             self._loaders.watch()
 
@@ -81,6 +84,7 @@ class TorchCollector(Collector):
 
     def start(self, clock: Clock) -> None:
         """Begin to record."""
+        self._compilations.watch()
         self.warm(clock)
         if "profiler-busy" in self.report or self._session is None or self._refuses():
             self.abandon()
@@ -143,6 +147,7 @@ class TorchCollector(Collector):
                 advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
             )
         assemble(columns, builder)
+        self._compilations.put(builder, self.report)
         try:
             put_loaders(self._loaders, builder, self._clock)
         except Exception as error:  # what torch has recorded stays

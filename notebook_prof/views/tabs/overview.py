@@ -33,6 +33,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
         parts.append(
             Table(events, select=select, title="Time by category and phase", call="p.overview().events")
         )
+    parts += _compilations(trace)
     if len(tables.annotations):
         select = [{"name": str(name)} for name in tables.annotations["name"]]
         parts.append(Table(tables.annotations, {"name": "name"}, select=select, title="Your own ranges",
@@ -46,6 +47,34 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
     )
     return Panel("Overview", tuple(parts), followed(analysis.overview))
 
+
+def _compilations(trace: Trace) -> list[Part]:
+    """Return what ``torch.compile`` compiled, and where functions leave their graph."""
+    table, breaks = analysis.compilations(trace), analysis.graph_breaks(trace)
+    parts: list[Part] = []
+    if len(table):
+        title = f"Compiled by torch.compile in {format_ns(table['dur'].sum())}"
+        parts.append(Table(table[_OF_COMPILATIONS], title=title, call="p.compilations()"))
+    if len(breaks):
+        parts.append(Table(breaks, title="Graph breaks", call="p.compilations.graph_breaks()"))
+    return parts
+
+
+_OF_COMPILATIONS: Final = [
+    *(
+        "id",
+        "function",
+        "place",
+        "step",
+        "backward",
+        "dur",
+        "dynamo_ns",
+        "aot_ns",
+        "inductor_ns",
+        "codegen_ns",
+    ),
+    *("operators", "guards", "cached", "guard", "guard_place"),
+]
 
 _DEVICE_UNITS = {
     "utilization": "share",
@@ -103,7 +132,7 @@ TAB: Final = Tab(
     "Overview",
     overview,
     place=10,
-    summary="What was recorded, the longest operators, devices, phases, categories, your own ranges.",
+    summary="What was recorded, longest operators, devices, phases, categories, compilations, your ranges.",
     calls=("p.overview()",),
     plots={"top": "operators_figure"},
 )

@@ -1,0 +1,163 @@
+"""What ``torch.compile`` compiled: when, for how long, and why again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.schema import Column, Table
+from ..scope import WindowLike
+from ..time.recorded_steps import recorded_table
+from ..time.steps import steps
+
+COMPILATIONS: Final = Table(
+    "compilations",
+    (
+        Column("ts", "int64", "ns", "begin"),
+        Column("dur", "int64", "ns", ""),
+        Column("step", "Int64", "", "recorded step in which it began; missing for none"),
+        Column("id", "str", "", "TorchDynamo's, as `0/1`: the function, and how many compilations before"),
+        Column("function", "str", "", "that was compiled; empty for a backward graph"),
+        Column("place", "str", "", "where it begins, or goes on after a graph break, as `cell:4`"),
+        Column("resumed", "bool", "", "it goes on after a graph break"),
+        Column("backward", "bool", "", "a backward graph, compiled at its first call"),
+        Column("dynamo_ns", "int64", "ns", "tracing by TorchDynamo"),
+        Column("aot_ns", "int64", "ns", "AOTAutograd, and its partition into forward and backward"),
+        Column("inductor_ns", "int64", "ns", "passes and scheduling by Inductor"),
+        Column("codegen_ns", "int64", "ns", "code generation, and the compilers of C++ and Triton"),
+        Column("operators", "int64", "", "in the graph"),
+        Column("guards", "int64", "", "conditions under which it may be used again"),
+        Column("cached", "bool", "", "taken from a cache on disk"),
+        Column("guard", "str", "", "condition that no longer held, where it was compiled again"),
+        Column("guard_place", "str", "", "line that the condition is about"),
+        Column("failure", "str", "", "why it could not be compiled and runs as it is"),
+    ),
+)
+
+GRAPH_BREAKS: Final = Table(
+    "graph_breaks",
+    (
+        Column("place", "str", "", "line at which the function goes on in a graph of its own, as `cell:6`"),
+        Column("function", "str", "", ""),
+        Column("reason", "str", "", "TorchDynamo's, of all breaks of that function"),
+        Column("count", "int64", "", "compilations that began there"),
+        Column("total_ns", "int64", "ns", "that they took"),
+    ),
+)
+
+
+def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """List what ``torch.compile`` compiled while the cell ran, also outside of the recorded steps.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns: keep what began in it.
+
+    Returns
+    -------
+    DataFrame
+        By `ts`; no rows where nothing was compiled, or where the recording does not tell.
+
+        - ``ts``, ``dur`` int64: ns; before the first recorded instant `ts` is negative;
+        - ``step`` Int64: the recorded step in which it began, missing for none;
+        - ``id`` str: TorchDynamo's, as ``0/1``: number of the function, and how often it was compiled before;
+        - ``function`` str; ``place`` str: where it begins, or where it goes on after a graph break, as
+          ``cell:4``; both empty for a backward graph;
+        - ``resumed`` bool: it goes on after a graph break; ``backward`` bool;
+        - ``dynamo_ns``, ``aot_ns``, ``inductor_ns``, ``codegen_ns`` int64: what TorchDynamo, AOTAutograd,
+          Inductor and the generation of code, compilers of C++ and Triton included, took; their sum is `dur`;
+        - ``operators`` int64: in the graph; ``guards`` int64: conditions under which it is used again;
+        - ``cached`` bool: the code came from a cache on disk;
+        - ``guard`` str: the condition that no longer held, empty for a first compilation; ``guard_place``
+          str: the line that it is about, where TorchDynamo tells it;
+        - ``failure`` str: why it could not be compiled, empty where it was.
+
+    Notes
+    -----
+    From ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> compilations(TraceBuilder().seal()).empty
+    True
+    """
+    table = recorded_table(trace, "compilations")
+    if table is None:
+        return COMPILATIONS.empty()
+    if window is not None:
+        table = table[(table["ts"] >= window[0]) & (table["ts"] < window[1])]
+    table = table.sort_values("ts", kind="stable")
+    location = table["file"].astype(str) + ":" + table["line"].astype(str)
+    guarded = table["guard_file"].astype(str) + ":" + table["guard_line"].astype(str)
+    return COMPILATIONS.frame(
+        {
+            **{name: table[name].to_numpy() for name in COMPILATIONS.names if name in table},
+            "step": _step_at(trace, table["ts"].to_numpy()),
+            "place": location.where(table["file"] != "", "").tolist(),
+            "guard_place": guarded.where(table["guard_file"] != "", "").tolist(),
+        }
+    )
+
+
+def graph_breaks(trace: Trace) -> pd.DataFrame:
+    """List where compiled functions leave their graph and go on in another one.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        In the order in which they were met first; no rows without breaks.
+
+        - ``place`` str: the line at which the function goes on, as ``cell:6``: it broke there, or in the line
+          before; ``function`` str;
+        - ``reason`` str: TorchDynamo's first sentence; several, where the function breaks several times;
+        - ``count`` int64: compilations that began there; ``total_ns`` int64: what they took.
+
+    Notes
+    -----
+    A break in a loop, or in a function that is called by a compiled one, may leave the whole function
+    uncompiled: then there is no graph to go on in, and `compilations` has its ``failure``, if any.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> graph_breaks(TraceBuilder().seal()).empty
+    True
+    """
+    table = recorded_table(trace, "compilations")
+    if table is None or not table["resumed"].any():
+        return GRAPH_BREAKS.empty()
+    table = table.sort_values("ts", kind="stable")
+    why = table[table["restart"] != ""].drop_duplicates(["file", "function", "restart"])
+    reasons = why.groupby(["file", "function"])["restart"].agg("; ".join)
+    begun = table[table["resumed"]].groupby(["file", "line", "function"], sort=False)["dur"]
+    rows = begun.agg(["count", "sum"]).reset_index()
+    reason = reasons.reindex(pd.MultiIndex.from_frame(rows[["file", "function"]])).fillna("")
+    return GRAPH_BREAKS.frame(
+        {
+            "place": (rows["file"].astype(str) + ":" + rows["line"].astype(str)).tolist(),
+            "function": rows["function"].tolist(),
+            "reason": reason.tolist(),
+            "count": rows["count"].to_numpy(),
+            "total_ns": rows["sum"].to_numpy(),
+        }
+    )
+
+
+def _step_at(trace: Trace, ts: np.ndarray) -> pd.arrays.IntegerArray:
+    """Return the step that holds each instant."""
+    recorded = steps(trace).sort_values("ts", kind="stable")
+    begin, number = recorded["ts"].to_numpy(), recorded["step"].to_numpy(np.int64)
+    at = np.searchsorted(begin, ts, side="right") - 1
+    end = (recorded["ts"] + recorded["dur"]).to_numpy()
+    inside = (at >= 0) & (ts < np.append(end, 0)[at])
+    return pd.arrays.IntegerArray(np.append(number, 0)[at], ~inside)

@@ -1,0 +1,117 @@
+"""What torch.compile compiled: TorchDynamo's own record, as tables, in the verdict and after saving."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors.torch import compilations as module
+from notebook_prof.collectors.torch.compilations import CompilationWatch
+from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace.report import ImportReport
+from notebook_prof.views import tabs
+
+SECOND = 1_000_000_000
+
+
+def scaled(x, k):  # type: ignore[no-untyped-def]
+    y = x.relu() * k
+    print("graph break")
+    return y.sum()
+
+
+LINE = scaled.__code__.co_firstlineno
+
+
+@pytest.fixture(scope="module")
+def compiled() -> nbp.Profile:
+    torch = pytest.importorskip("torch")
+    torch.compiler.reset()
+    function = torch.compile(scaled, backend="aot_eager")
+    weights = torch.ones(4, 4, requires_grad=True)
+    with nbp.profile("torch", memory=False) as p:
+        for k in (1, 1, 2):
+            function(weights, k).backward()
+    return p
+
+
+def test_each_compilation_is_a_row_with_its_reason(compiled: nbp.Profile) -> None:
+    table = compiled.compilations()
+    here = str(Path(__file__))
+    first, resumed = (table[table["place"] == f"{here}:{line}"] for line in (LINE, LINE + 2))
+    assert first["function"].tolist() == ["scaled", "scaled"]
+    assert first["guard"].tolist() == ["", "k == 1"]
+    assert first["guard_place"].tolist() == ["", f"{here}:{LINE + 1}"]
+    assert resumed["resumed"].all()
+    assert len(resumed)
+    assert (first["operators"] == 2).all()
+    assert (first["guards"] > 0).all()
+    parts = table[["dynamo_ns", "aot_ns", "inductor_ns", "codegen_ns"]]
+    assert (parts >= 0).all(axis=None)
+    assert (parts.sum(axis=1) == table["dur"]).all()
+    assert (table["ts"].diff().dropna() >= 0).all()
+    assert (table["dur"] > 0).all()
+    assert table["dur"].sum() < compiled.trace.span.dur
+    assert not table["cached"].any()
+
+
+def test_graph_breaks_have_a_line_and_a_reason(compiled: nbp.Profile) -> None:
+    table = compiled.compilations.graph_breaks()
+    assert table["place"].tolist() == [f"{Path(__file__)}:{LINE + 2}"]
+    assert table["function"].tolist() == ["scaled"]
+    assert "print" in table["reason"].iloc[0] or "builtin" in table["reason"].iloc[0]
+    rows = compiled.compilations()
+    assert table["total_ns"].sum() == rows.loc[rows["resumed"], "dur"].sum()
+
+
+def test_the_verdict_says_it_and_can_prove_it(compiled: nbp.Profile) -> None:
+    verdict = compiled.verdict
+    (line,) = [line for line in verdict.lines if line.startswith("torch.compile: ")]
+    assert "1 of them again: `k == 1` no longer held" in line
+    assert "1 graph break, the first at " in line
+    number = next(n for n, text in enumerate(verdict.lines) if text == line)
+    claims = [claim for claim in verdict.claims if claim.line == number]
+    assert len(claims) >= 6
+    assert all(claim.holds(compiled.trace) for claim in claims)
+
+
+def test_it_is_in_the_overview_and_survives_saving(compiled: nbp.Profile, tmp_path: Path) -> None:
+    panel = tabs.overview.overview(compiled.trace, {})
+    calls = [getattr(part, "call", "") for part in getattr(panel, "parts", ())]
+    assert {"p.compilations()", "p.compilations.graph_breaks()"} <= set(calls)
+    for name in ("run.nbprof", "run.json.gz"):
+        compiled.save(tmp_path / name)
+        again = nbp.open_profile(tmp_path / name)
+        assert again.compilations().equals(compiled.compilations())
+        assert again.compilations.graph_breaks().equals(compiled.compilations.graph_breaks())
+
+
+def _metrics(begin_us: int, **fields: object) -> SimpleNamespace:
+    return SimpleNamespace(start_time_us=begin_us, duration_us=100, compile_id="0/0", **fields)
+
+
+def test_other_versions_of_torch_may_tell_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = CompilationWatch()
+    watch.watch()
+    begin = watch._begin_us
+    reasons = ["0/0: len(x) == 3", "tensor 'x' size mismatch  # y = x  # a.py:5 in f\nmore"]
+    rows = [_metrics(begin - 10), *(_metrics(begin + 10, recompile_reason=one) for one in reasons)]
+    rows.append(_metrics(begin + 20, fail_reason="Unsupported: a generator\nmore", co_name=None))
+    monkeypatch.setitem(module.sys.modules, "torch._dynamo.utils", SimpleNamespace(_compilation_metrics=rows))
+    b = TraceBuilder()
+    b.slices(ts=[begin * 1000], dur=[SECOND], name=["mm"], track=b.track("main"))
+    watch.put(b, ImportReport())
+    table = nbp.analysis.compilations(b.seal())
+    assert table["guard"].tolist() == ["len(x) == 3", "tensor 'x' size mismatch", ""]
+    assert table["failure"].tolist() == ["", "", "Unsupported: a generator"]
+    assert table["ts"].tolist() == [10_000, 10_000, 20_000], "what came before the cell is not its own"
+    assert table["step"].isna().all()
+
+
+def test_nothing_is_said_where_nothing_was_compiled() -> None:
+    b = TraceBuilder()
+    CompilationWatch().put(b, ImportReport())
+    assert "tables" not in b.metadata or "compilations" not in b.metadata["tables"]
