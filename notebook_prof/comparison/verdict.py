@@ -27,14 +27,19 @@ def sentences(c: Comparison) -> list[str]:
     return [text for text in (_headline(c), _basis(c), _where(c), _stalls(c), _else(c), _work(c)) if text]
 
 
+HUNDREDFOLD: Final = 100.0
+
+
 def signed_percent(change: float) -> str:
-    """Write a relative change.
+    """Write a relative change; of a hundredfold and more only that it is more.
 
     Examples
     --------
-    >>> signed_percent(-0.126), signed_percent(0.0004), signed_percent(12.5)
-    ('−12.6 %', '+0.0 %', '+1,250 %')
+    >>> signed_percent(-0.126), signed_percent(0.0004), signed_percent(12.5), signed_percent(5e38)
+    ('−12.6 %', '+0.0 %', '+1,250 %', 'over +10,000 %')
     """
+    if change > HUNDREDFOLD:
+        return f"over {signed_percent(HUNDREDFOLD)}"
     digits = 1 if abs(change) < 1 else 0
     return f"{'−' if change < 0 else '+'}{abs(100 * change):,.{digits}f} %"
 
@@ -94,7 +99,7 @@ def _headline(c: Comparison) -> str:
     if not c.significant:
         return f"≈ No difference between {a} and {b} is shown: it lies in {interval_text(c)}; {median}."
     word = "faster" if c.change < 0 else "slower"
-    amount = signed_percent(c.change).lstrip("+−")
+    amount = signed_percent(abs(c.change)).replace("+", "")
     return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
 
 

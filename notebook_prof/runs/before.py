@@ -15,7 +15,14 @@ from ..analysis.source.lines import CELL
 from ..analysis.time.cpu import cpu_within
 from ..comparison.comparison import Comparison
 from ..comparison.run import Side, Summary, TraceRun, summary_of
-from ..comparison.verdict import believed_changes, interval_text, name_of, signed_ns, signed_percent
+from ..comparison.verdict import (
+    HUNDREDFOLD,
+    believed_changes,
+    interval_text,
+    name_of,
+    signed_ns,
+    signed_percent,
+)
 from ..errors import NotebookProfError
 from ..profiles.profile import Profile
 from ..statistics.shift import MOST_PAIRS, factor_of_runs, learned_factor, ratio_of_halves, shift_of_steps
@@ -243,7 +250,7 @@ def sentence(c: Comparison, why: str, noise: Noise, core: float = 1.0) -> str:
     parts += [part for part in (source, _conditions(c)) if part]
     if c.significant and core >= LITTLE_CORE:
         word = "faster" if c.change < 0 else "slower"
-        amount = signed_percent(c.change).lstrip("+−")
+        amount = signed_percent(abs(c.change)).replace("+", "")
         said = f"{amount} {word} than {before} ({interval_text(c)}, {_basis(noise)})"
         return f"{said}: {'; '.join(filter(None, parts))}." if any(parts) else f"{said}."
     return "; ".join([_unclear(c, before, noise, core), *parts, f"{_CALL} tells more"]) + "."
@@ -265,6 +272,8 @@ def _unclear(c: Comparison, before: str, noise: Noise, core: float) -> str:
             f"≈ No change against {before} can be shown, the machine was too busy: a thread that could run "
             f"had a core for {100 * core:.0f} % of the time ({rests})"
         )
+    if c.interval[1] > HUNDREDFOLD:
+        return f"≈ No change against {before} can be shown: steps of one run differ too much from one another"
     return f"≈ No change against {before} is shown ({rests})"
 
 

@@ -243,6 +243,16 @@ def test_few_steps_and_none_say_so(history: Path) -> None:
     assert "3 and 3 steps cannot show a change: 4 each can; the cell is the same" in few.verdict.lines[1]
 
 
+def test_steps_that_differ_beyond_measure(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wild = np.exp(4 * np.random.default_rng(5).standard_normal(12))
+    keep(recorded(1e6 * wild))
+    monkeypatch.setattr("notebook_prof.runs.identity._kernel", "another")
+    other = keep(recorded(1e6 * wild[::-1]))
+    line = other.verdict.lines[1]
+    assert "can be shown: steps of one run differ too much from one another" in line
+    assert max(map(len, re.findall(r"\d+", line)), default=0) < 6
+
+
 def test_failed_runs_are_kept_and_not_compared(history: Path) -> None:
     keep(recorded(steps(1)))
     failed = keep(recorded(9 * steps(2)), failed=True)

@@ -28,6 +28,7 @@ from notebook_prof.collectors.python.frames import (
     owner_of,
     trim,
 )
+from notebook_prof.collectors.python.sample_spans import bridged
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
@@ -256,3 +257,19 @@ def test_a_line_of_a_compiled_module_is_the_fused_kernel_that_it_calls(tmp_path:
         ("cpp_fused_add_relu_0", 0, 20, 2),
         ("triton_poi_fused_mul_1", 30, 10, 2),
     ]
+
+
+def bridged_rows(stacks: Stacks, samples: Sequence[int], ts: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the frames of each stretch after failed looks were filled."""
+    stack, filled = bridged(np.array([0, *ts]), np.array(samples), stacks, 10)
+    begin = filled.offsets
+    return [tuple(filled.frames[begin[n] :][: filled.lengths[n]].tolist()) for n in stack.tolist()]
+
+
+def test_what_both_neighbours_of_a_failed_look_saw_goes_on() -> None:
+    stacks = stacks_of([CELL_1, TRAIN_8, SVD], [], [CELL_1, TRAIN_8], [CELL_2])
+    assert bridged_rows(stacks, [1, 0, 1, 1, 2, 1, 3, 1], [10, 20, 30, 40, 50, 60, 70, 80]) == [
+        *((), (0, 1, 2), (0, 1), (0, 1), (0, 1), (), (3,), ())
+    ]
+    assert bridged_rows(stacks, [0, 1, 0], [10, 100, 110]) == [(0, 1, 2)] * 3
+    assert bridged_rows(stacks, [0, 1, 0], [10, 200, 210]) == [(0, 1, 2), (), (0, 1, 2)], "too long"

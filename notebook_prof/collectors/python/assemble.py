@@ -19,7 +19,7 @@ from ..lines.runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
 from .line_names import fused_kernel, keep_source_files, line_name, short_file
 from .overlay import overlay
-from .sample_spans import NEVER, SampleSpans
+from .sample_spans import NEVER, SampleSpans, bridged
 from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
@@ -320,6 +320,9 @@ def put(
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
         samples = samples.ticks(interval_ns)
+    if exact.statements is not None:  # in a statement each stack leads to the cell, if it was read whole
+        stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
+        samples = Timed(samples.bounds, stack)
     fixed, anew = None, None
     if exact.lines is not None:
         bounds, stack, stacks, fixed, anew = overlay(samples.bounds, samples.stack, stacks, *exact.lines)

@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import IntArray
+from .frames import Stacks
 
 NEVER: Final = 1 << 30
+MOST_INTERVALS: Final = 10.0
+"""A longer time without a stack stays empty."""
 
 
 class SampleSpans(NamedTuple):
@@ -88,3 +91,48 @@ class SampleSpans(NamedTuple):
         touches: npt.NDArray[np.bool_] = np.append(False, self.begin[1:] == self.end[:-1])
         depth[~touches[:n]] = 0
         return depth
+
+
+def bridged(bounds: IntArray, stack: IntArray, stacks: Stacks, interval_ns: int) -> tuple[IntArray, Stacks]:
+    """Fill short times without a stack with the frames that both their neighbours have.
+
+    py-spy reads a running process: a stack may be cut off, and then does not lead to the cell. Without the
+    frames around it, what was called before such a look and what goes on after it would stand apart.
+
+    Parameters
+    ----------
+    bounds, stack : ndarray of int64, shapes (n + 1,) and (n,)
+        As `Timed` has them.
+    stacks : Stacks
+        Trimmed.
+    interval_ns : int
+        Between looks.
+
+    Returns
+    -------
+    stack : ndarray of int64, shape (n,)
+    stacks : Stacks
+        With those that are common beginnings behind them.
+    """
+    empty = (stack < 0) | (np.append(stacks.lengths, 0)[stack] == 0)
+    change = np.flatnonzero(np.diff(np.concatenate([[False], empty, [False]]).astype(np.int8)))
+    first, after = change[::2], change[1::2]
+    short = bounds[after] - bounds[first] <= MOST_INTERVALS * interval_ns
+    inner = short & (first > 0) & (after < len(stack))
+    first, after = first[inner], after[inner]
+    if len(first) == 0:
+        return stack, stacks
+    pairs, pair = np.unique(np.stack([stack[first - 1], stack[after]]), axis=1, return_inverse=True)
+    offsets, sizes = stacks.offsets, np.minimum(*stacks.lengths[pairs])
+    prefixes = []
+    for (one, other), size in zip(pairs.T.tolist(), sizes.tolist(), strict=True):
+        begin = stacks.frames[offsets[one] :][:size]
+        differs = begin != stacks.frames[offsets[other] :][:size]
+        prefixes.append(begin[: int(np.argmax(differs))] if differs.any() else begin)
+    lengths = np.array([len(prefix) for prefix in prefixes], np.int64)
+    number = (len(stacks.lengths) + np.arange(len(prefixes)))[pair.ravel()]
+    filled, looks = stack.copy(), after - first
+    rows = np.repeat(first - np.cumsum(looks) + looks, looks) + np.arange(int(looks.sum()))
+    filled[rows] = np.repeat(number, looks)
+    frames = np.concatenate([stacks.frames, *prefixes])
+    return filled, Stacks(frames, np.concatenate([stacks.lengths, lengths]), stacks.distinct)
