@@ -244,6 +244,8 @@ class Session:
         """Start to record."""
         if self._recording is None:
             self._recording = self._next_recording()
+        if self._names is not None and self.window.step_count:
+            self._names.at_first_step()
         self._start_ns = time.time_ns()
         self._recording.start()
 

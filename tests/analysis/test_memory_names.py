@@ -24,6 +24,7 @@ COLUMNS = ("address", "bytes", "device", "name", "kind", "type", "kept_by", "ear
 
 def walked(rows: list[tuple[Any, ...]], levels: list[dict[str, int]]) -> Walked:
     table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table["first_step_bytes"] = table["name"].map({"rows[]": 200}).fillna(-1).astype("int64")
     facts = dict.fromkeys(("walk_ns", "objects", "nodes", "left", "frames_left", "saved_left"), 0)
     return Walked(table, levels, {"ts": 1000, "compared": 1, "left_names": "", **facts})
 
@@ -85,6 +86,7 @@ def test_blocks_tell_sizes_lines_and_growth() -> None:
     assert names.loc["loss", "bytes_per_step"] == 0, "it holds what the last step has made"
     assert pd.isna(names.loc["model.weight", "bytes_per_step"]), "older than the recording"
     assert pd.isna(names.loc["table[a]", "bytes_per_step"]), "its allocation is not recorded"
+    assert names.loc["rows[]", "bytes_per_step"] == (500 - 200) / STEPS, "from look to look"
     assert names.loc["loss", "kept_by"] == "Out[3], _3"
     grown = analysis.memory_growth(sample(), by="operator")
     assert acts["bytes_per_step"] == grown["bytes_per_step"][0], "two ways to one number"

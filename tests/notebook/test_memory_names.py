@@ -50,6 +50,27 @@ def test_names_of_a_cell_sum_to_resident_memory(torch_kernel: Kernel) -> None:
     assert "cell:4" in lines
 
 
+GROWING = """
+import numpy as np
+grow_arrays, grow_numbers, still = [], [], np.ones(200_000)
+for i in range(12):
+    grow_arrays.append(np.full(40_000, i, np.float32))
+    grow_numbers.extend(float(j) for j in range(20_000))
+    still = still * 1.0
+    nbp.step()
+"""
+
+
+def test_what_grows_is_seen_without_recorded_allocations(torch_kernel: Kernel) -> None:
+    torch_kernel.must("import notebook_prof as nbp")
+    torch_kernel.must(f"%%profile p --quiet --steps 3:11{GROWING}")
+    growth = torch_kernel.value(f"{NAMES}['bytes_per_step'].dropna().astype(int).to_dict()")
+    assert growth["grow_arrays[]"] == 160_000
+    numbers = growth["grow_numbers[]"] / 20_000  # a float, and its place in the list
+    assert 24 <= numbers <= 40
+    assert growth["still"] == 0
+
+
 def test_names_where_the_recorded_steps_end_inside_a_function(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     body = LOOP.replace("\n", "\n    ")

@@ -86,9 +86,10 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
           of another device;
         - ``new_bytes`` Int64: of buffers that were not named when the cell began; missing where that was not
           seen;
-        - ``bytes_per_step`` Int64: median of what each step has added, 0 where the name does not grow;
-          missing where allocations were not recorded (NumPy's and Python's are not) or with fewer than four
-          steps;
+        - ``bytes_per_step`` Int64: median of what each step has added, 0 where the name does not grow; where
+          allocations were not recorded (NumPy's, pandas' and Python's are not) by how much the name has grown
+          over the recorded steps, a step; missing with fewer than four steps, and of those names where no
+          step ran before the recorded ones (``--steps 3:14`` leaves some);
         - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
           buffer; missing where none was recorded;
         - ``kept_by`` str: up to four more names.
@@ -198,7 +199,8 @@ def _named(trace: Trace, buffers: pd.DataFrame) -> pd.DataFrame:
     table["type"] = several.where(table["buffers"] > 1, table["first_type"])
     others = buffers[buffers["kept_by"] != ""].groupby(_KEYS, sort=False)["kept_by"].agg(_distinct)
     table["kept_by"] = others.reindex(table.index).fillna("")
-    table["bytes_per_step"] = _growth(trace, buffers).reindex(table.index).astype("Int64")
+    growth = _growth(trace, buffers).reindex(table.index).astype("Int64")
+    table["bytes_per_step"] = growth.fillna(_growth_of_looks(trace, buffers).reindex(table.index))
     return table.drop(columns=["first_type", "types"]).reset_index()
 
 
@@ -223,6 +225,17 @@ def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
     grows = steps["median"].where(steps["count"] >= _GROWS_IN * inner, 0).round().astype("int64")
     names = recorded.groupby(_KEYS, sort=False).size()
     return grows.reindex(names.index, fill_value=0)
+
+
+def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
+    """Return what a step has added to names whose allocations were not recorded."""
+    names = buffers.groupby(_KEYS, sort=False)
+    table = names.agg(bytes=("bytes", "sum"), recorded=("birth_ts", "count"))
+    if "first_step_bytes" not in buffers or len(trace.steps) < _FEWEST_STEPS + 2:
+        return pd.Series(pd.NA, index=table.index, dtype="Int64")
+    before = names["first_step_bytes"].max()
+    added = (table["bytes"] - before).clip(lower=0) / len(trace.steps)
+    return added.round().astype("Int64").mask((before <= 0) | (table["recorded"] > 0))
 
 
 def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:

@@ -40,6 +40,7 @@ NAMES: Final = Table(
         Column("type", "str", "", "as in `float32[32, 64]`"),
         Column("kept_by", "str", "", "more names that lead to it"),
         Column("earlier", "int8", "", "1: named when the cell began; 0: not; -1: not compared"),
+        Column("first_step_bytes", "int64", "bytes", "of its name before the recorded steps; -1: not known"),
     ),
 )
 LEVELS: Final = Table(
@@ -130,7 +131,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
 
 
 class NameWatch:
-    """Walks before a recording and at its end, and compares.
+    """Walks before a cell, before its recorded steps and at their end, and compares.
 
     Parameters
     ----------
@@ -149,6 +150,7 @@ class NameWatch:
         self._roots, self._budget_ns = roots, budget_ns
         self._before: pd.DataFrame | None = None
         self._complete = False
+        self._at_first_step: pd.Series[int] | None = None
         self.error: BaseException | None = None
         self.report = ImportReport()
 
@@ -157,6 +159,14 @@ class NameWatch:
         walked = self._walk()
         if walked is not None:
             self._before, self._complete = walked.buffers, not walked.facts["left"]
+
+    def at_first_step(self) -> None:
+        """Note how much each name holds before the first step that is recorded, if steps came before it."""
+        if self._at_first_step is not None:
+            return
+        walked = self._walk()
+        if walked is not None and not walked.facts["left"]:
+            self._at_first_step = walked.buffers.groupby(["name", "device"])["bytes"].sum()
 
     def now(self) -> Walked | None:
         """Return what is named now, compared with before; None if it failed, which the report tells."""
@@ -167,6 +177,10 @@ class NameWatch:
         compared = self._before is not None and self._complete
         table["earlier"] = _earlier(table, self._before) if compared else NOT_COMPARED
         walked.facts["compared"] = int(compared)
+        table["first_step_bytes"] = -1
+        if (first := self._at_first_step) is not None and not walked.facts["left"]:
+            keys = pd.MultiIndex.from_frame(table[["name", "device"]])
+            table["first_step_bytes"] = first.reindex(keys, fill_value=0).to_numpy()
         return walked
 
     def _walk(self) -> Walked | None:
