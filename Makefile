@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 QUICKSTART := notebooks/quickstart.ipynb
 
+# Hundreds of processes are started here, and each would compile the package anew where nothing may write bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test test-fast test-workloads test-front-ends truth check js docs fuzz soak bench images clean
 

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.real_clock("what a real run took is chance on a machine
 
 ITEM, BODY = 0.004, 0.010
 TRIES = 5
+AGREES = 0.1
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +61,11 @@ def length(profile: Profile) -> float:
 
 
 def closest(predicted: float, again: Any) -> float:
-    """By how much a prediction is off, of some recordings in which other jobs took the least."""
-    return min(abs(predicted / length(again()) - 1) for _ in range(TRIES))
+    """By how much a prediction is off from the nearest of some recordings, up to the first that agrees."""
+    errors: list[float] = []
+    while len(errors) < TRIES and min(errors, default=1) >= AGREES:
+        errors.append(abs(predicted / length(again()) - 1))
+    return min(errors)
 
 
 def test_input_that_costs_nothing() -> None:
@@ -69,18 +73,18 @@ def test_input_that_costs_nothing() -> None:
     answer = profile.what_if(data=0)
     assert answer.gain is not None
     assert answer.gain > 0.4 * answer.before
-    assert closest(float(answer.after or 0), lambda: train(0)) < 0.1
+    assert closest(float(answer.after or 0), lambda: train(0)) < AGREES
 
 
 def test_input_that_takes_half() -> None:
     answer = train(ITEM).what_if(phase={"data": 0.5})
-    assert closest(float(answer.after or 0), lambda: train(ITEM / 2)) < 0.1
+    assert closest(float(answer.after or 0), lambda: train(ITEM / 2)) < AGREES
 
 
 @pytest.mark.parametrize(("now", "then"), [(0, 1), (2, 0), (2, 1)])
 def test_another_number_of_workers(now: int, then: int) -> None:
     answer = next(one for _ in range(TRIES) if not (one := train(ITEM, now).what_if(workers=then)).refused)
-    assert closest(float(answer.after or 0), lambda: train(ITEM, then)) < 0.1
+    assert closest(float(answer.after or 0), lambda: train(ITEM, then)) < AGREES
 
 
 def test_a_line_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,4 +104,4 @@ def test_a_line_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     answer = record(0.06).what_if(line={"slow_line.py:6": 0})
     assert answer.gain is not None
     assert answer.gain > 0.4 * answer.before
-    assert closest(float(answer.after or 0), lambda: record(0)) < 0.1
+    assert closest(float(answer.after or 0), lambda: record(0)) < AGREES

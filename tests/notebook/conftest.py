@@ -129,9 +129,8 @@ def _plain(text: str) -> str:
 
 
 def _kernel(directory: Any) -> Iterator[Kernel]:
-    env = {**os.environ, "IPYTHONDIR": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
     # the cost of a debugger's checks at every start is not what is tested here
-    env["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    env = {**os.environ, "IPYTHONDIR": str(directory), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env)
     try:
         kernel = Kernel(manager, client)

@@ -293,7 +293,7 @@ def test_py_spy_may_be_killed_in_the_middle(spied: Kernel) -> None:
 
 
 def test_unloading_ends_the_warm_one(spied: Kernel) -> None:
-    """That interrupts leave nothing behind is in tests/workloads/test_interrupts.py."""
+    """That interrupts leave nothing behind is in test_interrupts.py."""
     pid = int(spied.value("__import__('os').getpid()"))
     spied.must("%%profile p --quiet\nsum(i * i for i in range(1_000_000))")
     spied.must("len(p.trace.slices)\n%unload_ext notebook_prof\nimport threading")

@@ -12,9 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.py_spy_processes import attached_to
-
-from .runner import Notebook
+from ..py_spy_processes import attached_to
+from ..workloads.runner import Notebook
 
 pytest.importorskip("torch")
 
