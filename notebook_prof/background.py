@@ -119,6 +119,33 @@ class Pace:
 _local = threading.local()
 
 
+def start_thread(work: Callable[[], object], name: str) -> threading.Thread | None:
+    """Start a thread that does not keep the process alive.
+
+    Parameters
+    ----------
+    work : callable
+    name : str
+
+    Returns
+    -------
+    Thread or None
+        None where there are no threads: in a browser's Python (Pyodide), and in a process that ends.
+
+    Examples
+    --------
+    >>> thread = start_thread(lambda: None, "nothing")
+    >>> thread is None or thread.name
+    'nothing'
+    """
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
 def checkpoint(ahead_s: float = 0.0) -> None:
     """Let other threads run, if this one works in the background; elsewhere this does nothing.
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from IPython.display import display
 
-from ..background import Pace, checkpoint
+from ..background import Pace, checkpoint, start_thread
 from ..session import current
 from ..units import format_count, format_ns
 from .widget import ProfileWidget, Shown, headline_of, queries_of
@@ -61,7 +61,7 @@ def static_form(profile: Shown, uid: str) -> dict[str, str]:
     return {"text/plain": repr(profile), "text/html": html}
 
 
-def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread:
+def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread | None:
     """Work out the verdict and the static form in a thread, and show them when they are there.
 
     Parameters
@@ -75,8 +75,9 @@ def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threadin
 
     Returns
     -------
-    Thread
-        It lets the first picture and recordings of the process pass, and does not keep the kernel alive.
+    Thread or None
+        It lets the first picture and recordings of the process pass, and does not keep the kernel alive. None
+        where there are no threads: then all is done before this returns.
     """
 
     def tell_verdict() -> None:
@@ -98,6 +99,9 @@ def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threadin
             widget.begin()
         queries_of(profile).prefetcher.wait_drawn()
         queries_of(profile).prefetcher.wait()
+        tell()
+
+    def tell() -> None:
         with Pace(hold=lambda: current.running() is not None).kept():  # what is measured must not feel us
             for part in parts:
                 checkpoint(_PART_S)
@@ -106,8 +110,9 @@ def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threadin
                 part()
 
     own = contextvars.copy_context()  # messages belong to the cell that showed the profile
-    thread = threading.Thread(target=own.run, args=(work,), name="notebook_prof late", daemon=True)
-    thread.start()
+    thread = start_thread(lambda: own.run(work), "notebook_prof late")
+    if thread is None and widget.comm is not None:
+        tell()
     return thread
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from ..background import start_thread
+
 PATIENCE_S: Final = 2.0
 _BEAT_S: Final = 0.5
 
@@ -39,17 +41,18 @@ class Progress:
         self._bar: Any = None
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._beat = threading.Thread(target=self._beats, name="notebook_prof progress", daemon=True)
+        self._beat: threading.Thread | None = None
 
     def __enter__(self) -> Progress:
-        self._beat.start()
+        self._beat = start_thread(self._beats, "notebook_prof progress")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._beat.join()
+        if self._beat is not None:
+            self._beat.join()
         if self._bar is not None:
             self._bar.close()
 

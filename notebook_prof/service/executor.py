@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
+from ..background import start_thread
 from .answers import phases, table
 from .store import ViewStore
 
@@ -56,7 +57,8 @@ class LatestTaskExecutor(Generic[T]):
                 self._next = (key, make)
                 if not self._working:
                     self._working = True
-                    threading.Thread(target=self._work, name="notebook_prof tabs", daemon=True).start()
+                    if start_thread(self._work, "notebook_prof tabs") is None:
+                        self._work()
             if not self._changed.wait_for(lambda: key in self._done, self._patience_s):
                 return None
             result = self._done[key]
@@ -121,16 +123,15 @@ class IndexPrefetcher:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         if len(store.trace.slices) < long:
-            self._ready.set()
-            self._phases_ready.set()
-            self._done.set()
+            self._let_go()
 
     def start(self) -> None:
         """Begin, unless that has been done, or the trace is short."""
         with self._starting:
             if self._thread is None and not self._done.is_set():
-                self._thread = threading.Thread(target=self._work, name="notebook_prof views", daemon=True)
-                self._thread.start()
+                self._thread = start_thread(self._work, "notebook_prof views")
+                if self._thread is None:  # everything is built when it is asked for
+                    self._let_go()
 
     def ready(self, kind: str) -> bool:
         """Return True unless the question must wait; the first one that must starts the work."""
@@ -166,19 +167,23 @@ class IndexPrefetcher:
             store.draw_early()
             _ = store.name_colours
             self.wait_drawn()
-            beside = threading.Thread(target=self._work_beside, name="notebook_prof phases", daemon=True)
-            beside.start()
+            beside = start_thread(self._work_beside, "notebook_prof phases")
             table(store, {}, {"top": 1})
             self._ready.set()
             _ = store.rows, store.wide, store.blocks
-            beside.join()
+            if beside is not None:
+                beside.join()
             self._for_selections()
         except Exception:  # who asks builds it anew, and is told what is wrong
             pass
         finally:
-            self._ready.set()
-            self._phases_ready.set()
-            self._done.set()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Let no question wait any more."""
+        self._ready.set()
+        self._phases_ready.set()
+        self._done.set()
 
     def _work_beside(self) -> None:
         """Prepare the phases, then the rows of all slices: the table needs neither."""

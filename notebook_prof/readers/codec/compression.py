@@ -77,10 +77,21 @@ def limit_for(packed_bytes: int, max_bytes: int | None) -> int:
     """
     if max_bytes is not None:
         return max_bytes
-    import psutil
+    return min(MAX_BYTES, max(MAX_RATIO * packed_bytes, SMALL_BYTES), max(_free_bytes(), SMALL_BYTES))
 
-    free = max(int(psutil.virtual_memory().available), SMALL_BYTES)
-    return min(MAX_BYTES, max(MAX_RATIO * packed_bytes, SMALL_BYTES), free)
+
+def _free_bytes() -> int:
+    """Return how much memory is free, as far as the system tells; else as much as a file may have."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as rows:
+            return next(int(row.split()[1]) << 10 for row in rows if row.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        pass
+    try:
+        import psutil
+    except ImportError:
+        return MAX_BYTES
+    return int(psutil.virtual_memory().available)
 
 
 def decompress(
