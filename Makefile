@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TESTED := .ci/constraints.txt
 QUICKSTART := notebooks/quickstart.ipynb
 
 # Hundreds of processes are started here, and each would compile the package anew where nothing may write bytecode.
@@ -14,14 +15,14 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
-$(BIN)/.demo: pyproject.toml
+$(BIN)/.demo: pyproject.toml $(TESTED)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[torch,notebook]"
+	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[torch,notebook]"
 	@touch $@
 
 $(BIN)/.test: pyproject.toml $(BIN)/.demo
-	$(BIN)/python -m pip install --quiet -e ".[test]"
+	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[test]"
 	@touch $@
 
 demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an HTML report
@@ -112,11 +113,11 @@ js: js/node_modules/.installed ## build the page's scripts from js/src into note
 	cd js && $(NODE) npm run build
 
 docs: $(BIN)/.test ## build the documentation into site/
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[docs]"
 	$(BIN)/mkdocs build --site-dir site
 
 fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SECONDS (60) each
-	$(BIN)/python -m pip install --quiet -e ".[fuzz]"
+	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[fuzz]"
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
 	$(BIN)/python -m tests.fuzz.mutants --seconds $${FUZZ_SECONDS:-60} --first $$RANDOM
 
