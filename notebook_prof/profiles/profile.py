@@ -21,6 +21,7 @@ from .methods import method
 from .other_tools import Compat
 from .plot import Plot
 from .renamed import OldNames
+from .replay import replay
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Compilations,
@@ -240,6 +241,7 @@ class Profile(OldNames):
     event_log = method(analysis.event_log)
     why = method(analysis.why)
     what_if = method(analysis.what_if)
+    replay = method(replay)
     expect = method(expect)
 
     @property
