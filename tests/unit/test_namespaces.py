@@ -35,6 +35,7 @@ VERBS = {
         "sql",
         "flame",
         "heaviest_stack",
+        "predictions",
         "replay",
         "hotspots",
         "layers",
