@@ -58,6 +58,7 @@ from .time.thread_time import thread_time
 from .trust.trust import trust
 from .verdict.claims import Claim
 from .verdict.verdict import Verdict, verdict
+from .work.arguments import operator_arguments
 
 __all__ = [
     "Claim",
@@ -123,6 +124,7 @@ __all__ = [
     "memory_operators",
     "memory_peak",
     "one_time",
+    "operator_arguments",
     "operator_work",
     "operators",
     "overhead",

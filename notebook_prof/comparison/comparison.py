@@ -21,6 +21,7 @@ from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
 from .attribution import attribution, share_of_both
 from .conditions import conditions
+from .gain import noting_gain
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
@@ -82,7 +83,7 @@ def compare(
     >>> c.significant  # one step a side shows nothing
     False
     """
-    return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
+    return noting_gain(Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise))
 
 
 class Comparison:

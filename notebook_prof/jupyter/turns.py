@@ -23,6 +23,7 @@ from IPython.utils.capture import capture_output
 from ..comparison.comparison import Comparison, compare
 from ..errors import OptionError
 from ..profiles.profile import Profile
+from ..runs.ledger import measured_by_turns
 from ..session import current
 from ..statistics.shift import LEAST_RUNS
 from . import options
@@ -207,7 +208,9 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
         if all(recorded.values()):
-            self._show(turns, _compared(recorded), values)
+            compared = _compared(recorded)
+            self._show(turns, compared, values)
+            measured_by_turns(turns.a, compared)
         if failed:
             raise ShownAlready
 

@@ -20,7 +20,9 @@ from .export import Export
 from .methods import method
 from .other_tools import Compat
 from .plot import Plot
+from .predictions import Ledger, noted, predictions
 from .renamed import OldNames
+from .replay import replay
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Compilations,
@@ -77,15 +79,13 @@ class Profile(OldNames):
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
-    _history: RunBefore | None
-    """The run before; `runs.writing.remember` sets it."""
+    _history: RunBefore | None  # the run before; `runs.writing.remember` sets it
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
         self._selection = Selection() if selection is None else selection
-        self._verdict = None
-        self._trust = None
-        self._history = None
+        self._verdict = self._trust = self._history = None
+        self._ledger = Ledger()
 
     @property
     def trace(self) -> Trace:
@@ -228,7 +228,7 @@ class Profile(OldNames):
 
     account = method(analysis.account)
     overview = method(analysis.overview)
-    advice = method(analysis.advice)
+    advice = noted(method(analysis.advice))
     phases = method(analysis.phases)
     layers = method(analysis.layers)
     hotspots = method(analysis.hotspots)
@@ -239,7 +239,9 @@ class Profile(OldNames):
     heaviest_stack = method(analysis.heaviest_stack)
     event_log = method(analysis.event_log)
     why = method(analysis.why)
-    what_if = method(analysis.what_if)
+    what_if = noted(method(analysis.what_if))
+    replay = noted(method(replay))
+    predictions = predictions
     expect = method(expect)
 
     @property

@@ -15,6 +15,7 @@ class Operators(Namespace):
     path: ClassVar[str] = "operators"
     __call__ = method(analysis.operators)
     calls = method(analysis.calls)
+    arguments = method(analysis.operator_arguments)
     work = method(analysis.operator_work)
 
 

@@ -35,6 +35,8 @@ VERBS = {
         "sql",
         "flame",
         "heaviest_stack",
+        "predictions",
+        "replay",
         "hotspots",
         "layers",
     ),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...background import checkpoint
 from ...readers.kineto import KinetoColumns, MemoryColumns
 from ...readers.kineto.activity_types import DEVICE_TYPES, EXTRAS, concrete_matters, flags_of_name
+from ...readers.kineto.column_builder import FirstCalls
 from ...readers.kineto.operator_arguments import to_json
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
@@ -144,10 +145,11 @@ class _Columns:
         if device:
             self.arrays["device"] = np.empty(n, np.int64)
             self.arrays["correlation"] = np.empty(n, np.int64)
-        self.dtypes, self.concrete = _Codes(), _Codes()
+        self.dtypes, self.strides, self.concrete = _Codes(), _Codes(), _Codes()
         self.with_concrete: list[bool] = []
+        self.first_calls = FirstCalls()
         if shapes:
-            for key in ("shapes", "dtypes", "concrete"):
+            for key in ("shapes", "dtypes", "strides", "concrete"):
                 self.arrays[key] = np.full(n, -1, np.int32)
 
     def fill(
@@ -179,10 +181,18 @@ class _Columns:
         if hasattr(event, "dtypes"):
             types = map(tuple, map(event.dtypes, chunk))
             self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
+        name, shapes, dtypes = (self.arrays[key][here] for key in ("name", "shapes", "dtypes"))
+        with_shapes = shapes >= 0
+        first = self.first_calls.rows(name, shapes, dtypes, with_shapes)  # all would cost 3 µs an event
+        if hasattr(event, "structured_input_strides"):
+            for i in first.tolist():
+                text = to_json(event.structured_input_strides(chunk[i]))
+                self.arrays["strides"][here.start + i] = self.strides[text]
         if hasattr(event, "concrete_inputs"):
             self.with_concrete += map(concrete_matters, islice(names, len(self.with_concrete), None))
-            matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]]
-            for i in np.flatnonzero(matters & (self.arrays["shapes"][here] >= 0)).tolist():
+            matters = np.array(self.with_concrete, bool)[self.arrays["name"][here]] & with_shapes
+            matters[first] = True
+            for i in np.flatnonzero(matters).tolist():
                 self.arrays["concrete"][here.start + i] = self.concrete[
                     _as_text(event.concrete_inputs(chunk[i]))
                 ]
@@ -265,6 +275,7 @@ class _Columns:
             shapes=Coded(a["shapes"], list(texts)) if "shapes" in a else None,
             dtypes=Coded(a["dtypes"], list(map(to_json, self.dtypes))) if "dtypes" in a else None,
             concrete=Coded(a["concrete"], list(self.concrete)) if "concrete" in a else None,
+            strides=Coded(a["strides"], list(self.strides)) if "strides" in a else None,
             extra=extra,
             thread_names={(pid, tid): name for tid, name in threads.items()},
             memory=memory,

@@ -37,7 +37,10 @@ _BARE_CHUNKS: Final = 3
 _NO_EXTRA: Final = (None,) * len(EXTRA)
 
 _ZERO_WHERE_MISSING: Final = frozenset(
-    ("flags", "fwd_thread", "dims", "old_dims", "dtypes", "concrete", "extra", "stack", "path", "ts", "dur")
+    (
+        *("flags", "fwd_thread", "dims", "old_dims", "dtypes", "strides", "concrete"),
+        *("extra", "stack", "path", "ts", "dur"),
+    )
 )
 """Columns that are 0, not -1, for events that do not have them."""
 
@@ -71,6 +74,40 @@ class FlaggedInterner(Interner):
         return np.array(self._flags, np.uint8)[codes]
 
 
+class FirstCalls:
+    """Tell which calls are the first of their name, shapes and element types."""
+
+    def __init__(self) -> None:
+        self._keys: set[int] = set()
+
+    def rows(
+        self,
+        name: npt.NDArray[Any],
+        shapes: npt.NDArray[Any],
+        dtypes: npt.NDArray[Any],
+        chosen: npt.NDArray[np.bool_],
+    ) -> IntArray:
+        """Return the rows, ascending, whose codes come for the first time; of those that are chosen.
+
+        Examples
+        --------
+        >>> calls, same = FirstCalls(), np.zeros(3, int)
+        >>> calls.rows(np.array([1, 2, 1]), same, same, same == 0).tolist()
+        [0, 1]
+        >>> calls.rows(np.array([3, 2, 1]), same, same, same == 0).tolist()
+        [0]
+        """
+        rows = np.flatnonzero(chosen)
+        codes = (part.astype(np.int64)[rows] for part in (name, shapes, dtypes))
+        key = next(codes) << 40
+        for part, bits in zip(codes, (16, 0), strict=True):
+            key ^= part << bits
+        keys, first = np.unique(key, return_index=True)
+        fresh = [i for i, one in zip(first.tolist(), keys.tolist(), strict=True) if one not in self._keys]
+        self._keys.update(keys.tolist())
+        return np.asarray(rows[np.sort(np.array(fresh, np.int64))])
+
+
 class ColumnBuilder:
     """Keep decoded events as columns of numbers.
 
@@ -82,7 +119,7 @@ class ColumnBuilder:
 
     Attributes
     ----------
-    names, types, dims, dtypes, concrete, extras, stacks, paths : Interner
+    names, types, dims, dtypes, strides, concrete, extras, stacks, paths : Interner
         Distinct values behind the columns of codes.
     instants : InstantEvents
         Everything that has no duration.
@@ -97,7 +134,8 @@ class ColumnBuilder:
         self.names = FlaggedInterner(flags_of_name)
         self.types = FlaggedInterner(flags_of_type)
         # code 0 is "nothing"
-        self.dims, self.dtypes, self.concrete = (Interner({b"": 0}) for _ in range(3))
+        self.dims, self.dtypes, self.strides, self.concrete = (Interner({b"": 0}) for _ in range(4))
+        self._first_calls = FirstCalls()
         self.extras, self.stacks, self.paths = Interner({_NO_EXTRA: 0}), Interner({"": 0}), Interner({"": 0})
         self.instants, self.ranges = InstantEvents(report), ProfilerRanges()
         self.range_count = 0
@@ -147,7 +185,7 @@ class ColumnBuilder:
             chunk: dict[str, Column] = {"name": name, "kind": kind, "flags": flags, "ts": ts, "dur": dur}
             chunk["pid"] = _constant(identifiers([span.pid for span in spans]))
             chunk["tid"] = _constant(identifiers([span.tid for span in spans]))
-            self._add_chunk(chunk | self._arguments(spans, flags), len(spans))
+            self._add_chunk(chunk | self._arguments(spans, name, flags), len(spans))
         return variant
 
     def next_variant(self, variant: Variant) -> Variant:
@@ -203,13 +241,16 @@ class ColumnBuilder:
             effect="these rows are left out",
         )
 
-    def _arguments(self, spans: list[Any], flags: npt.NDArray[np.uint8]) -> dict[str, Column]:
+    def _arguments(
+        self, spans: list[Any], names: npt.NDArray[np.int32], flags: npt.NDArray[np.uint8]
+    ) -> dict[str, Column]:
         """Return columns of what the types of these events can have."""
         chunk: dict[str, Column] = {}
         if not self._flags & ANY:
             return chunk
         args = [span.args for span in spans]
         n = len(args)
+        first = np.empty(0, np.int64)
 
         def put(name: str, missing: int, rows: IntArray | None, values: npt.NDArray[Any]) -> None:
             column = values
@@ -234,13 +275,22 @@ class ColumnBuilder:
             put("sequence", -1, rows, sequence)
             if (sequence >= 0).any():
                 put("fwd_thread", 0, rows, integers([each.fwd_thread for each in some]))
-            put("dims", 0, rows, self.dims.column(_copies([each.dims for each in some])))
-            put("dtypes", 0, rows, self.dtypes.column(_copies([each.types for each in some])))
+            dims = self.dims.column(_copies([each.dims for each in some]))
+            dtypes = self.dtypes.column(_copies([each.types for each in some]))
+            put("dims", 0, rows, dims)
+            put("dtypes", 0, rows, dtypes)
+            first = self._first_calls.rows(names if rows is None else names[rows], dims, dtypes, dims > 0)
+            first = first if rows is None else rows[first]
+            if len(first):
+                texts = _copies([args[i].strides for i in first.tolist()])
+                put("strides", 0, first, self.strides.column(texts))
             if issubclass(self._small, OldArguments):
                 for name, values in self._old_arguments(some):
                     put(name, 0, rows, values)
-        if self._flags & CONCRETE:
-            rows, some = _flagged(args, flags & CONCRETE)
+        if self._flags & CONCRETE or len(first):
+            chosen = flags & CONCRETE
+            chosen[first] = CONCRETE
+            rows, some = _flagged(args, chosen)
             put("concrete", 0, rows, self.concrete.column(_copies([each.concrete for each in some])))
         return chunk
 

@@ -107,9 +107,9 @@ class KinetoColumns:
         Native thread → torch's number; empty when unknown (files do not tell).
     shapes : Coded or None
         Input shapes as text, code -1 for none; None when they were not recorded.
-    dtypes, concrete : Coded or None
-        Element types of the inputs, and the values of those that are no tensors, as JSON text; see
-        `operator_arguments`. None when they were not recorded.
+    dtypes, strides, concrete : Coded or None
+        Element types and strides of the inputs, and the values of those that are no tensors, as JSON text;
+        see `operator_arguments`. None when they were not recorded.
     extra : Coded or None
         Launch attributes and collectives' arguments as JSON text; see `activity_metadata.attribute_tables`.
     call_stack : Coded or None
@@ -139,6 +139,7 @@ class KinetoColumns:
     shapes: Coded | None = None
     dtypes: Coded | None = None
     concrete: Coded | None = None
+    strides: Coded | None = None
     extra: Coded | None = None
     call_stack: Coded | None = None
     path: Coded | None = None

@@ -30,6 +30,7 @@ class Arguments(Struct, gc=False, frozen=True):
     fwd_thread: int = field(name="Fwd thread id", default=0)
     dims: Raw = field(name="Input Dims", default=NOTHING)
     types: Raw = field(name="Input type", default=NOTHING)
+    strides: Raw = field(name="Input Strides", default=NOTHING)
     concrete: Raw = field(name="Concrete Inputs", default=NOTHING)
     correlation: int = -1
     device: int | str | None = -1

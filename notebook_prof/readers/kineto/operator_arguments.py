@@ -13,6 +13,7 @@ from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..event_arguments import argument_rows
 from ..event_arguments import argument_table as event_argument_table
+from .activity_types import concrete_matters
 from .columns import KinetoColumns
 
 _BACKEND_MARKS: Final = ("kernel_backend", "kernel_hash")
@@ -39,29 +40,37 @@ def argument_table(columns: KinetoColumns) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``name shapes dtypes concrete count``, in order of first appearance: `dtypes` and `concrete` are
-        JSON lists of text, one entry an argument, missing where they are not known. `concrete` is kept
-        for convolutions, pooling and attention only. No rows where no shapes were recorded.
+        ``name shapes dtypes concrete count strides``, in order of first appearance: `dtypes` and `concrete`
+        are JSON lists of text, one entry an argument, `strides` one of lists of numbers, missing where they
+        are not known. Calls of convolutions, pooling and attention whose `concrete` differ are rows of their
+        own; else `concrete`, and always `strides`, are those of one call of the row. No rows where no shapes
+        were recorded.
 
     Examples
     --------
     >>> none = np.empty(0, np.int64)
     >>> empty = Coded(none, [])
     >>> argument_table(KinetoColumns(none, none, empty, empty, *(none,) * 7)).columns.tolist()
-    ['name', 'shapes', 'dtypes', 'concrete', 'count']
+    ['name', 'shapes', 'dtypes', 'concrete', 'count', 'strides']
     """
-    parts = {"name": columns.name, "shapes": columns.shapes}
-    parts |= {"dtypes": columns.dtypes, "concrete": columns.concrete}
+    parts = {"name": columns.name, "shapes": columns.shapes, "dtypes": columns.dtypes}
     rows = np.empty(0, int)
     if columns.shapes is not None:
         rows = np.flatnonzero(np.asarray(columns.shapes.codes) >= 0)
     key = np.zeros(len(rows), np.int64)
-    for part in parts.values():
-        own = _codes(part, rows)
+    values = _codes(columns.concrete, rows)
+    matters = np.append([concrete_matters(name) for name in columns.name.values], False).astype(bool)
+    for own in (
+        *(_codes(part, rows) for part in parts.values()),
+        np.where(matters[_codes(columns.name, rows)], values, -1),
+    ):
         key, _ = pd.factorize(key * (int(own.max(initial=-1)) + 2) + own + 1)
-    _, first, count = np.unique(key, return_index=True, return_counts=True)
+    _, first, group, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     texts = {name: _texts(part, rows[first]) for name, part in parts.items()}
-    return pd.DataFrame({**texts, "count": count.astype(np.int64)})
+    texts["concrete"] = _texts_of_any(columns.concrete, values, group, len(first))
+    texts["count"] = pd.Series(count.astype(np.int64))
+    texts["strides"] = _texts_of_any(columns.strides, _codes(columns.strides, rows), group, len(first))
+    return pd.DataFrame(texts)
 
 
 def _codes(part: Coded | None, rows: IntArray) -> IntArray:
@@ -71,8 +80,21 @@ def _codes(part: Coded | None, rows: IntArray) -> IntArray:
 
 
 def _texts(part: Coded | None, rows: IntArray) -> pd.Series[Any]:
+    return _words(part, _codes(part, rows))
+
+
+def _texts_of_any(part: Coded | None, codes: IntArray, group: IntArray, groups: int) -> pd.Series[Any]:
+    """Return for each group the text of its first row that has one."""
+    rows = np.flatnonzero(codes >= 0)
+    group_of, at = np.unique(group[rows], return_index=True)
+    of_groups = np.full(groups, -1, np.int64)
+    of_groups[group_of] = codes[rows[at]]
+    return _words(part, of_groups)
+
+
+def _words(part: Coded | None, codes: IntArray) -> pd.Series[Any]:
     words = np.array([*(part.values if part is not None else ()), None], dtype=object)
-    return pd.Series(words[_codes(part, rows)], dtype=object)
+    return pd.Series(words[codes], dtype=object)
 
 
 def compiled_arguments(columns: KinetoColumns, track: IntArray) -> pd.DataFrame | None:

@@ -158,6 +158,7 @@ def _columns(events: ColumnBuilder, base: int, rank: int | None, report: ImportR
         shapes=_texts(_first(column("dims"), column("old_dims")), events.dims, _normalized(repr)),
         dtypes=_texts(column("dtypes"), events.dtypes, _normalized(to_json)),
         concrete=_texts(column("concrete"), events.concrete, _normalized(to_json)),
+        strides=_texts(column("strides"), events.strides, _normalized(to_json)),
         extra=_texts(column("extra"), events.extras, extra_text),
         call_stack=_texts(column("stack"), events.stacks, str),
         path=_texts(column("path"), events.paths, module_path),

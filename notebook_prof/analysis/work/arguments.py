@@ -1,0 +1,106 @@
+"""What operators were called with: one row for each distinct way, with the time of those calls."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.arrays import IntArray
+from ...trace.schema import Column, Table
+from ..scope import Texts, WindowLike, many
+from ..time.operators import operators
+from ..time.recorded_steps import recorded_table
+
+ARGUMENTS: Final = Table(
+    "operator_arguments",
+    (
+        Column("name", "str", "", ""),
+        Column(
+            "shapes", "str", "", "of the inputs, as text: an entry an argument, `[]` for what is no tensor"
+        ),
+        Column("dtypes", "str", "", "element types as JSON, an entry an argument; empty if not recorded"),
+        Column("strides", "str", "", "as JSON, of one of these calls; empty if not recorded"),
+        Column("concrete", "str", "", "arguments that are no tensors, as JSON; empty if not recorded"),
+        Column("count", "int64", "", "calls"),
+        Column("total_ns", "int64", "ns", "on threads"),
+        Column("device_ns", "int64", "ns", "of the device work launched inside"),
+    ),
+)
+
+
+def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike = None) -> pd.DataFrame:
+    """List the distinct ways in which operators of PyTorch were called, with the time that they took.
+
+    Parameters
+    ----------
+    trace : Trace
+    name : str or iterable of str, optional
+        Only these operators.
+    window : (int, int), optional
+        Half-open, in ns.
+
+    Returns
+    -------
+    DataFrame
+        By `total_ns` and `device_ns`, longest first; no rows where no shapes were recorded.
+
+        - ``name``, ``shapes`` str: shapes as in `operators`;
+        - ``dtypes`` str: a JSON list of element types as C++ calls them, an entry an argument;
+        - ``strides`` str: a JSON list, of one of these calls;
+        - ``concrete`` str: a JSON list of the arguments that are no tensors, as text. Convolutions, pooling
+          and attention have a row for each; of others it is that of one call. These three are empty where
+          the recording does not have them;
+        - ``count``, ``total_ns``, ``device_ns`` int64: as in ``operators(by=["name", "shapes"])``. Where
+          several rows share name and shapes, that is divided among them by the number of their calls, so that
+          they sum to it.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=0, dur=9, name="aten::mm", shapes="[[2, 3], [3, 4]]", track=b.track("main"))
+    >>> row = operator_arguments(b.seal()).iloc[0]
+    >>> row["shapes"], row["dtypes"], int(row["total_ns"])
+    ('[[2, 3], [3, 4]]', '', 9)
+    """
+    times = operators(trace, by=["name", "shapes"], name=name, window=window)
+    times = times[["name", "shapes", "count", "total_ns", "device_ns"]].astype(
+        {"name": str, "shapes": object}
+    )
+    times = times[times["shapes"].notna()]
+    recorded = recorded_table(trace, "operator_arguments")
+    if recorded is None:
+        recorded = pd.DataFrame({"name": [], "shapes": []}, dtype=object)
+    recorded = recorded[recorded["name"].isin(many(name))] if name is not None else recorded
+    recorded = recorded.rename(columns={"count": "weight"}).astype({"name": str, "shapes": object})
+    rows = times.merge(recorded, on=["name", "shapes"], how="left").reindex(
+        columns=[*times.columns, "dtypes", "strides", "concrete", "weight"]
+    )
+    weight = rows["weight"].fillna(1).to_numpy(np.int64)
+    _, group = np.unique(pd.factorize(rows["name"] + "\0" + rows["shapes"])[0], return_inverse=True)
+    for column in ("count", "total_ns", "device_ns"):
+        rows[column] = _divided(rows[column].to_numpy(np.int64), weight, group)
+    texts = ["dtypes", "strides", "concrete"]
+    rows[texts] = rows[texts].astype(object).where(rows[texts].notna(), "")
+    rows["longest"] = rows["total_ns"] + rows["device_ns"]
+    rows = rows.sort_values("longest", ascending=False, kind="stable")
+    return ARGUMENTS.frame({column: rows[column].tolist() for column in ARGUMENTS.names})
+
+
+def _divided(total: IntArray, weight: IntArray, group: IntArray) -> IntArray:
+    """Divide the total of each group among its rows by their weights, to the unit; groups lie together."""
+    if not len(total):
+        return total
+    order = np.argsort(group, kind="stable")
+    begins = np.append(True, np.diff(group[order]) != 0)
+    running = np.cumsum(weight[order])
+    before = (running - weight[order])[begins][np.cumsum(begins) - 1]
+    sums = np.bincount(group, weights=weight)[group[order]]
+    until = np.floor(total[order] * ((running - before) / sums)).astype(np.int64)
+    until[np.append(begins[1:], True)] = total[order][np.append(begins[1:], True)]
+    parts = np.empty(len(total), np.int64)
+    parts[order] = until - np.where(begins, 0, np.append(0, until[:-1]))
+    return parts

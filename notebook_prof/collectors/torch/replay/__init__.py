@@ -1,0 +1,1 @@
+"""Operators as they were recorded, run alone: with other layouts, types, threads, or compiled."""

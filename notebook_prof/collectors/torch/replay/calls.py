@@ -1,0 +1,383 @@
+"""A recorded call made again: its overload by PyTorch's schemas, and tensors like those that it had."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+_DTYPES: Final = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    "unsigned char": "uint8",
+    "byte": "uint8",
+    "signed char": "int8",
+    "char": "int8",
+    "short": "int16",
+    "short int": "int16",
+    "int": "int32",
+    "long": "int64",
+    "long int": "int64",
+    "long long": "int64",
+    "__int64": "int64",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
+    "complex<float>": "complex64",
+    "complex<double>": "complex128",
+    "complex<half>": "complex32",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+}
+"""What C++ calls element types → what Python does."""
+_LIST: Final = "TensorList"
+_NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
+
+
+class CannotReplayError(Exception):
+    """A call that cannot be made again; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A call as it was recorded; the texts are those of ``metadata["tables"]["operator_arguments"]``.
+
+    Attributes
+    ----------
+    name : str
+        As ``aten::mm``.
+    shapes, dtypes, strides, concrete : str
+        Empty where they are not on record.
+    count : int
+        How often it ran.
+    device : str
+        ``cpu`` or ``cuda``.
+    """
+
+    name: str
+    shapes: str
+    dtypes: str
+    strides: str
+    concrete: str
+    count: int
+    device: str
+
+    @property
+    def title(self) -> str:
+        """Name and shapes."""
+        return f"{self.name} of {self.shapes}"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A call that can be made.
+
+    Attributes
+    ----------
+    run : callable
+        An overload of an operator.
+    args : tuple
+    kwargs : dict
+    written : tuple of int
+        Positions of `args` that the operator writes to.
+    """
+
+    run: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    written: tuple[int, ...]
+
+    def __call__(self) -> Any:
+        return self.run(*self.args, **self.kwargs)
+
+    def tensors(self) -> Iterator[Any]:
+        """Give the tensors among the arguments, also those of lists."""
+        for value in (*self.args, *self.kwargs.values()):
+            yield from (one for one in _flat(value) if hasattr(one, "is_floating_point"))
+
+    def bytes(self) -> int:
+        """Return what the tensors take."""
+        return sum(int(one.untyped_storage().nbytes()) for one in self.tensors())
+
+    def changed(self, change: Callable[[Any], Any]) -> Prepared:
+        """Return the same call with other tensors."""
+
+        def each(value: Any) -> Any:
+            if isinstance(value, list | tuple):
+                return [each(one) for one in value]
+            return change(value) if hasattr(value, "is_floating_point") else value
+
+        kwargs = {name: each(value) for name, value in self.kwargs.items()}
+        return Prepared(self.run, tuple(map(each, self.args)), kwargs, self.written)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _flat(one)
+    else:
+        yield value
+
+
+def prepare(torch: Any, call: Recorded, limit: int, *, positive: bool = False) -> Prepared:
+    """Make tensors like those of a call, with numbers of our own, and choose the overload that it was.
+
+    Parameters
+    ----------
+    torch : module
+    call : Recorded
+    limit : int
+        Bytes that the tensors may take.
+    positive : bool
+        Numbers between 0.5 and 1.5 in place of normal ones.
+
+    Raises
+    ------
+    CannotReplayError
+        If something that it needs is not on record, or not in this process.
+
+    Notes
+    -----
+    Numbers of tensors are not on record. Integers are drawn below the smallest dimension of the other
+    tensors, so that they are an index of whatever they index; on a GPU they are 0, since a wrong index would
+    end the work of the whole process there.
+    """
+    shapes, dtypes, strides, values = _texts(call)
+    generator = torch.Generator(device=call.device)
+    generator.manual_seed(0)
+    sizes = [size for size, dtype in zip(shapes, dtypes, strict=True) for size in _dims(size, dtype)]
+    indices = min(sizes, default=1) if call.device == "cpu" else 1
+    maker = _Maker(torch, call, generator, positive, indices, limit)
+    reasons = []
+    for overload in _overloads(torch, call.name, len(dtypes)):
+        schema = overload._schema.arguments
+        types = [str(argument.real_type) for argument in schema]
+        if not all(map(_fits, types, dtypes)):
+            continue
+        try:
+            made = [
+                _value(argument, maker, *recorded)
+                for argument, *recorded in zip(schema, shapes, dtypes, strides, values, strict=True)
+            ]
+        except CannotReplayError as error:
+            reasons.append(str(error))
+            continue
+        named = [argument.kwarg_only for argument in schema]
+        args = tuple(value for value, only in zip(made, named, strict=True) if not only)
+        kwargs = {a.name: value for a, value, only in zip(schema, made, named, strict=True) if only}
+        written = [i for i, a in enumerate(schema) if a.alias_info is not None and a.alias_info.is_write]
+        prepared = Prepared(overload, args, kwargs, tuple(i for i in written if not named[i]))
+        _check(prepared, call)
+        return prepared
+    raise CannotReplayError(
+        reasons[0]
+        if reasons
+        else f"{call.name} has no overload for {len(dtypes)} arguments of types {call.dtypes} in PyTorch "
+        f"{torch.__version__}: replay it with the version that recorded it"
+    )
+
+
+def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
+    """Return shapes, element types, strides and values, an entry an argument; strides None if not known."""
+    if not (call.shapes and call.dtypes):
+        raise CannotReplayError(
+            f"the types of the inputs of {call.name} are not on record: record again with --shapes"
+        )
+    shapes = list(ast.literal_eval(call.shapes))
+    dtypes = [str(one) for one in json.loads(call.dtypes)]
+    strides = list(json.loads(call.strides)) if call.strides else [None] * len(shapes)
+    values = [str(one) for one in json.loads(call.concrete)] if call.concrete else [""] * len(shapes)
+    if not len(shapes) == len(dtypes) == len(strides) == len(values):
+        raise CannotReplayError(
+            f"shapes, types and values of {call.name} are on record for {len(shapes)}, {len(dtypes)} and "
+            f"{len(values)} arguments: record again with --shapes and PyTorch 2.4 or later"
+        )
+    return shapes, dtypes, strides, values
+
+
+def _dims(shape: Any, dtype: str) -> list[int]:
+    """Return the dimensions of a tensor whose integers may index others; those of integers do not count."""
+    if dtype == _LIST:
+        return [int(size) for one in shape for size in one]
+    name = _DTYPES.get(_plain(dtype), "")
+    return [int(size) for size in shape] if "float" in name or "complex" in name else []
+
+
+def _plain(dtype: str) -> str:
+    return dtype.replace("c10::", "").lower()
+
+
+def _overloads(torch: Any, name: str, arguments: int) -> list[Any]:
+    """Return the overloads of an operator with so many arguments."""
+    space, separator, plain = name.partition("::")
+    if not separator or "::" in plain or not plain.isidentifier():
+        raise CannotReplayError(
+            f"{name} is no operator with a schema, as aten::mm is: name an operator inside of it, "
+            "p.operators() lists them"
+        )
+    packet = getattr(getattr(torch.ops, space), plain, None)
+    if packet is None:
+        raise CannotReplayError(
+            f"this process has no operator {name}: import the package that registers it, or replay it with "
+            f"the PyTorch that recorded it; here is {torch.__version__}"
+        )
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    return [one for one in overloads if len(one._schema.arguments) == arguments]
+
+
+def _fits(type_name: str, dtype: str) -> bool:
+    """Return whether an argument of a schema can have been what was recorded."""
+    plain, optional = type_name, type_name.startswith("Optional[")
+    if optional:
+        plain = type_name[len("Optional[") : -1]
+    if dtype == _LIST:
+        return plain.startswith("List[") and "Tensor" in plain
+    if dtype not in _NO_TENSOR:
+        return plain == "Tensor"
+    if dtype == "":
+        return optional or plain != "Tensor"
+    return "Tensor" not in plain and plain.startswith("List[") == (dtype != "Scalar")
+
+
+def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, text: str) -> Any:
+    """Return an argument of a call."""
+    if dtype == _LIST:
+        if not shape:
+            raise CannotReplayError(
+                f"the tensors of a list of {maker.call.name} are not on record: PyTorch tells lists of up "
+                "to 30; replay the operators inside of it"
+            )
+        every = strides or [None] * len(shape)
+        return [maker.tensor(size, maker.list_dtype, one) for size, one in zip(shape, every, strict=True)]
+    if dtype not in _NO_TENSOR:
+        maker.list_dtype = dtype
+        return maker.tensor(shape, dtype, strides)
+    name = str(argument.real_type)
+    if text == "":
+        if name.startswith("Optional["):
+            return None
+        if argument.default_value is not None:
+            return argument.default_value
+        raise CannotReplayError(
+            f"the argument {argument.name!r} of {maker.call.name} is not on record: record again with "
+            "--shapes and PyTorch 2.4 or later; lists with missing tensors are never recorded"
+        )
+    try:
+        return _parsed(name.removeprefix("Optional[").rstrip("]") if "Optional" in name else name, text)
+    except (ValueError, SyntaxError):
+        raise CannotReplayError(
+            f"the argument {argument.name!r} of {maker.call.name} was {text!r}, which is no {name}"
+        ) from None
+
+
+def _parsed(name: str, text: str) -> Any:
+    """Read a value as its type is.
+
+    Examples
+    --------
+    >>> _parsed("List[int]", "[1, 2]"), _parsed("number", "0.5"), _parsed("bool", "True")
+    ([1, 2], 0.5, True)
+    """
+    if name.startswith("List["):
+        if not (text.startswith("[") and text.endswith("]")):
+            raise ValueError(text)
+        return [
+            _parsed(name[len("List[") :].rstrip("]"), one.strip()) for one in text[1:-1].split(",") if one
+        ]
+    if name == "str":
+        return text
+    if name == "Device":
+        return text
+    if text in ("True", "False"):
+        return text == "True"
+    if name == "bool":
+        return bool(int(text))
+    if name == "float":
+        return float(text)
+    try:
+        return int(text)
+    except ValueError:
+        if name != "number":
+            raise
+        return float(text)
+
+
+class _Maker:
+    """Makes tensors of given shapes, types and strides, within a limit of bytes."""
+
+    def __init__(
+        self, torch: Any, call: Recorded, generator: Any, positive: bool, indices: int, limit: int
+    ) -> None:
+        self._torch, self.call, self._generator = torch, call, generator
+        self._positive, self._indices, self._limit = positive, indices, limit
+        self._bytes = 0
+        self.list_dtype = "float"
+        """Of tensors in lists, whose types are not recorded: that of the tensor before, else float."""
+
+    def tensor(self, shape: Sequence[int], dtype: str, strides: Sequence[int] | None) -> Any:
+        """Return a tensor; without strides it is contiguous."""
+        torch = self._torch
+        element = getattr(torch, _DTYPES.get(_plain(dtype), ""), None)
+        if element is None:
+            raise CannotReplayError(
+                f"{self.call.name} had an input of type {dtype!r}, which PyTorch {torch.__version__} has not"
+            )
+        shape = [int(size) for size in shape]
+        steps = _contiguous(shape) if strides is None or len(strides) != len(shape) else list(strides)
+        count = 1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
+        count = count if math.prod(shape) else 0
+        self._bytes += count * element.itemsize
+        if self._bytes > self._limit:
+            raise CannotReplayError(
+                f"the inputs of {self.call.title} take over {self._limit:,} bytes: allow more with memory="
+            )
+        return self._numbers(count, element).as_strided(shape, steps)
+
+    def _numbers(self, count: int, element: Any) -> Any:
+        torch, options = self._torch, {"device": self.call.device, "generator": self._generator}
+        if element is torch.bool:
+            return torch.randint(0, 2, (count,), dtype=torch.int64, **options).bool()
+        if not (element.is_floating_point or element.is_complex):
+            high = max(1, min(self._indices, 127))
+            return torch.randint(0, high, (count,), dtype=torch.int64, **options).to(element)
+        wide = element if element in (torch.float64, torch.complex64, torch.complex128) else torch.float32
+        if self._positive and element.is_floating_point:
+            return (torch.rand(count, dtype=wide, **options) + 0.5).to(element)
+        return torch.randn(count, dtype=wide, **options).to(element)
+
+
+def _contiguous(shape: Sequence[int]) -> list[int]:
+    """Return strides without gaps.
+
+    Examples
+    --------
+    >>> _contiguous([2, 3, 4])
+    [12, 4, 1]
+    """
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def _check(prepared: Prepared, call: Recorded) -> None:
+    """Refuse what would not be the same call."""
+    if not any(True for _ in prepared.tensors()):
+        raise CannotReplayError(f"{call.name} takes no tensor: there is nothing to try with it")
+    for at in prepared.written:
+        for one in _flat(prepared.args[at]):
+            if hasattr(one, "is_floating_point") and not _is_dense(one):
+                raise CannotReplayError(
+                    f"{call.name} wrote into a view of another tensor, which is not on record: replay the "
+                    "operator that reads it"
+                )
+
+
+def _is_dense(tensor: Any) -> bool:
+    """Return whether the elements of a tensor lie without gaps and each by itself."""
+    return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())

@@ -1,0 +1,308 @@
+"""Run calls as they were recorded and otherwise, in turns, and compare times and results."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from ....errors import OptionError
+from ....optional import require
+from ....statistics.intervals import FloatArray
+from .calls import CannotReplayError, Prepared, Recorded, prepare
+from .isolation import isolated
+from .tries import changed, first_line, threads_of
+
+LEAST_ROUNDS: Final = 3
+MOST_ROUNDS: Final = 24
+_TURN_NS: Final = 4e6
+"""How long a turn of one call should take, where the time allows: far longer than the clock's step."""
+_MOST_REPEATS: Final = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What one way to run the calls took.
+
+    Attributes
+    ----------
+    name : str
+        Of the try; empty for the calls as they were recorded.
+    times : ndarray of float64, shape (rounds, 2)
+        ns; all calls once, each as often as it was recorded, by mean.
+    difference, relative : float
+        Largest difference of a number of the results from those of the calls as recorded, and its share of
+        the largest number there.
+    ready_ns : int
+        What converting the inputs, or compiling, took; it is not in `times`.
+    reason : str
+        Why it was not tried; empty where it was.
+    """
+
+    name: str
+    times: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    difference: float = math.nan
+    relative: float = math.nan
+    ready_ns: int = 0
+    reason: str = ""
+
+
+def replay(
+    calls: Sequence[Recorded], tries: Sequence[str], seconds: float, memory: int
+) -> tuple[list[Measured], list[Recorded]]:
+    """Run calls in turns: as recorded, each try, and back again, A B C C B A.
+
+    Parameters
+    ----------
+    calls : sequence of Recorded
+    tries : sequence of str
+        As `tries_of` gives them.
+    seconds : float
+        About how long the turns may take; conversions and compilation come on top.
+    memory : int
+        Bytes of all inputs.
+
+    Returns
+    -------
+    measured : list of Measured
+        The calls as recorded, then the tries.
+    replayed : list of Recorded
+        The calls that were made; what the others lack is told where none could be.
+
+    Raises
+    ------
+    OptionError
+        If none of the calls can be made, or one takes too long.
+    ExtraNotInstalledError
+        Without PyTorch.
+    """
+    torch: Any = require("torch", extra="torch", purpose="to replay operators")
+    with isolated(torch):
+        bases, replayed, reason = [], [], ""
+        for call in calls:
+            try:
+                bases.append(_Runner(torch, _base(torch, call, memory), call))
+                replayed.append(call)
+            except CannotReplayError as error:
+                reason = reason or str(error)
+        if not bases:
+            raise OptionError(f"replay cannot run {calls[0].title}: {reason}")
+        ways = [_Way("", bases, torch.get_num_threads())]
+        spare = memory - sum(runner.bytes for runner in bases)
+        for name in tries:
+            ways.append(_way(torch, name, ways[0], spare))
+            spare -= sum(runner.bytes for runner in ways[-1].runners)
+        measured = [way.measured for way in ways]
+        running = [way for way in ways if not way.measured.reason]
+        times = _turns(torch, running, seconds)
+        for way, rounds in zip(running, times, strict=True):
+            measured[ways.index(way)] = replace(way.measured, times=rounds)
+    return measured, replayed
+
+
+class _Runner:
+    """A call that is made again and again, each time with the inputs that it began with."""
+
+    def __init__(self, torch: Any, prepared: Prepared, call: Recorded) -> None:
+        self.prepared, self.call = prepared, call
+        self._synchronize = torch.cuda.synchronize if call.device == "cuda" else None
+        written = [prepared.args[i] for i in prepared.written]
+        self._written = [one for value in written for one in (value if isinstance(value, list) else [value])]
+        self._before = [one.clone() for one in self._written]
+        self.repeats = 1
+
+    @property
+    def bytes(self) -> int:
+        """What its inputs take."""
+        return self.prepared.bytes() + sum(int(one.nbytes) for one in self._before)
+
+    def once(self) -> Any:
+        """Return the result of one call."""
+        self._restore()
+        result = self.prepared()
+        self._wait()
+        return result
+
+    def time_ns(self) -> float:
+        """Return the mean of some calls; where one writes into its inputs, of each by itself."""
+        clock, call, repeats = time.perf_counter_ns, self.prepared, self.repeats
+        if not self._written:
+            self._wait()
+            begin = clock()
+            for _ in range(repeats):
+                call()
+            self._wait()
+            return (clock() - begin) / repeats
+        total = 0
+        for _ in range(repeats):
+            self._restore()
+            self._wait()
+            begin = clock()
+            call()
+            self._wait()
+            total += clock() - begin
+        return total / repeats
+
+    def _restore(self) -> None:
+        for one, before in zip(self._written, self._before, strict=True):
+            one.copy_(before)
+
+    def _wait(self) -> None:
+        if self._synchronize is not None:
+            self._synchronize()
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """One way to run all calls."""
+
+    name: str
+    runners: list[_Runner]
+    threads: int
+    measured: Measured = field(default_factory=lambda: Measured("", difference=0.0, relative=0.0))
+
+    def turn(self, torch: Any) -> float:
+        """Return the time of all calls, in ns; each runs once before, so that threads and caches are set."""
+        if torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
+        total = 0.0
+        for runner in self.runners:
+            runner.once()
+            total += runner.call.count * runner.time_ns()
+        return total
+
+
+def _base(torch: Any, call: Recorded, memory: int) -> Prepared:
+    """Return a call as it was recorded, with numbers for which its results are finite, if there are such."""
+    if call.device == "cuda" and not torch.cuda.is_available():
+        raise CannotReplayError(
+            "it ran on a GPU, and PyTorch finds none here: replay it on the machine that recorded it"
+        )
+    prepared = prepare(torch, call, memory)
+    _, result = _results(torch, _Runner(torch, prepared, call))
+    if all(bool(one.isfinite().all()) for one in result):
+        return prepare(torch, call, memory) if prepared.written else prepared
+    return prepare(torch, call, memory, positive=True)
+
+
+def _way(torch: Any, name: str, recorded: _Way, memory: int) -> _Way:
+    """Return a try that is ready to run, or one that says why it cannot."""
+    threads, reasons, runners = recorded.threads, [], []
+    difference = relative = 0.0
+    begin = time.perf_counter_ns()
+    if "threads=" in name:
+        on_host = all(runner.call.device == "cpu" for runner in recorded.runners)
+        threads = threads_of(name, threads)
+        if threads == recorded.threads or not on_host:
+            why = f"it runs with {threads} now" if on_host else "the GPU does its work"
+            return _refused(name, recorded, why)
+    try:
+        torch.set_num_threads(threads)
+        for runner in recorded.runners:
+            runner.once()  # what it writes to is as it was made
+            runner._restore()
+            try:
+                other = _Runner(torch, changed(torch, runner.prepared, name), runner.call)
+                memory -= other.bytes
+                if memory < 0:
+                    raise CannotReplayError("its inputs take too much memory: allow more with memory=")
+                one, share = _largest_difference(torch, runner, other)
+                difference, relative = max(difference, one), max(relative, share)
+                runners.append(other)
+            except CannotReplayError as error:
+                reasons.append(str(error))
+                runners.append(runner)
+    finally:
+        torch.set_num_threads(recorded.threads)
+    if len(reasons) == len(runners):
+        return _refused(name, recorded, reasons[0])
+    took = time.perf_counter_ns() - begin
+    return _Way(
+        name, runners, threads, Measured(name, difference=difference, relative=relative, ready_ns=took)
+    )
+
+
+def _refused(name: str, recorded: _Way, reason: str) -> _Way:
+    return _Way(name, [], recorded.threads, Measured(name, reason=reason))
+
+
+def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
+    """Run all ways forwards and backwards, as often as the time allows, and at least three times."""
+    begin = time.perf_counter()
+    once = {(w, i): _single(runner) for w, way in enumerate(ways) for i, runner in enumerate(way.runners)}
+    for i in range(len(ways[0].runners)):
+        repeats = int(np.clip(_TURN_NS / max(once[0, i], 1), 1, _MOST_REPEATS))
+        for way in ways:
+            way.runners[i].repeats = repeats
+
+    def round_ns() -> float:
+        return 2 * sum(one * (1 + ways[w].runners[i].repeats) for (w, i), one in once.items())
+
+    while round_ns() * 2 * LEAST_ROUNDS > seconds * 1e9 and any(r.repeats > 1 for r in ways[0].runners):
+        for way in ways:
+            for runner in way.runners:
+                runner.repeats = max(1, runner.repeats // 2)
+    if round_ns() * LEAST_ROUNDS > 2 * seconds * 1e9:
+        needed = math.ceil(round_ns() * LEAST_ROUNDS / 1e9)
+        raise OptionError(
+            f"replay needs about {needed} s for {LEAST_ROUNDS} rounds, and has {seconds:g}: allow more with "
+            f"seconds={needed}, or try less at once"
+        )
+    rounds = int(np.clip(seconds * 1e9 / round_ns(), LEAST_ROUNDS, MOST_ROUNDS))
+    times = np.zeros((len(ways), rounds, 2))
+    for number in range(rounds):
+        for w, way in enumerate(ways):
+            times[w, number, 0] = way.turn(torch)
+        for w, way in reversed(list(enumerate(ways))):
+            times[w, number, 1] = way.turn(torch)
+        if number + 1 >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
+            return list(times[:, : number + 1])  # the machine is slower than it was at first
+    return list(times)
+
+
+def _single(runner: _Runner) -> float:
+    """Return about how long a call takes: the shortest of three, since the first may set something up."""
+    return min(runner.time_ns() for _ in range(3))
+
+
+def _largest_difference(torch: Any, a: _Runner, b: _Runner) -> tuple[float, float]:
+    """Return by how much a number of the second result is off, and its share of the largest of the first."""
+    (count_a, results_a), (count_b, results_b) = _results(torch, a), _results(torch, b)
+    if count_a != count_b:
+        raise CannotReplayError(f"it gives {count_b} results in place of {count_a}")
+    largest, scale = 0.0, 0.0
+    for x, y in zip(results_a, results_b, strict=True):
+        if x.shape != y.shape:
+            raise CannotReplayError(f"it gives a result of {list(y.shape)} in place of {list(x.shape)}")
+        if not x.numel():
+            continue
+        off = (y - x).abs()
+        off = off.where(~(x.isnan() & y.isnan()), off.new_zeros(()))
+        largest = max(largest, float(off.max()))
+        scale = max(scale, float(x.abs().nan_to_num(0.0).max()))
+    return largest, largest / scale if scale else (0.0 if largest == 0 else math.inf)
+
+
+def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
+    """Return the number of results of a call, and copies of those that are numbers, on the host."""
+    torch.manual_seed(0)
+    try:
+        every = list(_tensors(runner.once()))
+    except Exception as error:  # whatever an operator says of its inputs
+        raise CannotReplayError(f"PyTorch cannot run it so: {first_line(error)}") from error
+    wide = [one.detach().to("cpu") for one in every]
+    return len(every), [
+        one.to(torch.complex128 if one.is_complex() else torch.float64, copy=True) for one in wide
+    ]
+
+
+def _tensors(result: Any) -> Iterator[Any]:
+    if isinstance(result, list | tuple):
+        for one in result:
+            yield from _tensors(one)
+    elif hasattr(result, "is_floating_point"):
+        yield result

@@ -1,0 +1,286 @@
+"""``p.replay``: run an operator alone as it was recorded and otherwise, and say what that is worth a step."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from .. import analysis
+from ..errors import NotRecordedError, OptionError, nearest
+from ..statistics.intervals import FloatArray
+from ..statistics.shift import shift_of_runs
+from ..trace import Trace
+from ..trace.schema import Column, Table
+from ..units import format_items, format_ns, format_share
+
+TRIES: Final = Table(
+    "replay",
+    (
+        Column("try", "str", "", ""),
+        Column("before_ns", "Int64", "ns", "a call as it was recorded, mean; missing where it was not tried"),
+        Column("after_ns", "Int64", "ns", "a call so, mean"),
+        Column("change", "float64", "1", "of the time of a call: -0.2 is 20 % less"),
+        Column("low", "float64", "1", "lower end of its interval at 95 %"),
+        Column("high", "float64", "1", "upper end"),
+        Column("significant", "bool", "", "whether 0 lies outside"),
+        Column("difference", "float64", "", "largest difference of a number of the results"),
+        Column("relative", "float64", "1", "the same, of the largest number of the results as recorded"),
+        Column("ready_ns", "int64", "ns", "converting the inputs or compiling took, once; not in the times"),
+        Column(
+            "gain_ns", "Int64", "ns", "that the step would be shorter, by `what_if`; missing if not known"
+        ),
+        Column("lower_ns", "Int64", "ns", "the same at that end of the interval where less is gained"),
+        Column("upper_ns", "Int64", "ns", "where more is"),
+        Column("reason", "str", "", "why it was not tried, or is not told of a step; empty else"),
+    ),
+)
+MEMORY: Final = 2 << 30
+_CALLS: Final = 4
+_FACTOR: Final = 3.0
+"""Calls that take so many times as long alone as in the recording, or as little, do not tell of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """What an operator takes alone, as it was recorded and otherwise.
+
+    Attributes
+    ----------
+    operator : str
+    tries : DataFrame
+        A row a try, in the order asked for; columns are those of `profiles.replay.TRIES`.
+    calls : DataFrame
+        Rows of ``p.operators.arguments(name=operator)``, with ``replayed`` bool.
+    alone_ns, recorded_ns : int
+        Mean of a replayed call: alone, and in the recording.
+    covered : float
+        Share of the time of the operator that the replayed calls took.
+    rounds : int
+    device : str
+        ``cpu`` or ``cuda``.
+    """
+
+    operator: str
+    tries: pd.DataFrame
+    calls: pd.DataFrame
+    alone_ns: int
+    recorded_ns: int
+    covered: float
+    rounds: int
+    device: str
+    steps: bool = field(default=True, repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join([self._head, *map(self._sentence, self.tries.to_dict("records"))])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{html.escape(line)}</p>" for line in str(self).splitlines())
+
+    @property
+    def _head(self) -> str:
+        share = f"{format_share(self.covered)} of its time"
+        text = (
+            f"{self.operator}: {format_items(int(self.calls['replayed'].sum()), 'kind')} of calls replayed "
+            f"({share}), {format_items(self.rounds, 'round')} in turns. A call takes "
+            f"{format_ns(self.alone_ns)} alone, and took {format_ns(self.recorded_ns)} in the recording"
+        )
+        if self.device != "cpu":
+            return f"{text} on its thread and the device."
+        if not _alike(self.alone_ns, self.recorded_ns):
+            text += ": the machine, or what ran beside it, was not the same"
+        return f"{text}."
+
+    def _sentence(self, row: dict[str, Any]) -> str:
+        name = str(row["try"])
+        if pd.isna(row["after_ns"]):
+            return f"{name}: not tried: {row['reason']}."
+        interval = f"{_percent(row['low'])} … {_percent(row['high'])}"
+        times = f"{format_ns(row['before_ns'])} → {format_ns(row['after_ns'])}"
+        text = f"{name}: {times} a call, {_percent(row['change'])} ({interval})"
+        if not row["significant"]:
+            text = f"{name}: ≈ {times} a call, no change is shown ({interval})"
+        text += f"; results differ by {row['relative']:.2g} of the largest"
+        if not pd.isna(row["gain_ns"]):
+            low, high = format_ns(row["lower_ns"]), format_ns(row["upper_ns"])
+            where = "a step" if self.steps else "in all"
+            text += f"; worth {format_ns(row['gain_ns'])} {where} ({low} … {high})"
+        elif row["reason"]:
+            text += f"; {row['reason']}"
+        return f"{text}."
+
+
+def replay(
+    trace: Trace,
+    operator: str,
+    tries: str | Sequence[str],
+    *,
+    calls: int = _CALLS,
+    seconds: float = 5.0,
+    memory: int = MEMORY,
+) -> Replayed:
+    """Run an operator of PyTorch alone, as it was recorded and with each try, in this process.
+
+    Parameters
+    ----------
+    trace : Trace
+    operator : str
+        As ``aten::convolution_backward``.
+    tries : str or sequence of str
+        ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
+        ``threads=1,2``: of the host, each a try; ``compile``: by ``torch.compile``. ``channels_last+bf16`` is
+        both at once.
+    calls : int
+        So many distinct ways in which it was called are replayed, the longest first
+        (`operator_arguments`); each counts as often as it was recorded.
+    seconds : float
+        About how long the turns may take. Conversions come on top, and compilation, which takes from seconds
+        to a minute and cannot be cut short.
+    memory : int
+        Bytes of all inputs, of all tries together; results, and what an operator needs inside, come on top.
+
+    Returns
+    -------
+    Replayed
+        With ``tries calls alone_ns recorded_ns covered rounds``; its text is a sentence a try.
+
+    Raises
+    ------
+    OptionError
+        If there is no such try; if the operator is not in the recording, or none of its calls can be made
+        here: with the reason, and what to do.
+    NotRecordedError
+        If its shapes are not on record.
+    ExtraNotInstalledError
+        Without PyTorch.
+
+    Notes
+    -----
+    Tensors are made by the recorded shapes, strides and element types, with random numbers of our own; what
+    numbers there were is not on record. Files before PyTorch 2.4 tell no strides: then inputs are contiguous.
+    Runs are without autograd and autocast. All ways run in turns, A B C C B A, so that what the machine does
+    meanwhile meets all of them; the interval is Student's t over the rounds, paired (`shift_of_runs`). The
+    caches of the processor are warm, which they may not be in the loop. Converting inputs is not in the
+    times: what makes them would have to be of that layout or type.
+
+    The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
+    its interval; calls that were not replayed count as unchanged. It is not told where no change is shown,
+    where `what_if` refuses, and where calls on the host take three times as long alone as in the recording,
+    or a third: then the machine is not as it was.
+
+    Tensors, random states, number of threads, element type and flags of PyTorch are the user's, and are
+    afterwards as they were.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> replay(draw("main: [aten::mm ]"), "aten::mm", "bf16")
+    Traceback (most recent call last):
+        ...
+    notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
+on record: record again with %%profile --shapes, or record_shapes=True
+    """
+    from ..collectors.torch.replay.calls import Recorded
+    from ..collectors.torch.replay.tries import tries_of
+    from ..collectors.torch.replay.turns import replay as run_in_turns
+
+    names = tries_of(tries)
+    table = _calls_of(trace, operator)
+    device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
+    chosen = table.head(calls)
+    texts = [chosen[name].tolist() for name in ("shapes", "dtypes", "strides", "concrete", "count")]
+    recorded = [
+        Recorded(operator, shapes, dtypes, strides, concrete, count, device)
+        for shapes, dtypes, strides, concrete, count in zip(*texts, strict=True)
+    ]
+    measured, replayed = run_in_turns(recorded, names, seconds, memory)
+    made = np.zeros(len(table), bool)
+    made[[i for i, call in enumerate(recorded) if call in replayed]] = True
+    table = table.assign(replayed=made)
+    took = table["total_ns"] + table["device_ns"]
+    covered = float(took[made].sum() / max(took.sum(), 1))
+    count = int(table.loc[made, "count"].sum())
+    base = measured[0].times / count
+    alone, before = round(float(np.median(base))), round(took[made].sum() / max(count, 1))
+    alike = device != "cpu" or _alike(alone, before)
+    rows = [_row(base, one, count) for one in measured[1:]]
+    rows = [row | _worth(trace, operator, covered, row, alike) for row in rows]
+    return Replayed(
+        operator,
+        TRIES.frame({name: [row[name] for row in rows] for name in TRIES.names}),
+        table,
+        alone,
+        before,
+        covered,
+        len(base),
+        device,
+        bool(len(trace.steps)),
+    )
+
+
+def _calls_of(trace: Trace, operator: str) -> pd.DataFrame:
+    """Return how the operator was called; says what is missing where that is not known."""
+    table = analysis.operator_arguments(trace, name=operator)
+    if len(table):
+        return table
+    names = [str(name) for name in trace.slices["name"].cat.categories]
+    if operator not in names:
+        raise OptionError(
+            f"replay finds no operator {operator!r} in the recording: {nearest(operator, names)}"
+        )
+    raise NotRecordedError(
+        f"replay needs the shapes of the inputs of {operator}, which are not on record: record again with "
+        "%%profile --shapes, or record_shapes=True"
+    )
+
+
+def _alike(alone: int, recorded: int) -> bool:
+    return recorded <= _FACTOR * alone and alone <= _FACTOR * recorded
+
+
+def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
+    """Return a row of the table of tries, without what it is worth."""
+    row: dict[str, Any] = dict.fromkeys(TRIES.names, pd.NA)
+    row |= {"try": one.name, "reason": one.reason, "significant": False, "ready_ns": int(one.ready_ns)}
+    row |= dict.fromkeys(("change", "low", "high", "difference", "relative"), math.nan)
+    if one.reason:
+        return row
+    times = one.times / count
+    shift = shift_of_runs(list(base), list(times), paired=True)
+    change, low, high = (math.expm1(value) for value in (shift.value, shift.low, shift.high))
+    row |= {"before_ns": round(float(np.median(base))), "after_ns": round(float(np.median(times)))}
+    row |= {"change": change, "low": low, "high": high, "significant": shift.significant}
+    return row | {"difference": one.difference, "relative": one.relative}
+
+
+def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], alike: bool) -> dict[str, Any]:
+    """Return by how much the step would be shorter, or why that is not told; empty if nothing changes."""
+    if not row["significant"]:
+        return {}
+    if not alike:
+        return {"reason": "what it is worth a step is not told, since alone the calls take another time"}
+    factors = [max(1 + covered * row[name], 0.0) for name in ("change", "high", "low")]
+    answers = [analysis.what_if(trace, scale={operator: factor}) for factor in factors]
+    refusal = next((answer.reason for answer in answers if answer.refused), "")
+    if refusal:
+        return {"reason": f"what it is worth a step is not known: {refusal}"}
+    gains = [answer.gain for answer in answers]
+    return dict(zip(("gain_ns", "lower_ns", "upper_ns"), gains, strict=True))
+
+
+def _percent(change: float) -> str:
+    """Write a relative change with its sign.
+
+    Examples
+    --------
+    >>> _percent(-0.123), _percent(0.5)
+    ('−12.3 %', '+50.0 %')
+    """
+    return f"{'−' if change < 0 else '+'}{100 * abs(change):.1f} %"

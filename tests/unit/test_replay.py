@@ -1,0 +1,322 @@
+"""p.replay: calls as they were recorded, run alone in turns, with nothing of the user's changed."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors.torch.replay import tries, turns
+from notebook_prof.collectors.torch.replay.calls import CannotReplayError, Recorded, prepare
+from notebook_prof.collectors.torch.replay.isolation import isolated
+from notebook_prof.collectors.torch.replay.turns import Measured
+from notebook_prof.profiles.replay import Replayed
+from notebook_prof.units import format_ns
+
+torch = pytest.importorskip("torch")
+CONVOLUTION = "aten::convolution_backward"
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few and short turns: times are planted where they matter, and the machine may be busy."""
+    monkeypatch.setattr(turns, "MOST_ROUNDS", 3)
+    monkeypatch.setattr(turns, "_TURN_NS", 2e5)
+
+
+@pytest.fixture(scope="module")
+def cnn(data: Path) -> nbp.Profile:
+    return nbp.open_profile(data / "torch213_cpu/cnn_adam.pt.trace.json.gz")
+
+
+def recorded(p: nbp.Profile, name: str, device: str = "cpu") -> list[Recorded]:
+    rows = p.operators.arguments(name=name).to_dict("records")
+    texts = ("shapes", "dtypes", "strides", "concrete", "count")
+    return [Recorded(name=name, device=device, **{text: row[text] for text in texts}) for row in rows]
+
+
+def test_arguments_add_up_to_operators(cnn: nbp.Profile) -> None:
+    table, whole = cnn.operators.arguments(), cnn.operators(by=["name", "shapes"])
+    whole = whole[whole["shapes"].notna()]
+    for column in ("count", "total_ns", "device_ns"):
+        sums = table.groupby("name")[column].sum()
+        assert sums.to_dict() == whole.groupby("name", observed=True)[column].sum().to_dict()
+    assert (table["total_ns"].diff().dropna() <= 0).all()
+    one = cnn.operators.arguments(name=CONVOLUTION)
+    assert set(one["name"]) == {CONVOLUTION}
+    assert all(
+        len(json.loads(text)) == 11 for name in ("dtypes", "strides", "concrete") for text in one[name]
+    )
+
+
+@pytest.mark.parametrize("sample", ["cnn_adam", "lm_adamw"])
+def test_every_operator_of_a_recording_is_made_again_as_it_was(data: Path, sample: str) -> None:
+    p = nbp.open_profile(data / f"torch213_cpu/{sample}.pt.trace.json.gz")
+    made, refused = Counter[str](), []
+    with isolated(torch):
+        torch.set_num_threads(1)
+        for name in p.operators.arguments()["name"].unique():
+            for call in recorded(p, name):
+                try:
+                    prepared = prepare(torch, call, 1 << 30)
+                except CannotReplayError as error:
+                    refused.append(str(error))
+                    continue
+                shapes, strides = (json.loads(text) for text in (call.shapes, call.strides))
+                for value, shape, steps in zip(prepared.args, shapes, strides, strict=False):
+                    if isinstance(value, torch.Tensor):
+                        assert (list(value.shape), list(value.stride())) == (shape, steps), call
+                prepared()
+                made[name] += 1
+    assert {one for one in made if one.startswith("aten::")} >= {
+        "aten::addmm",
+        "aten::add_",
+        "aten::native_batch_norm_backward" if sample == "cnn_adam" else "aten::embedding_dense_backward",
+        CONVOLUTION if sample == "cnn_adam" else "aten::native_layer_norm_backward",
+    }
+    assert sum(made.values()) > 150
+    whys = re.compile(
+        r"is no operator with a schema|takes no tensor|'source' of aten::set_|list of aten::\w+ are not"
+    )
+    assert [reason for reason in refused if not whys.search(reason)] == []
+
+
+def test_nothing_of_the_users_changes(cnn: nbp.Profile) -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3), random.Random(7).random()
+    torch.manual_seed(7)
+    random.seed(7)
+    threads = torch.get_num_threads()
+    numbers = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
+    torch.set_default_dtype(torch.float64)
+    torch.backends.cudnn.benchmark = True
+    weights = torch.ones(3, requires_grad=True)
+    try:
+        answer = cnn.replay("aten::relu", [f"threads={threads + 1}", "bf16"], seconds=60)
+        assert answer.tries["reason"].tolist()[1] == ""
+        with pytest.raises(nbp.NotebookProfError):
+            cnn.replay("aten::empty", "bf16")
+        assert torch.get_default_dtype() == torch.float64
+        assert torch.backends.cudnn.benchmark
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.backends.cudnn.benchmark = False
+    assert torch.get_num_threads() == threads
+    assert torch.is_grad_enabled()
+    assert weights.requires_grad
+    assert weights.grad is None
+    assert torch.equal(torch.rand(3), expected[0])
+    assert random.random() == expected[1]
+    assert (np.random.get_state()[1] == numbers).all()  # type: ignore[index]  # noqa: NPY002
+
+
+def test_an_operator_with_random_numbers_leaves_the_users(cnn: nbp.Profile) -> None:
+    call = Recorded(
+        "aten::dropout", "[[64], [], []]", '["float","Scalar","Scalar"]', "", '["","0.5","True"]', 3, "cpu"
+    )
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    measured, replayed = turns.replay([call], ["bf16"], 60, 1 << 20)
+    assert torch.equal(torch.rand(2), expected)
+    assert replayed == [call]
+    assert [len(one.times) >= 3 for one in measured] == [True, True]
+
+
+def test_results_are_compared(cnn: nbp.Profile) -> None:
+    calls = recorded(cnn, CONVOLUTION)[:1]
+    measured, _ = turns.replay(calls, ["channels_last", "bf16", "fp64", "contiguous"], 60, 1 << 30)
+    base, layout, half, double, contiguous = measured
+    assert base.relative == 0
+    assert 0 <= layout.relative < 1e-4
+    assert 1e-4 < half.relative < 0.1
+    assert 0 < double.relative < 1e-4
+    assert (contiguous.reason, len(contiguous.times)) == ("all inputs were contiguous", 0)
+    prepared = prepare(torch, calls[0], 1 << 30)
+    with isolated(torch):
+        exact = torch.ops.aten.convolution_backward(*prepared.args)
+        low = torch.ops.aten.convolution_backward(
+            *(one.bfloat16() if isinstance(one, torch.Tensor) else one for one in prepared.args)
+        )
+    off = max(float((b.double() - a.double()).abs().max()) for a, b in zip(exact[1:], low[1:], strict=True))
+    assert half.difference == pytest.approx(off)
+
+
+def test_an_operator_that_writes_begins_each_time_with_the_same_numbers() -> None:
+    call = Recorded("aten::mul_", "[[4], []]", '["float","double"]', "[[1],[]]", '["",""]', 1, "cpu")
+    measured, _ = turns.replay([call], ["fp64"], 60, 1 << 20)
+    assert measured[1].relative < 1e-6  # one product; thousands in a row would be 0 or infinite
+
+
+def test_ways_take_turns_forwards_and_backwards(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    turn = turns._Way.turn
+
+    def watched(way: turns._Way, library: Any) -> float:
+        order.append(way.name)
+        return turn(way, library)
+
+    monkeypatch.setattr(turns._Way, "turn", watched)
+    measured, _ = turns.replay(recorded(cnn, "aten::relu")[:1], ["bf16", "fp64"], 60, 1 << 30)
+    assert order[:6] == ["", "bf16", "fp64", "fp64", "bf16", ""]
+    assert len(order) == 6 * len(measured[0].times)
+
+
+def test_compiled_by_code_of_its_own(cnn: nbp.Profile) -> None:
+    torch.compiler.reset()
+    function = torch.compile(lambda x: x * 2, backend="aot_eager")
+    function(torch.ones(2))
+    call = recorded(cnn, "aten::relu")[0]
+    with isolated(torch):
+        base = prepare(torch, call, 1 << 30)
+        original = torch.compile
+        try:
+            torch.compile = lambda f, **kwargs: original(f, backend="aot_eager", **kwargs)
+            first, second = (tries.changed(torch, base, "compile") for _ in range(2))
+        finally:
+            torch.compile = original
+        assert torch.equal(first(), base())
+        assert torch.equal(second(), base())
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        function(torch.ones(2))  # what the user has compiled is still there
+
+
+PLANTED = {"bf16": 0.5, "fp16": 1.0, "fp64": 1.5}
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, p: nbp.Profile, operator: str, noise: float = 0.01) -> Replayed:
+    """Replay with times that are known: as recorded, and a factor for each try."""
+    table = p.operators.arguments(name=operator)
+    of_recording = float(table["total_ns"].sum())
+
+    def measured(calls: Sequence[Recorded], names: Sequence[str], *_: Any) -> Any:
+        drift = 1 + noise * np.random.default_rng(0).standard_normal((3, 8, 2))
+        ways = [
+            Measured(name, of_recording * PLANTED[name] * drift[i % 3], 0.0, 0.0)
+            for i, name in enumerate(names)
+        ]
+        return [Measured("", of_recording * drift[1]), *ways], list(calls)
+
+    monkeypatch.setattr(turns, "replay", measured)
+    answer: Replayed = p.replay(operator, list(PLANTED), calls=99)
+    return answer
+
+
+def test_a_gain_is_that_of_what_if(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = planted(monkeypatch, cnn, CONVOLUTION)
+    table = answer.tries.set_index("try")
+    assert table["change"].round(1).to_dict() == {"bf16": -0.5, "fp16": 0.0, "fp64": 0.5}
+    assert table["significant"].tolist() == [True, False, True]
+    assert (table["low"] <= table["change"]).all()
+    assert (table["change"] <= table["high"]).all()
+    gain = cnn.what_if(scale={CONVOLUTION: 1 + table.loc["bf16", "change"]}).gain
+    assert table.loc["bf16", "gain_ns"] == gain
+    assert table.loc["bf16", "lower_ns"] <= gain <= table.loc["bf16", "upper_ns"]
+    assert table.loc["fp64", "gain_ns"] < 0
+    assert answer.covered == 1.0
+    text = str(answer).splitlines()
+    assert text[1].startswith("bf16: ")
+    assert f"worth {format_ns(gain)} a step" in text[1]
+    assert "no change is shown" in text[2]
+    assert "worth −" in text[3] or "worth -" in text[3]
+
+
+def test_calls_that_were_not_replayed_count_as_unchanged(
+    cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = cnn.operators.arguments(name=CONVOLUTION)
+    monkeypatch.setattr(
+        turns,
+        "replay",
+        lambda calls, *_: (
+            [
+                Measured("", np.full((4, 2), float(kinds["total_ns"].iloc[0]))),
+                Measured("bf16", np.full((4, 2), 1.0)),
+            ],
+            list(calls)[:1],
+        ),
+    )
+    answer = cnn.replay(CONVOLUTION, "bf16")
+    assert answer.calls["replayed"].tolist() == [True, *[False] * (len(kinds) - 1)]
+    assert answer.covered == pytest.approx(kinds["total_ns"].iloc[0] / kinds["total_ns"].sum())
+    most = cnn.what_if(scale={CONVOLUTION: 1 - answer.covered}).gain
+    assert answer.tries["gain_ns"].item() == pytest.approx(most, abs=10)
+
+
+@pytest.mark.parametrize(
+    ("operator", "tries", "message"),
+    [
+        ("aten::relu", "bf61", "bf16"),
+        ("aten::relu", "threads=0", "threads=2"),
+        ("aten::convolution_bakward", "bf16", "aten::convolution_backward"),
+        ("ConvolutionBackward0", "bf16", "name an operator inside of it"),
+        ("aten::empty", "bf16", "takes no tensor"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(
+    cnn: nbp.Profile, operator: str, tries: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        cnn.replay(operator, tries, seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            Recorded("mine::op", "[[2]]", '["float"]', "", '[""]', 1, "cpu"),
+            "import the package that registers",
+        ),
+        (Recorded("aten::relu", "[[2]]", "", "", "", 1, "cpu"), "--shapes"),
+        (Recorded("aten::relu", "[[2]]", '["mystery"]', "", '[""]', 1, "cpu"), "'mystery'"),
+        (Recorded("aten::relu", "[[2], []]", '["float",""]', "", '["",""]', 1, "cpu"), "no overload for 2"),
+        (Recorded("aten::relu_", "[[3, 4]]", '["float"]', "[[8,1]]", '[""]', 1, "cpu"), "into a view"),
+        (
+            Recorded("aten::cat", "[[], []]", '["TensorList","Scalar"]', "", '["","0"]', 1, "cpu"),
+            "up to 30",
+        ),
+        (Recorded("aten::relu", "[[1000000]]", '["float"]', "", '[""]', 1, "cpu"), "memory="),
+        (
+            Recorded("aten::index", "[[4], []]", '["float",""]', "", '["",""]', 1, "cpu"),
+            "'indices' of aten::index is not on record",
+        ),
+    ],
+)
+def test_calls_that_cannot_be_made(call: Recorded, message: str) -> None:
+    with pytest.raises(nbp.NotebookProfError, match=re.escape(message)):
+        turns.replay([call], ["bf16"], 60, 1 << 20)
+
+
+def test_another_device_is_refused(cnn: nbp.Profile) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(nbp.NotebookProfError, match="on the machine that recorded it"):
+        turns.replay(recorded(cnn, "aten::relu", "cuda"), ["bf16"], 60, 1 << 30)
+
+
+def test_more_time_is_asked_for(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_single", lambda runner: 1e9)
+    with pytest.raises(nbp.NotebookProfError, match=r"needs about 24 s .* seconds=24"):
+        turns.replay(recorded(cnn, "aten::relu")[:1], ["bf16"], 0.5, 1 << 30)
+
+
+def test_a_live_recording_is_replayed_as_its_file_would_be() -> None:
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    with nbp.profile("torch") as p:
+        torch.nn.functional.softmax(x.permute(0, 2, 3, 1), dim=1)
+    call = recorded(p, "aten::_softmax")[0]
+    prepared = prepare(torch, call, 1 << 20)
+    assert prepared.args[0].stride() == x.permute(0, 2, 3, 1).stride()
+    assert prepared.args[1:] == (1, False)
+    answer = p.replay("aten::_softmax", "contiguous", seconds=60)
+    assert answer.tries["reason"].tolist() == ["all inputs were contiguous"]
+    assert not math.isnan(answer.alone_ns)
