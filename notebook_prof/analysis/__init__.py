@@ -10,6 +10,7 @@ from .critical_path.doubts import critical_path_doubts
 from .critical_path.hops import critical_path_hops, critical_path_spans
 from .critical_path.path import critical_path
 from .critical_path.replay.answer import WhatIf
+from .critical_path.replay.slack import slack
 from .critical_path.replay.what_if import what_if
 from .critical_path.why import why
 from .device.busy import device, device_idle, idle_causes
@@ -132,6 +133,7 @@ __all__ = [
     "phases",
     "roofline",
     "sandwich",
+    "slack",
     "step_breakdown",
     "step_trace",
     "steps",

@@ -242,6 +242,7 @@ class Profile(OldNames):
     what_if = noted(method(analysis.what_if))
     replay = noted(method(replay))
     predictions = predictions
+    slack = method(analysis.slack)
     expect = method(expect)
 
     @property

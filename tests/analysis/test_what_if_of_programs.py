@@ -73,7 +73,7 @@ def errors(
     for seed in range(COUNT):
         instructions = whole(program(seed, **options))  # type: ignore[arg-type]
         if queue:
-            instructions = [_without_graphs(one) for one in instructions]
+            instructions = [without_graphs(one) for one in instructions]
         run = Run(instructions, costs)
         true = Run(changed(instructions, factor, waits=waits), costs).end
         trace = run.trace(waits_told=waits_recorded)
@@ -88,7 +88,7 @@ def errors(
     return np.abs(out)
 
 
-def _without_graphs(one: Instruction) -> Instruction:
+def without_graphs(one: Instruction) -> Instruction:
     kind, i, *arguments = one
     return ("launch", i, arguments[0], arguments[1][:1], arguments[2]) if kind == "graph" else one
 

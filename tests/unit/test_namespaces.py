@@ -40,7 +40,7 @@ VERBS = {
         "hotspots",
         "layers",
     ),
-    *("overview", "phases", "sandwich", "save", "summary", "what_if", "why"),
+    *("overview", "phases", "sandwich", "save", "slack", "summary", "what_if", "why"),
 }
 FACTS = {"earlier", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

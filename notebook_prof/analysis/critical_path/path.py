@@ -303,14 +303,19 @@ def pieces_columns(
         elif name == "track":
             data[name] = pd.arrays.IntegerArray(pieces.track.astype(np.int32), pieces.track < 0)
         elif name == "resource":
-            keys, labels = resource_names(graph.resources.trace)
-            code = np.searchsorted(keys, pieces.track)
-            data[name] = pd.Categorical.from_codes(np.where(pieces.track >= 0, code, -1), categories=labels)
+            data[name] = resource_column(graph.resources.trace, pieces.track)
         else:
             column = slices[name].cat
             codes = np.append(column.codes.to_numpy(), -1)[pieces.row]
             data[name] = pd.Categorical.from_codes(codes, categories=column.categories)
     return data
+
+
+def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
+    """Return the names of tracks; missing where the track is -1."""
+    keys, labels = resource_names(trace)
+    code = np.searchsorted(keys, track)
+    return pd.Categorical.from_codes(np.where(track >= 0, code, -1), categories=labels)
 
 
 def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:

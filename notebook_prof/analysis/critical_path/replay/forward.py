@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -153,6 +153,26 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     return None
 
 
+class Arcs(NamedTuple):
+    """Edges between nodes; columns of int64.
+
+    Attributes
+    ----------
+    target, source : ndarray of int64
+        Nodes.
+    plain, launched : ndarray of int64
+        What is added to the entry, and to the launch, of the source.
+    origin : ndarray of int64
+        Where in the source: the recorded instant of a piece of a thread, the number of the work of a run.
+    """
+
+    target: IntArray
+    source: IntArray
+    plain: IntArray
+    launched: IntArray
+    origin: IntArray
+
+
 class Forward:
     """One run forwards: a graph whose nodes are pieces of threads, then runs of device work.
 
@@ -168,8 +188,11 @@ class Forward:
         Number of pieces of threads.
     own : ndarray of int64, shape (waits,)
         The piece that begins with the end of each wait.
-    parts : list of (ndarray, ndarray, ndarray, ndarray) of int64
-        Edges: target and source nodes, and what is added to the entry, and to the launch, of the source.
+    parts : list of Arcs
+    since, latest : ndarray of int64, shape (work,)
+        ns from the entry, and from the launch, of its run to the start of work.
+    dur, spacing, latency : ndarray of int64, shape (work,)
+        ns; length of work, and what it needs at least after the work before and after its launch.
     """
 
     def __init__(self, edges: Constraints, change: Change) -> None:
@@ -178,7 +201,7 @@ class Forward:
         self.clocks = Clocks(edges, change.factor)
         self.pieces = int(edges.first_piece[-1])
         self.own = edges.piece_of_wait(np.arange(len(edges.waits.end)))
-        self.parts: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
+        self.parts: list[Arcs] = []
         self._events, loose = edges.events, np.zeros(len(work.rows), bool)
         if free is not None:
             loose = free[work.before] & ~free & (work.before >= 0)
@@ -191,9 +214,13 @@ class Forward:
 
     def run(self) -> Replay:
         """Return when everything would have happened."""
+        return self._solve(self.connect())
+
+    def connect(self) -> IntArray:
+        """Collect all edges; return the work of each thread up to the end of each wait."""
         self._time_runs()
         self._edges_of_work()
-        return self._solve(self._edges_of_waits())
+        return self._edges_of_waits()
 
     def scaled(self, rows: IntArray, spent: IntArray) -> IntArray:
         """Return times scaled by the factors of slices."""
@@ -204,20 +231,20 @@ class Forward:
     def _time_runs(self) -> None:
         """Work out when work begins after its run does: by what came before, and by launches inside."""
         work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
-        self._dur = self.scaled(work.rows, work.end - work.start)
+        self.dur = self.scaled(work.rows, work.end - work.start)
         gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
-        self._spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
-        self._spacing[work.before < 0] = 0
-        step = np.append(0, self._dur[:-1])[: len(gap)] + self._spacing
+        self.spacing = self._of_kind(gap, work.bound == STREAM, latencies.spacing)
+        self.spacing[work.before < 0] = 0
+        step = np.append(0, self.dur[:-1])[: len(gap)] + self.spacing
         total = np.cumsum(np.where(runs.first, 0, step))
-        self._since = total - total[runs.begins[runs.number]]
+        self.since = total - total[runs.begins[runs.number]]
         latency = self._of_kind(work.start - work.launched, work.bound == LAUNCH, latencies.launch)
-        latency = as_ints(np.rint(latency * self.change.launch_latency))
+        self.latency = latency = as_ints(np.rint(latency * self.change.launch_latency))
         begun = work.thread >= 0
         launched = np.full(len(gap), -FAR)
         launched[begun] = self.clocks.work(work.thread[begun], work.launched[begun]) + latency[begun]
-        latest = running_maximum(launched - self._since, begun, runs.number)
-        self._latest = self._since + latest
+        latest = running_maximum(launched - self.since, begun, runs.number)
+        self.latest = self.since + latest
 
     def _of_kind(self, recorded: IntArray, binds: BoolArray, least: int) -> IntArray:
         if self.change.usual_lags:
@@ -226,18 +253,18 @@ class Forward:
 
     def _from_work(self, target: IntArray, source: IntArray, lag: IntArray, *, started: bool = False) -> None:
         """Add edges from the end of work, or from its start."""
-        more = lag if started else lag + self._dur[source]
+        more = lag if started else lag + self.dur[source]
         node = self.pieces + self.runs.number[source]
-        self.parts.append((target, node, self._since[source] + more, self._latest[source] + more))
+        self.parts.append(Arcs(target, node, self.since[source] + more, self.latest[source] + more, source))
 
-    def _from_piece(self, target: IntArray, piece: IntArray, more: IntArray) -> None:
-        self.parts.append((target, piece, more, np.full(len(target), -2 * FAR)))
+    def _from_piece(self, target: IntArray, piece: IntArray, more: IntArray, at: IntArray) -> None:
+        self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR), at))
 
     def _edges_of_work(self) -> None:
         """Add edges to runs: from work before that is not just the one before, and from events."""
         work, begins, events = self.edges.work, self.runs.begins, self._events
         follows = begins[(work.before[begins] >= 0) & ~self._loose[begins]]
-        self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self._spacing[follows])
+        self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self.spacing[follows])
         lag = self._of_kind(events.lag, events.binds == 1, self.edges.graph.latencies.spacing)
         self._from_work(self.pieces + self.runs.number[events.target], events.source, lag)
 
@@ -250,10 +277,10 @@ class Forward:
             gone = np.append(change.removed, False)[waits.owner] & (waits.kind != QUEUE)
         begin = self.clocks.work(waits.thread, waits.begin)
         before = np.minimum(edges.piece(waits.thread, waits.begin), self.own - 1)
-        self._from_piece(self.own, before, begin + np.where(gone, 0, self._least_waits()))
+        self._from_piece(self.own, before, begin + np.where(gone, 0, self._least_waits()), waits.begin)
         overlaps = (waits.begin[1:] < waits.end[:-1]) & (waits.thread[1:] == waits.thread[:-1])
         inside = 1 + np.flatnonzero(overlaps)
-        self._from_piece(self.own[inside], self.own[inside] - 1, until[inside - 1])
+        self._from_piece(self.own[inside], self.own[inside] - 1, until[inside - 1], waits.end[inside - 1])
         for one, started in ((edges.of_work, False), (edges.of_start, True)):
             keep = ~gone[one.target]
             if change.only_binding:
@@ -264,7 +291,7 @@ class Forward:
             self._from_work(self.own[one.target], one.source, self._wake(one), started=started)
         one = Edges(*(column[~gone[edges.of_thread.target]] for column in edges.of_thread))
         at = self.clocks.work(one.source, one.at)
-        self._from_piece(self.own[one.target], edges.piece(one.source, one.at), at + self._wake(one))
+        self._from_piece(self.own[one.target], edges.piece(one.source, one.at), at + self._wake(one), one.at)
         return until
 
     def _least_waits(self) -> IntArray:
@@ -292,7 +319,7 @@ class Forward:
         work, runs, pieces = self.edges.work, self.runs, self.pieces
         nodes = pieces + len(runs.begins)
         base, launcher, less = (np.full(nodes, value) for value in (-FAR, -1, 0))
-        target, *sources = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        target, *sources, _ = (np.concatenate(part) for part in zip(*self.parts, strict=True))
         alone = np.ones(nodes, bool)
         alone[target] = False
         unlaunched = alone[pieces:] & (work.thread[runs.begins] < 0)
@@ -305,11 +332,11 @@ class Forward:
             self.order(), last, [column[by_target] for column in sources], base, launcher, less
         )
         start = np.maximum(
-            entry[pieces:][runs.number] + self._since, launch[pieces:][runs.number] + self._latest
+            entry[pieces:][runs.number] + self.since, launch[pieces:][runs.number] + self.latest
         )
         ends = np.full(pieces, FAR)
         ends[self.own - 1] = entry[self.own] + until
-        return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self._dur)
+        return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
     def order(self) -> IntArray:
         """Return all nodes but the first pieces of threads, by their recorded time."""

@@ -1,0 +1,212 @@
+"""By how much later each instant could be without moving ends of steps: the replay, backwards. Pure numpy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ....trace.arrays import IntArray
+from ..segments import FAR
+from .constraints import Constraints
+from .forward import Arcs, Change, Forward
+from .spans import Spans
+
+
+class Backward:
+    """The slack of all instants of threads and of all device work, for the ends of some spans.
+
+    Parameters
+    ----------
+    edges : Constraints
+    spans : Spans
+        Their ends are what must not come later.
+
+    Attributes
+    ----------
+    work : ndarray of int64, shape (work,)
+        ns by which each piece of device work could begin, and end, later; `FAR` where no end depends on it.
+
+    Notes
+    -----
+    In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin
+    ``v - (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of
+    the end of a span is 0. On a thread, an instant is followed by all later ones of its piece, and in a run
+    of work each piece of work by the next: these are minima over what comes after, the same for all at once.
+    What is left is a loop over waits and over runs of work, from the last to the first.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> from notebook_prof.analysis.critical_path.dependences import dependences
+    >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
+    >>> trace = draw('''
+    ... main:     [mm][add      ][sync]
+    ... stream 7:     [gemm]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> edges = constraints(dependences(trace))
+    >>> one = Backward(edges, Spans.of(edges, None, None, "host"))
+    >>> one.work.tolist(), one.of_instants(np.array([0, 0]), np.array([4, 15])).tolist()
+    ([11], [0, 0])
+    """
+
+    def __init__(self, edges: Constraints, spans: Spans) -> None:
+        self.edges = edges
+        self._forward = forward = Forward(edges, Change())
+        forward.connect()
+        self._arcs = Arcs(*(np.concatenate(part) for part in zip(*forward.parts, strict=True)))
+        self._times = self._source_times()
+        self._entry = self._entries()
+        done = self._entry.copy()
+        done[forward.own] = edges.waits.end
+        self._margin = done[self._arcs.target] - self._times
+        bounds = spans.bounds()
+        on_thread = bounds.last < 0
+        self._ends = np.unique(bounds.until[on_thread])
+        main = np.full(len(self._ends), edges.number(edges.graph.main))
+        self._end_pieces = edges.piece(main, self._ends)
+        number = np.full(len(edges.graph.resources.ts), -1)
+        number[edges.work.rows] = np.arange(len(edges.work.rows))
+        self._last_work = number[bounds.last[~on_thread]]
+        self.nodes = self._of_nodes(done)
+        self.work = self._of_work()
+        self._instants = self._sorted_instants()
+
+    def _source_times(self) -> IntArray:
+        """Return when the source of each edge, with its lag, was done."""
+        arcs, forward = self._arcs, self._forward
+        out = arcs.plain.copy()
+        of_work = arcs.source >= forward.pieces
+        origin = arcs.origin[of_work]
+        out[of_work] += self.edges.work.start[origin] - forward.since[origin]
+        return out
+
+    def _entries(self) -> IntArray:
+        """Return the entry of nodes: 0 for pieces of threads; of runs, when all but a launch allows it."""
+        forward, arcs = self._forward, self._arcs
+        pieces, begins = forward.pieces, forward.runs.begins
+        out = np.concatenate([np.zeros(pieces, np.int64), np.full(len(begins), -FAR)])
+        to_run = arcs.target >= pieces
+        np.maximum.at(out, arcs.target[to_run], self._times[to_run])
+        return out
+
+    def _of_nodes(self, done: IntArray) -> IntArray:
+        """Return by how much later each piece of a thread, and the entry of each run, could be."""
+        forward, arcs, work, entry = self._forward, self._arcs, self.edges.work, self._entry
+        pieces, runs = forward.pieces, forward.runs
+        launcher = np.concatenate([np.full(pieces, -1), runs.piece])
+        first = done[arcs.target]
+        plain = first - (entry[arcs.source] + arcs.plain)
+        launched = np.where(launcher[arcs.source] >= 0, first - arcs.launched, FAR)
+        slack = np.full(len(entry), FAR)
+        slack[self._end_pieces] = 0
+        last = self._last_work
+        run = runs.number[last]
+        np.minimum.at(slack, pieces + run, work.start[last] - (entry[pieces + run] + forward.since[last]))
+        begun = runs.piece[run] >= 0
+        run, last = run[begun], last[begun]
+        np.minimum.at(slack, runs.piece[run], work.start[last] - forward.latest[last])
+        return _loop(forward.order(), arcs, plain, launched, launcher, slack)
+
+    def _of_work(self) -> IntArray:
+        """Return the slack of work: of all that follows in its run, the least."""
+        forward, arcs = self._forward, self._arcs
+        start, number = self.edges.work.start, forward.runs.number
+        out = np.full(len(start), FAR)
+        own = arcs.source >= forward.pieces
+        np.minimum.at(out, arcs.origin[own], self._margin[own] + self.nodes[arcs.target[own]])
+        out[self._last_work] = 0
+        late = start - forward.since  # how late the run is at this place; it does not fall
+        least = _least_after(np.minimum(out, FAR) + late, number)
+        return _or_none(least - late)
+
+    def _sorted_instants(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Return pieces of threads, instants in them, and the slack from there on, by piece and instant."""
+        forward, arcs, work, edges = self._forward, self._arcs, self.edges.work, self.edges
+        own = arcs.source < forward.pieces
+        begun = np.flatnonzero(work.thread >= 0)
+        latency = self._launch_margin(begun)
+        piece = np.concatenate(
+            [arcs.source[own], edges.piece(work.thread[begun], work.launched[begun]), self._end_pieces]
+        )
+        instant = np.concatenate([arcs.origin[own], work.launched[begun], self._ends])
+        slack = np.concatenate(
+            [self._margin[own] + self.nodes[arcs.target[own]], latency + self.work[begun], 0 * self._ends]
+        )
+        order = np.lexsort((instant, piece))
+        piece, instant, slack = piece[order], instant[order], np.minimum(slack[order], FAR)
+        return piece, instant, _least_after(slack, np.cumsum(np.diff(piece, prepend=piece[:1]) != 0))
+
+    def _launch_margin(self, begun: IntArray) -> IntArray:
+        """Return by how much later each of some work could have been launched without beginning later."""
+        work = self.edges.work
+        return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
+
+    def of_instants(self, tracks: IntArray, instants: IntArray) -> IntArray:
+        """Return by how much later what ends at instants of threads could; `FAR` where no end depends on it.
+
+        Parameters
+        ----------
+        tracks, instants : ndarray of int64, shape (n,)
+        """
+        edges = self.edges
+        thread = edges.number(tracks)
+        piece = edges.piece(thread, instants)
+        of, at, slack = self._instants
+        rank = np.unique(np.concatenate([at, instants]))
+        key = of * (len(rank) + 1) + np.searchsorted(rank, at)
+        first = np.searchsorted(key, piece * (len(rank) + 1) + np.searchsorted(rank, instants), side="left")
+        here = first < len(of)
+        here[here] = of[first[here]] == piece[here]
+        out = np.full(len(instants), FAR)
+        out[here] = slack[first[here]]
+        # inside of a wait it could end as late as the wait does, and then as late as what follows
+        closes = np.full(len(self.nodes), FAR)
+        closes[self._forward.own - 1] = edges.waits.end + self.nodes[self._forward.own]
+        return _or_none(np.minimum(out, closes[piece] - instants))
+
+
+_NEVER: Final = FAR // 2
+"""What could be so much later can be as late as it likes."""
+
+
+def _or_none(slack: IntArray) -> IntArray:
+    return np.where(slack < _NEVER, slack, FAR)
+
+
+def _least_after(value: IntArray, group: IntArray) -> IntArray:
+    """Return the least value from each place to the end of its group; groups are ascending.
+
+    Examples
+    --------
+    >>> _least_after(np.array([4, 1, 3, 2, 9]), np.array([0, 0, 0, 1, 1])).tolist()
+    [1, 1, 3, 2, 9]
+    """
+    order = np.argsort(-value, kind="stable")
+    rank = np.empty(len(value), np.int64)
+    rank[order] = np.arange(len(value))
+    backwards = (group[-1:] - group)[::-1] * len(value) + rank[::-1]
+    best = np.maximum.accumulate(backwards)[::-1] - (group[-1:] - group) * len(value)
+    return np.asarray(value[order[best]], dtype=np.int64)
+
+
+def _loop(
+    order: IntArray, arcs: Arcs, plain: IntArray, launched: IntArray, launcher: IntArray, slack: IntArray
+) -> IntArray:
+    """Take what each node can be late over to its sources, from the last node to the first."""
+    by_target = np.argsort(arcs.target, kind="stable")
+    last = [*np.cumsum(np.bincount(arcs.target, minlength=len(slack))).tolist(), 0]
+    source, by_entry = arcs.source[by_target].tolist(), plain[by_target].tolist()
+    by_launch = launched[by_target].tolist()
+    out, pieces = slack.tolist(), launcher.tolist()
+    for node in order[::-1].tolist():
+        own = out[node]
+        if own >= _NEVER:
+            continue
+        for k in range(last[node - 1], last[node]):
+            one = source[k]
+            if (later := own + by_entry[k]) < out[one]:
+                out[one] = later
+            if (piece := pieces[one]) >= 0 and (later := own + by_launch[k]) < out[piece]:
+                out[piece] = later
+    return np.array(out, np.int64)

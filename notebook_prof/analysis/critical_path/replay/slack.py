@@ -1,0 +1,186 @@
+"""Slack: by how much later each slice could end without making steps longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ....errors import OptionError, nearest
+from ....trace import Trace
+from ....trace.arrays import IntArray
+from ....trace.schema import Column, Table
+from ...scope import Numbers, WindowLike, ints, many, once, sharing
+from ..dependences import dependences
+from ..path import End, resource_column
+from ..segments import FAR
+from .backward import Backward
+from .constraints import Constraints, constraints
+from .edges import launch_queues
+from .forward import Change, replay
+from .spans import Spans
+
+BY: Final = ("name", "category", "resource", "track", "line", "phase", "module", "step")
+"""What slack can be summed up by."""
+
+SLACK: Final = Table(
+    "slack",
+    (
+        Column("slice", "int64", "", "row in `trace.slices`"),
+        Column("step", "Int32", "", "of the slice"),
+        Column("name", "category", "", "of the slice"),
+        Column("category", "category", "", "of the slice"),
+        Column("track", "int32", "", "row key into `trace.tracks`"),
+        Column("resource", "category", "", "name of the thread or stream"),
+        Column("line", "category", "", "line of the user's source that it ran for"),
+        Column("phase", "category", "", "of the slice"),
+        Column("module", "category", "", "of the slice"),
+        Column("start_ns", "int64", "ns", "from the start of the trace"),
+        Column("dur_ns", "int64", "ns", "length"),
+        Column("slack_ns", "Int64", "ns", "how much later it could end; missing where no end depends on it"),
+    ),
+)
+
+
+@sharing
+def slack(
+    trace: Trace,
+    *,
+    by: str | Sequence[str] | None = None,
+    window: WindowLike = None,
+    step: Numbers = None,
+    end: End = "host",
+) -> pd.DataFrame:
+    """List by how much later each slice could end without making its step, or a later one, end later.
+
+    Parameters
+    ----------
+    trace : Trace
+    by : str or sequence of str, optional
+        Sum up by any of ``name category resource track line phase module step`` instead.
+    window, step, end
+        As `critical_path`: the ends that must not move are those of these steps, or of this window.
+
+    Returns
+    -------
+    DataFrame
+        Without `by`, a row a slice of a thread or of device work, by start: ``slice step name category track
+        resource line phase module start_ns dur_ns slack_ns``. Of a window, the slices that begin in it, and
+        the device work that was launched in it. ``slack_ns`` Int64 is missing where none of the ends depends
+        on the slice: work that nothing waits for.
+
+        With `by`, its columns and, int64, ``slices``, ``critical`` (those with a slack of 0), ``unbound``
+        (those without one); Int64 ``least_ns median_ns most_ns`` of the others: by `least_ns`, smallest
+        first. Each slice alone could be so much later, not all of them at once: for that, ask `what_if`.
+
+        ``attrs["replay_error"]`` is that of `what_if` for the same steps: how far the dependences explain the
+        recording. Over 0.05, what decides when work starts is not on record, and slack tells as little.
+
+    Raises
+    ------
+    OptionError
+        If `by` or `end` is not known.
+    SelectionError
+        If there is no such step.
+
+    Notes
+    -----
+    In the replay of `what_if`, an instant *v* is the latest of ``u + lag(u, v)`` over all *u* that have to be
+    before. With ``margin(u, v) = v - (u + lag(u, v))``, ::
+
+        slack(v) = 0                                           where v is the end of a step
+        slack(u) = min over v of (margin(u, v) + slack(v))     else
+
+    and the slack of a slice is that of its end. So if it ends *d* later, and everything else takes as long as
+    before, the ends of steps move by ``max(0, d - slack)``, the last of those that depend on it. What the
+    critical path runs through has a slack of 0. An operator that the path leaves before its end, by a launch,
+    has the slack of its end.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm][add      ][sync]
+    ... stream 7:     [gemm]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> slack(trace)[["name", "slack_ns"]].values.tolist()
+    [['mm', 0], ['add', 0], ['gemm', 11], ['sync', 0]]
+    """
+    columns = None if by is None else [by] if isinstance(by, str) else list(by)
+    for column in columns or ():
+        if column not in BY:
+            raise OptionError(f"slack cannot be summed up by {column!r}: {nearest(column, BY)}")
+    edges = constraints(dependences(trace))
+    spans = Spans.of(edges, window, None if step is None else tuple(many(step)), end)
+    rows = _rows(trace, edges, spans)
+    least = np.full(len(rows), FAR)
+    error = float("nan")
+    if len(spans) and edges.graph.main >= 0:
+        usual = once(trace, "usual replay", lambda: replay(edges, Change(usual_lags=True)))
+        error = spans.error(usual)
+        least = _within_queues(edges, spans, rows)
+    table = _table(trace, rows, least)
+    table = table if columns is None else _summed(table, columns)
+    table.attrs["replay_error"] = error
+    return table
+
+
+def _rows(trace: Trace, edges: Constraints, spans: Spans) -> IntArray:
+    """Return the slices of these spans, in order."""
+    resources, work = edges.graph.resources, edges.work
+    on_thread = resources.on_threads()
+    if spans.are_steps:
+        number = ints(trace.slices["step"])
+        chosen = on_thread & np.isin(number, spans.number)
+    else:
+        begin, until = (column.tolist()[0] if len(spans) else 0 for column in (spans.begin, spans.until))
+        chosen = on_thread & (resources.ts >= begin) & (resources.ts < until)
+    chosen[work.rows[spans.span_of_work >= 0]] = True
+    return np.flatnonzero(chosen)
+
+
+def _within_queues(edges: Constraints, spans: Spans, rows: IntArray) -> IntArray:
+    """Return the slack of slices; what is launched waits for room where a queue would be full.
+
+    Room in a queue is waited for by a launch only if the work that has to begin first comes so late; of all
+    launches those can matter in which the work has more slack than that.
+    """
+    one = Backward(edges, spans)
+    queues = launch_queues(edges.graph)
+    resources = edges.graph.resources
+    chosen = (queues.binds == 1) | (queues.lag < one.work[queues.source])
+    if (chosen != (queues.binds == 1)).any():
+        one = Backward(constraints(edges.graph, chosen), spans)
+    number = np.full(len(resources.ts), -1)
+    number[edges.work.rows] = np.arange(len(edges.work.rows))
+    at = number[rows]
+    out: IntArray = np.append(one.work, FAR)[at]
+    on_thread = at < 0
+    ends = rows[on_thread]
+    out[on_thread] = one.of_instants(resources.track[ends], resources.end[ends])
+    return out
+
+
+def _table(trace: Trace, rows: IntArray, least: IntArray) -> pd.DataFrame:
+    slices = trace.slices.iloc[rows].reset_index(drop=True)
+    names = ("step", "name", "category", "track", "line", "phase", "module")
+    data: dict[str, Any] = {name: slices[name] for name in names}
+    data |= {"slice": rows, "start_ns": slices["ts"], "dur_ns": slices["dur"]}
+    data["resource"] = resource_column(trace, slices["track"].to_numpy(np.int64))
+    data["slack_ns"] = pd.arrays.IntegerArray(least, least >= FAR)
+    return SLACK.frame(data)
+
+
+def _summed(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    groups = table.groupby(columns, observed=True, sort=False, dropna=False)
+    of_slack = groups["slack_ns"]
+    out = groups.size().rename("slices").reset_index()
+    out["critical"] = (table["slack_ns"] == 0).fillna(False).groupby(groups.ngroup()).sum().to_numpy(np.int64)
+    out["unbound"] = out["slices"] - of_slack.count().to_numpy()
+    for name, value in (("least", of_slack.min()), ("median", of_slack.median()), ("most", of_slack.max())):
+        out[f"{name}_ns"] = value.round().astype("Int64").array
+    return out.sort_values(["least_ns", "critical"], ascending=[True, False], kind="stable").reset_index(
+        drop=True
+    )
