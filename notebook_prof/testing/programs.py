@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
 
 from ..trace import Trace, TraceBuilder
+from .true_paths import Stretch, followed_back
 
 Instruction = tuple[Any, ...]
 Piece = tuple[int, int, str, str]
@@ -122,35 +123,6 @@ def _draw(
     return [*out, ("device", next(number), 0, 0)] if threads else out
 
 
-@dataclass(eq=False)
-class Stretch:
-    """Something that a thread or a stream does, and what had to end before.
-
-    Attributes
-    ----------
-    resource, name : str
-    start, end : int
-    category : str
-    cause : (int, Stretch), optional
-        The instant at which what bound this was done, and what that was.
-    launcher : Stretch, optional
-    begun_by : (int, Stretch or None), optional
-        Of the first stretch of a hand-over: when, and what the other thread had done last.
-    wait : dict
-        What the recorder says of a wait.
-    """
-
-    resource: str
-    name: str
-    start: int
-    end: int
-    category: str = "operator"
-    cause: tuple[int, Stretch] | None = None
-    launcher: Stretch | None = None
-    begun_by: tuple[int, Stretch | None] | None = None
-    wait: dict[str, Any] = field(default_factory=dict)
-
-
 class Run:
     """A program that was executed.
 
@@ -159,6 +131,7 @@ class Run:
     instructions : sequence
         Of `program`.
     costs : Costs
+    rank : int
 
     Examples
     --------
@@ -168,14 +141,18 @@ class Run:
     (0, True, True)
     """
 
-    def __init__(self, instructions: Sequence[Instruction], costs: Costs = Costs()) -> None:
-        self._costs = costs
+    def __init__(self, instructions: Sequence[Instruction], costs: Costs = Costs(), rank: int = 0) -> None:
+        self._costs, self.rank = costs, rank
         self.stretches: dict[str, list[Stretch]] = {}
         self._events: dict[int, list[Stretch]] = {}
         self._clock = {"main": 0, "autograd": 0}
         for one in instructions:
             self._execute("main", one)
-        self.end = self._clock["main"]
+
+    @property
+    def end(self) -> int:
+        """When the main thread has done all."""
+        return self._clock["main"]
 
     def _last(self, stream: int) -> Stretch | None:
         own = self.stretches.get(f"s{stream}")
@@ -183,7 +160,7 @@ class Run:
 
     def _host(self, thread: str, name: str, dur: int, category: str = "operator") -> Stretch:
         begin = self._clock[thread]
-        made = Stretch(thread, name, begin, begin + dur, category)
+        made = Stretch(thread, name, begin, begin + dur, category, rank=self.rank)
         self.stretches.setdefault(thread, []).append(made)
         self._clock[thread] = made.end
         return made
@@ -194,7 +171,7 @@ class Run:
         bound = [*([before] if before else []), *self._events.pop(stream, [])]
         causes += [(one.end + costs.spacing, one.end, one) for one in bound]
         start, at, cause = max(causes, key=lambda one: one[0])
-        made = Stretch(f"s{stream}", name, start, start + dur, category, (at, cause), call)
+        made = Stretch(f"s{stream}", name, start, start + dur, category, (at, cause), call, rank=self.rank)
         self.stretches.setdefault(made.resource, []).append(made)
         return made
 
@@ -267,45 +244,13 @@ class Run:
         back = done[-1].end + costs.hand_over
         self._clock[thread] = back
         cause = done[-1].end, done[-1]
-        self.stretches.setdefault(thread, []).append(Stretch(thread, "", back, back, "resume", cause))
+        resume = Stretch(thread, "", back, back, "resume", cause, rank=self.rank)
+        self.stretches.setdefault(thread, []).append(resume)
 
     def path(self) -> list[Piece]:
         """Return the true critical path: pieces that partition the run, in order."""
-        out: list[tuple[str, int, int, str]] = []
-        t, one = self.end, self.stretches["main"][-1]
-        while True:
-            if one.cause is not None and one.resource[0] == "s":
-                at, cause = one.cause
-                out.append((one.resource, one.start, t, one.name))
-                gap = one.name if cause.category == "launch" or cause.resource != one.resource else ""
-                out.append((one.resource, at, one.start, gap))
-                t, one = at, cause
-                continue
-            if (
-                one.cause is not None and one.cause[0] <= t
-            ):  # else the path left this call before it was blocked
-                at, cause = one.cause
-                out.append((one.resource, at, t, one.name))
-                t, one = at, cause
-                continue
-            out.append((one.resource, one.start, t, one.name))
-            t = one.start
-            if one.begun_by is not None:
-                at, cause_or_none = one.begun_by
-                out.append((one.resource, at, t, ""))
-                t = at
-                if cause_or_none is None:
-                    break
-                one = cause_or_none
-                continue
-            own = self.stretches[one.resource]
-            position = own.index(one)
-            if not position:
-                break
-            one = own[position - 1]
-        if t > 0:
-            out.append(("main", 0, t, ""))
-        return sorted((start, end, where, name) for where, start, end, name in out if start < end)
+        pieces = followed_back(self.stretches["main"][-1], self.end, [self.stretches])
+        return sorted((start, end, where, name) for start, end, _, where, name in pieces)
 
     def trace(self, *, waits_told: bool = True) -> Trace:
         """Return what a recorder would have made of it.

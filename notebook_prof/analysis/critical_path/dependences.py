@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +18,29 @@ from .resources import NOTHING, Resources, StreamWork, sync_table
 from .segments import Segments
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
 from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues, loader_waits
+
+
+class RankEdges(NamedTuple):
+    """What collectives of several ranks in one Trace wait for; columns of int64.
+
+    Attributes
+    ----------
+    transfer, arrival : ndarray of int64
+        Rows of device work: no transfer begins before these arrivals of other ranks are done.
+    call : ndarray of int64
+        Rows of collectives of threads, which go on when ...
+    thread, at : ndarray of int64
+        ... these threads of other ranks have come to these instants.
+    unmet : Waits
+        Collectives of threads that waited for nobody, but might if other ranks came later.
+    """
+
+    transfer: IntArray
+    arrival: IntArray
+    call: IntArray
+    thread: IntArray
+    at: IntArray
+    unmet: Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +63,10 @@ class Dependences:
         Whether the file tells which stream each call waited for.
     events_recorded, events_inferred : int
         Waits of streams for events that the file tells, or that times suggest.
+    mains : mapping of int to int
+        The thread to which steps belong, by rank, where there are several in the Trace.
+    between : RankEdges, optional
+        What these ranks wait for in collectives.
     """
 
     resources: Resources
@@ -50,6 +78,12 @@ class Dependences:
     scopes_recorded: bool
     events_recorded: int
     events_inferred: int
+    mains: Mapping[int, int] = field(default_factory=dict)
+    between: RankEdges | None = None
+
+    def main_of(self, track: int) -> int:
+        """Return the thread to which the steps of a track's rank belong."""
+        return self.mains.get(self.resources.rank.get(track, -1), self.main)
 
     def segments(self, track: int) -> Segments:
         """Return who owns the instants of a track."""

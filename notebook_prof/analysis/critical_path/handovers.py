@@ -44,13 +44,16 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     -----
     A thread is *busy* in operators, runtime calls and Python frames that are no waits by their names. Where a
     stretch in which it is not contains the begin and the end of another thread's last burst, and the bursts
-    cover at least half of it, the thread waited for the end of that burst. What belongs to nobody at all
+    cover at least half of it, the thread waited for the end of that burst; so it did for a collective of
+    another thread that ends in the stretch and was there for at least half of it, also if it had begun
+    before: who waits for it has asked for it earlier. What belongs to nobody at all
     before a burst of a thread other than the main one ends when whoever was busy last in it asked for the
     burst.
     """
     if len(resources.threads) < 2:
         return []
-    busy_slice = _busy(resources)
+    busy_slice, collective = _busy(resources), np.append(resources.category("collective"), False)
+    exchanges: dict[int, tuple[IntArray, IntArray]] = {}
     spans: dict[int, tuple[IntArray, IntArray]] = {}
     rests: dict[int, tuple[IntArray, IntArray]] = {}
     for track in resources.threads:
@@ -58,6 +61,7 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
         until = cut.until()
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
         spans[track] = _runs(cut.at, until, busy)
+        exchanges[track] = _runs(cut.at, until, collective[cut.owner])
         rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
     out = []
     for track, own in rests.items():
@@ -67,7 +71,7 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
             if other != track and len(span[0]) and _same_process(resources, other, track)
         }
         if others:
-            out.append(_of_thread(resources, track, own, others, main))
+            out.append(_of_thread(resources, track, own, others, exchanges, main))
     return out
 
 
@@ -104,11 +108,22 @@ def _cut(begin: IntArray, end: IntArray, cuts: IntArray) -> tuple[IntArray, IntA
     return np.sort(np.concatenate([begin, inner])), np.sort(np.concatenate([end, inner]))
 
 
+def _exchanged(start: IntArray, done: IntArray, begin: IntArray, end: IntArray, last: IntArray) -> BoolArray:
+    """Return in which stretches a collective ended last, at `last`, that was there for at least half."""
+    if not len(start):
+        return np.zeros(len(begin), bool)
+    at = np.maximum(np.searchsorted(done, end, side="right") - 1, 0)
+    lasted = done[at] - np.maximum(start[at], begin)
+    fits = (done[at] == last) & (done[at] <= end) & (lasted > 0) & (2 * lasted >= end - begin)
+    return np.asarray(fits, dtype=bool)
+
+
 def _of_thread(
     resources: Resources,
     track: int,
     rests: tuple[IntArray, IntArray],
     others: dict[int, tuple[IntArray, IntArray]],
+    exchanges: dict[int, tuple[IntArray, IntArray]],
     main: int,
 ) -> Waits:
     """Return waits of a thread for the bursts of others."""
@@ -126,6 +141,7 @@ def _of_thread(
         # a helper that only ticks in between was not what this thread waited for
         opened = a[np.minimum(np.searchsorted(a, begin, side="left"), len(a) - 1)]
         inside &= 2 * (b[last] - opened) >= end - np.maximum(begin, opened - (end - opened))
+        inside |= _exchanged(*exchanges[other], begin, end, b[last])
         later = inside & (b[last] > best)
         second = np.where(later, best, np.where(inside, np.maximum(second, b[last]), second))
         best, source = np.where(later, b[last], best), np.where(later, other, source)

@@ -22,12 +22,13 @@ STREAM, LAUNCH, EVENT, NOTHING = range(4)
 
 _STRADDLING: Final = ("python", "annotation")
 _ALL: Final = slice(None)
-WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader")
+WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective")
 """Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
-thread, for a worker of a DataLoader."""
+thread, for a worker of a DataLoader, for the last rank of a collective that runs on threads."""
 
-EVENTS: Final = ("none", "event", "inferred-event", "graph")
-"""Where the event of device work comes from: nowhere, the file, host calls and times, or a graph's node."""
+EVENTS: Final = ("none", "event", "inferred-event", "graph", "collective")
+"""Where the event of device work comes from: nowhere, the file, host calls and times, a graph's node, or the
+last rank of a collective."""
 
 
 @dataclass(slots=True)
@@ -89,6 +90,8 @@ class Resources:
         Rows of the slices of each thread, and of the work of each stream, that are not empty.
     pid : dict of int to int
         Process of each track; -1 where it is not known.
+    rank : dict of int to int
+        Rank of each track, where several are in the Trace; -1 elsewhere.
     parent : ndarray of int64, shape (slices,)
         Row of the slice around each; -1 at the top.
     """
@@ -106,6 +109,8 @@ class Resources:
         kind = tracks["kind"].astype(str).to_numpy()
         key = tracks["track"].to_numpy()
         self.pid = dict(zip(key.tolist(), ints(tracks["pid"]).tolist(), strict=True))
+        rank = ints(tracks["rank"]) if "rank" in tracks else np.full(len(key), -1)
+        self.rank = dict(zip(key.tolist(), rank.tolist(), strict=True))
         lasting = self.end > self.ts
         order = np.argsort(self.track.astype(np.int16) if len(key) < 1 << 15 else self.track, kind="stable")
         bounds = np.searchsorted(self.track[order], np.arange(int(key.max(initial=-1)) + 2))

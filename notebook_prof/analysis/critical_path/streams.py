@@ -244,7 +244,7 @@ def bind(
         second = np.sort(np.stack([previous, launch, event]), axis=0)[1]
         s.margin = np.where(second > -FAR, best - second, FAR)
         s.bound = np.select([best == -FAR, launch == best, event == best], [NOTHING, LAUNCH, EVENT], STREAM)
-        s.root = _roots(s.bound == STREAM, s.before)
+        s.root = runs_bound_by_stream(s.bound == STREAM, s.before)
         over.append((s.start - best)[best > -FAR])
     return Latencies(usual, spacing, latency, _noise(over))
 
@@ -260,7 +260,7 @@ def _noise(parts: list[IntArray]) -> int:
     return int(np.quantile(values, _USUAL)) if len(values) else 0
 
 
-def _roots(bound_by_stream: BoolArray, before: IntArray) -> IntArray:
+def runs_bound_by_stream(bound_by_stream: BoolArray, before: IntArray) -> IntArray:
     """Return the first work of the run that each belongs to, following what the stream bound."""
     n = len(before)
     if (before[1:] == np.arange(n - 1)).all():

@@ -177,13 +177,14 @@ def waitable_work(
     rows = np.flatnonzero(waiting_calls(resources))
     only, until = _scopes(resources, rows, table)
     work = []
+    rank_of_call = np.array([resources.rank[track] for track in resources.track[rows].tolist()], np.int64)
     for track, stream in streams.items():
         ends = stream.end[stream.order]
         highest = np.maximum.accumulate(ends)
         which = np.maximum.accumulate(np.where(ends == highest, np.arange(len(ends)), 0))
         at = np.searchsorted(stream.when, until, side="left") - 1
         last = stream.rows[stream.order[which[np.maximum(at, 0)]]]
-        for_it = (only == -1) | (only == track)
+        for_it = ((only == -1) | (only == track)) & (rank_of_call == resources.rank[track])
         work.append(np.where((at >= 0) & for_it, last, -1))
         launched = np.flatnonzero(stream.call >= 0)
         if len(launched) and launched[0]:  # work of which the launch is not on record, since it was earlier

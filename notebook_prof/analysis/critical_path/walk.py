@@ -174,7 +174,7 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
         kind = EVENTS[int(stream.event_kind[root])]
         _go_inside(graph, walker, int(graph.resources.track[source]), source, first, kind, margin)
     elif bound == NOTHING:
-        _go_inside(graph, walker, graph.main, -1, first, "unrecorded", FAR)
+        _go_inside(graph, walker, graph.main_of(walker.track), -1, first, "unrecorded", FAR)
 
 
 def _go_inside(

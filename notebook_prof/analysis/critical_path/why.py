@@ -155,6 +155,8 @@ _CAUSES: Final = {
     "event": "{it} waited for {cause}, which was done at {at}.",
     "inferred-event": "{it} waited for {cause}, done at {at}; times suggest it, the file does not tell.",
     "graph": "{it} followed upon {cause} of the same graph, which was done at {at}.",
+    "collective": "{it} waited for {cause}, the last rank to come, until {at}.",
+    "host-collective": "{it} waited for {cause}, the last rank to come, until {at}.",
     "unrecorded": "What {it} waited for was not recorded.",
 }
 """Sentences by the `why` of `critical_path_hops`."""

@@ -10,10 +10,10 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from .arrivals import stragglers
-from .axis import RankAxis
 from .communication import communication, imbalance
 from .folding import Folding, fingerprints, fold
 from .links import POINT_TO_POINT, links
+from .paths import RankPaths
 from .pipeline import pipeline
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _COMPARED: Final = {
 _ENDS: Final = ("first_ns", "last_ns")
 
 
-class RankAnswers(RankAxis[T]):
+class RankAnswers(RankPaths[T]):
     """A `RankSet` that answers."""
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
+from ...analysis.critical_path.resources import sync_table
 from ...trace import ImportReport, Trace
 from ...trace.arrays import IntArray
 from ...trace.intervals import as_ints
@@ -113,7 +114,10 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
         for issue in trace.report:
             example = f"rank {rank}: {issue.example}"
             report.add(issue.code, issue.severity, issue.count, example, issue.effect, issue.advice)
-    metadata = {"source": "ranks", "start_unix_ns": start_unix_ns, "ranks": [rank for rank, _ in ranks]}
+    metadata: dict[str, Any] = {"source": "ranks", "start_unix_ns": start_unix_ns}
+    metadata["ranks"] = [rank for rank, _ in ranks]
+    if (events := _device_events(ranks, devices)) is not None:
+        metadata["tables"] = {"device_events": events}
     return Trace(tables, metadata=metadata, report=report)
 
 
@@ -159,6 +163,67 @@ def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str
     moved = {"device": _device(blocks["device"], devices), "addr": address, "rank": np.int32(rank)}
     tables["allocations"] = blocks.assign(**moved)
     return tables
+
+
+def divided(trace: Trace, rows: IntArray, at: IntArray) -> Trace:
+    """Cut slices in two: each part is launched by what launched the whole.
+
+    Parameters
+    ----------
+    trace : Trace
+    rows : ndarray of int64, shape (n,)
+        Slices of streams; distinct.
+    at : ndarray of int64, shape (n,)
+        ns; inside of them.
+
+    Returns
+    -------
+    Trace
+        With a column ``own_row`` (int64) in `slices`: the row that each had in `trace`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = divided(draw("stream 7: [all_reduce ]"), np.array([0]), np.array([5]))
+    >>> trace.slices[["ts", "dur", "own_row"]].values.tolist()
+    [[0, 5, 0], [5, 8, 0]]
+    """
+    slices, flows, count = trace.slices, trace.flows, len(trace.slices)
+    ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
+    shortened, second = dur.copy(), ts[rows] + dur[rows] - at
+    shortened[rows] = at - ts[rows]
+    first = slices.assign(dur=shortened, self_ns=np.minimum(slices["self_ns"], shortened))
+    second = slices.iloc[rows].assign(ts=at, dur=second, self_ns=second)
+    both = pd.concat([first, second], ignore_index=True)
+    both, new_row = _in_order(both.assign(own_row=np.append(np.arange(count), rows)))
+    second_row = np.full(count, -1)
+    second_row[rows] = count + np.arange(len(rows))
+    launched = second_row[flows["dst"].to_numpy()]
+    more = flows.assign(dst=launched)[(launched >= 0) & (flows["kind"] == "launch").to_numpy()]
+    flows = pd.concat([flows, more.astype(flows.dtypes.to_dict())], ignore_index=True)
+    flows = flows.assign(**{name: _translated(flows[name], new_row) for name in ("src", "dst")})
+    blocks = trace.allocations
+    blocks = blocks.assign(slice=_translated(blocks["slice"], new_row))
+    tables = {table.name: getattr(trace, table.name) for table in TABLES}
+    tables |= {"slices": both, "flows": flows, "allocations": blocks}
+    return Trace(tables, metadata=trace.metadata, report=trace.report, span=trace.span)
+
+
+def _device_events(
+    ranks: Sequence[tuple[int, Trace]], devices: Sequence[dict[int, int]]
+) -> pd.DataFrame | None:
+    """Return what the files tell of waits for devices, with the new devices and correlations; else None."""
+    parts = []
+    for (rank, trace), new_numbers in zip(ranks, devices, strict=True):
+        table = sync_table(trace)
+        if table is None:
+            continue
+        moved = {"device": table["device"].map(new_numbers).fillna(_HOST).astype("int64")}
+        for name in ("correlation", "wait_on_correlation"):
+            numbers = table[name].to_numpy()
+            moved[name] = np.where(numbers > 0, numbers + (rank << _CORRELATIONS), -1)
+        parts.append(table.assign(**moved))
+    return pd.concat(parts, ignore_index=True) if parts else None
 
 
 def _raised(column: pd.Series[Any], by: int) -> Any:

@@ -166,7 +166,7 @@ def _on_workers(graph: Dependences) -> BoolArray:
     makers = {
         int(t) for waits in graph.threads.values() for t in np.unique(waits.track[waits.kind == loader])
     }
-    makers -= {graph.main}
+    makers -= {graph.main, *graph.mains.values()}
     return np.isin(graph.resources.track, sorted(makers))
 
 

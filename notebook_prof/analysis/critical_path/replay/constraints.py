@@ -19,7 +19,7 @@ from ..resources import EVENT, NOTHING, sync_table
 from ..segments import FAR
 from ..streams import recorded_event_pairs
 from ..waits import Waits, waitable_work, waiting_calls
-from .edges import DEVICE_WAIT, QUEUE, Edges, ThreadWaits, Work, launch_queues
+from .edges import DEVICE_WAIT, HOST_COLLECTIVE, QUEUE, Edges, ThreadWaits, Work, launch_queues
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -113,7 +113,7 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
     usual = int(np.median(lengths)) if len(lengths) else graph.latencies.call
     of_work = _of_work(graph, position, waits, recorded, places)
     of_start = _of_start(position, recorded, places, queues)
-    of_thread = _of_thread(threads, recorded, places)
+    of_thread = _of_thread(graph, threads, waits, recorded, places)
     events = _events(graph, work, position)
     return Constraints(graph, threads, work, waits, first_piece, of_work, of_start, of_thread, events, usual)
 
@@ -124,16 +124,16 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
     position = np.full(len(resources.ts) + 1, -1, np.int64)
     parts: list[tuple[IntArray, ...]] = []
     total = 0
-    for stream in graph.streams.values():
+    for number, stream in graph.streams.items():
         before = np.where(stream.before >= 0, stream.before + total, -1)
         track = resources.track[stream.call]
         thread = np.searchsorted(threads, track)
         own = (stream.call >= 0) & np.isin(track, threads)
         thread = np.where(own, thread, -1)
         call, launched = np.where(own, stream.call, -1), np.where(own, stream.launched, -FAR)
-        if graph.main >= 0:  # as on the critical path, the main thread is taken for the cause
+        if (main := graph.main_of(number)) >= 0:  # as on the critical path, it is taken for the cause
             nothing = (stream.bound == NOTHING) & ~own
-            thread = np.where(nothing, np.searchsorted(threads, graph.main), thread)
+            thread = np.where(nothing, np.searchsorted(threads, main), thread)
             launched = np.where(nothing, stream.start, launched)
         parts.append((stream.rows, stream.start, stream.end, before, call, launched, stream.bound, thread))
         position[stream.rows] = total + np.arange(len(stream.rows))
@@ -154,6 +154,8 @@ class _Places(NamedTuple):
 def _recorded_waits(graph: Dependences) -> Waits:
     """Return the waits of all threads together."""
     every = list(graph.threads.values())
+    if graph.between is not None:
+        every.append(graph.between.unmet)
     if not every:
         return Waits(*[_NONE] * len(Waits._fields))
     return Waits(*(np.concatenate(column) for column in zip(*every, strict=True)))
@@ -225,9 +227,19 @@ def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edge
     return _joined([bound, queues._replace(target=places.queues, lag=lag)])
 
 
-def _of_thread(threads: IntArray, recorded: Waits, places: _Places) -> Edges:
+def _of_thread(
+    graph: Dependences, threads: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
+) -> Edges:
     """Return edges to waits from instants of threads."""
-    return _bound(recorded, places, recorded.row < 0, np.searchsorted(threads, recorded.track))
+    bound = _bound(recorded, places, recorded.row < 0, np.searchsorted(threads, recorded.track))
+    if graph.between is None or not len(graph.between.call):
+        return bound
+    _, _, call, thread, at, _ = graph.between
+    number = np.flatnonzero(waits.kind == HOST_COLLECTIVE)
+    number = number[np.argsort(waits.slice[number], kind="stable")]
+    none = np.zeros(len(call), np.int64)
+    target = number[np.searchsorted(waits.slice[number], call)]
+    return _joined([bound, Edges(target, np.searchsorted(threads, thread), at, none, none)])
 
 
 def _joined(parts: list[Edges]) -> Edges:
@@ -276,6 +288,9 @@ def _events(graph: Dependences, work: Work, position: IntArray) -> Edges:
             further = stream.event[places] != source
             parts.append((places[further] + first, source[further], np.zeros(int(further.sum()), np.int64)))
         first += len(stream.rows)
+    if graph.between is not None:
+        target, source = position[graph.between.transfer], graph.between.arrival
+        parts.append((target, source, np.zeros(len(target), np.int64)))
     if not parts:
         return Edges(*[_NONE] * 5)
     target, row, binds = (np.concatenate(column) for column in zip(*parts, strict=True))

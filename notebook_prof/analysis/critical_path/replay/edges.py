@@ -12,7 +12,7 @@ from ..resources import WAITS, StreamWork
 from ..segments import FAR
 
 _NONE: Final = np.empty(0, np.int64)
-DEVICE_WAIT, COPY, QUEUE, HAND_OVER, LOADER = range(len(WAITS))
+DEVICE_WAIT, COPY, QUEUE, HAND_OVER, LOADER, HOST_COLLECTIVE = range(len(WAITS))
 
 
 class Work(NamedTuple):

@@ -13,7 +13,7 @@ from ....trace.intervals import as_ints
 from ..resources import LAUNCH, STREAM
 from ..segments import FAR
 from .constraints import Constraints, constraints
-from .edges import COPY, DEVICE_WAIT, QUEUE, Edges, launch_queues
+from .edges import COPY, DEVICE_WAIT, HOST_COLLECTIVE, QUEUE, Edges, launch_queues
 from .scans import Clocks, running_maximum, runs_of
 
 
@@ -343,7 +343,8 @@ class Forward:
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
         time = np.concatenate([waits.end, self.edges.work.start[begins]])
-        late = np.concatenate([np.where(waits.kind == QUEUE, 2, 0), np.ones(len(begins), np.int64)])
+        after = np.select([waits.kind == QUEUE, waits.kind == HOST_COLLECTIVE], [2, 3], 0)
+        late = np.concatenate([after, np.ones(len(begins), np.int64)])
         return node[np.lexsort((node, late, time))]
 
 

@@ -11,6 +11,7 @@ from ...scope import Numbers, WindowLike, ints
 from ..path import End, windows
 from ..segments import FAR
 from .constraints import Constraints
+from .edges import Work
 from .forward import Replay
 
 
@@ -50,6 +51,8 @@ class Spans:
     end : {"host", "device", "last"}
     span_of_work : ndarray of int64, shape (work,)
         Which of the spans device work belongs to; -1 for none.
+    rank : int
+        Of several ranks in one Trace, the one of which these are steps; -1 where there are no several.
     """
 
     edges: Constraints
@@ -58,6 +61,7 @@ class Spans:
     until: IntArray
     end: End
     span_of_work: IntArray
+    rank: int = -1
 
     @classmethod
     def of(cls, edges: Constraints, window: WindowLike, step: Numbers, end: End) -> Spans:
@@ -105,9 +109,14 @@ class Spans:
         """
         bounds = self.bounds(one)
         work, resources = self.edges.work, self.edges.graph.resources
+        if self.rank >= 0:
+            tracks = [track for track, rank in resources.rank.items() if rank == self.rank]
+            own = np.isin(resources.track[work.rows], tracks)
+            work = Work(*(column[own] for column in work))
         when = np.where(work.call >= 0, resources.ts[work.call], work.start)
         order = np.argsort(when, kind="stable")
-        done = np.concatenate([[-FAR], np.maximum.accumulate(self._work_ends(one)[order])])
+        ends = self._work_ends(one) if self.rank < 0 else self._work_ends(one)[own]
+        done = np.concatenate([[-FAR], np.maximum.accumulate(ends[order])])
 
         def behind(launched_before: IntArray, now: IntArray) -> IntArray:
             last = done[np.searchsorted(when[order], launched_before, side="left")]
@@ -143,7 +152,8 @@ class Spans:
     def _on_thread(self, one: Replay | None) -> tuple[IntArray, IntArray]:
         if one is None:
             return self.begin, self.until
-        main = np.full(len(self), self.edges.graph.main)
+        graph = self.edges.graph
+        main = np.full(len(self), graph.mains.get(self.rank, graph.main))
         return one.now(main, self.begin), one.now(main, self.until)
 
     def _work_ends(self, one: Replay | None) -> IntArray:

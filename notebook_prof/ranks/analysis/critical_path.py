@@ -1,0 +1,179 @@
+"""The critical path of steps across ranks: through the last to come to each collective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.critical_path.classes import resource_names
+from ...analysis.critical_path.hops import hops_table
+from ...analysis.critical_path.path import End, Span, pieces_table
+from ...analysis.critical_path.tables import PIECES
+from ...analysis.critical_path.walk import HOPS, walk
+from ...trace.arrays import IntArray
+from ...trace.schema import Column, Table
+from .joint import Joint
+
+BY: Final = ("rank", "class", "name", "category", "resource", "track", "line", "phase", "module", "step")
+"""What the path across ranks can be summed by."""
+
+_RANK: Final = Column("rank", "int32", "", "on which the path is")
+PATH: Final = Table(
+    "ranks_critical_path",
+    tuple(column for one in PIECES.columns for column in ((_RANK, one) if one.name == "class" else (one,))),
+)
+HOP_TABLE: Final = Table(
+    "ranks_critical_path_hops",
+    (
+        Column("step", "Int32", "", "step that was walked"),
+        Column("at_ns", "int64", "ns", "when the last rank came"),
+        Column("rank", "int32", "", "that waited"),
+        Column("slice", "Int64", "", "row, in the trace of that rank, of its collective"),
+        Column("name", "str", "", "of the collective"),
+        Column("cause_rank", "int32", "", "that came last"),
+        Column("cause_slice", "Int64", "", "row, in the trace of that rank, of its collective"),
+        Column("margin_ns", "Int64", "ns", "by how much it came later than the rank before it"),
+        Column("near_tie", "bool", "", "less than the clocks or the noise of starts can tell"),
+    ),
+)
+_COLLECTIVE: Final = ("collective", "host-collective")
+
+
+def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[Span]:
+    """Walk steps from the end on the rank that ends last, or on `rank`.
+
+    Parameters
+    ----------
+    one : Joint
+    steps : sequence of int
+    rank : int or None
+        Walk this rank's steps, from their begin to their end; None: from the first begin on any rank.
+    end : {"host", "device", "last"}
+
+    Returns
+    -------
+    list of Span
+    """
+    table = one.steps[one.steps["step"].isin(steps)]
+    if rank is not None:
+        table = table[table["rank"] == rank]
+    table = _ends(one, table, end)
+    out = []
+    for number, own in table.groupby("step"):
+        begin, last = int(own["start_ns"].min()), own["until_ns"].idxmax()
+        until, row = int(own["until_ns"].loc[last]), int(own["row"].loc[last])
+        main = one.graph.mains[int(own["rank"].loc[last])]
+        track = int(one.graph.resources.track[row]) if row >= 0 else main
+        if until > begin and track >= 0:
+            path = walk(one.graph, begin, until, track, row)
+            where: End = "device" if row >= 0 else "host"
+            out.append(Span(int(str(number)), where, track, 0, path))
+    return out
+
+
+def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
+    """Add where each step ends: ``until_ns``, and the ``row`` of the device work with which, -1 without."""
+    table = table.assign(until_ns=table["end_ns"], row=-1)
+    if end == "host" or not one.graph.streams:
+        return table
+    resources = one.graph.resources
+    rows = np.concatenate([stream.rows for stream in one.graph.streams.values()])
+    slices = one.trace.slices.iloc[rows]
+    work = pd.DataFrame(
+        {
+            "rank": slices["rank"].to_numpy(np.int64),
+            "step": slices["step"].to_numpy(dtype=np.int64, na_value=-1),
+            "done": resources.end[rows],
+            "row": rows,
+        }
+    )
+    last = work.sort_values("done", kind="stable").drop_duplicates(["rank", "step"], keep="last")
+    both = table.drop(columns="row").merge(last, on=["rank", "step"], how="left")
+    done = both["done"].fillna(-1).to_numpy(np.int64)
+    floor = both["end_ns" if end == "last" else "start_ns"].to_numpy(np.int64)
+    later = done > floor
+    row = np.where(later, both["row"].fillna(-1).to_numpy(np.int64), -1)
+    return both.assign(until_ns=np.where(later, done, both["end_ns"]), row=row)
+
+
+def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
+    """Return the table of `RankAnswers.critical_path` for these paths."""
+    pieces = pieces_table(one.graph, spans)
+    track = pieces["track"].to_numpy(np.int64)
+    rank = _rank_of(one, track)
+    row = pieces["slice"].to_numpy(dtype=np.int64, na_value=-1)
+    own_row = np.append(one.own_row, -1)[row]
+    columns: dict[str, Any] = {name: pieces[name] for name in PIECES.names}
+    columns["rank"] = rank
+    columns["slice"] = pd.arrays.IntegerArray(own_row, row < 0)
+    columns["track"] = pd.array(one.own_track[track], dtype="Int32")
+    columns["resource"] = _resources(one, rank, one.own_track[track])
+    return PATH.frame(columns)
+
+
+def _rank_of(one: Joint, track: IntArray) -> IntArray:
+    key = one.trace.tracks["track"].to_numpy(np.int64)
+    rank = np.zeros(int(key.max(initial=0)) + 1, np.int64)
+    rank[key] = one.trace.tracks["rank"].to_numpy(np.int64)
+    return rank[track]
+
+
+def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
+    """Return what a rank's own recording calls its threads and streams."""
+    words = np.empty(len(track), dtype=object)
+    for number, trace in one.own.items():
+        here = rank == number
+        keys, labels = resource_names(trace)
+        words[here] = np.array(labels, dtype=object)[np.searchsorted(keys, track[here])]
+    return pd.Categorical(words)
+
+
+def path_sums(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Sum a path by some of its columns, largest first; what has no such name is kept."""
+    groups = table.groupby(list(by), observed=True, dropna=False, sort=False)["dur_ns"]
+    out = groups.agg(path_ns="sum", pieces="size").reset_index()
+    out["share"] = out["path_ns"] / max(int(table["dur_ns"].sum()), 1)
+    out = out[[*by, "path_ns", "share", "pieces"]].astype({"path_ns": "int64", "pieces": "int64"})
+    return out.sort_values("path_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def hops_between(one: Joint, spans: Sequence[Span], doubt_ns: float) -> pd.DataFrame:
+    """Return the table of `RankAnswers.critical_path_hops` for these paths."""
+    hops = hops_table(one.graph, spans)
+    hops = hops[hops["why"].isin(_COLLECTIVE)]
+    row = hops["slice"].to_numpy(np.int64)
+    causes = hops["cause_slice"].to_numpy(dtype=np.int64, na_value=-1)
+    rank = one.trace.slices["rank"].to_numpy(np.int64)
+    tracks = np.concatenate([span.path.hops.cause_track[::-1] for span in spans] or [np.empty(0, np.int64)])
+    kinds = np.concatenate([span.path.hops.kind[::-1] for span in spans] or [np.empty(0, np.int64)])
+    tracks = tracks[np.isin(kinds, [HOPS.index(name) for name in _COLLECTIVE])]
+    # of threads, the cause is an instant and no slice
+    causes = np.where(causes >= 0, causes, _open_at(one, tracks, hops["at_ns"].to_numpy(np.int64)))
+    own = np.append(one.own_row, -1)
+    margin = hops["margin_ns"].to_numpy(dtype=np.int64, na_value=np.iinfo(np.int64).max)
+    return HOP_TABLE.frame(
+        {
+            "step": hops["step"].array,
+            "at_ns": hops["at_ns"].to_numpy(),
+            "rank": rank[row],
+            "slice": pd.arrays.IntegerArray(own[row], row < 0),
+            "name": hops["name"].to_numpy(),
+            "cause_rank": _rank_of(one, tracks),
+            "cause_slice": pd.arrays.IntegerArray(own[causes], causes < 0),
+            "margin_ns": hops["margin_ns"].array,
+            "near_tie": margin < np.maximum(doubt_ns, 2 * one.graph.latencies.noise),
+        }
+    )
+
+
+def _open_at(one: Joint, tracks: IntArray, at: IntArray) -> IntArray:
+    """Return the slice of each thread that begins a collective at an instant; -1 without."""
+    out = np.full(len(tracks), -1)
+    for track in np.unique(tracks):
+        here = tracks == track
+        cut = one.graph.segments(int(track))
+        out[here] = cut.owner[np.searchsorted(cut.at, at[here], side="right") - 1]
+    return out

@@ -1,0 +1,363 @@
+"""Several ranks in one graph of dependences: in collectives, ranks wait for the last one to come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.critical_path.dependences import Dependences, RankEdges, dependences
+from ...analysis.critical_path.resources import EVENT, EVENTS, STREAM, WAITS, Resources, StreamWork
+from ...analysis.critical_path.segments import FAR
+from ...analysis.critical_path.streams import Latencies, runs_bound_by_stream
+from ...analysis.critical_path.waits import Waits, by_thread
+from ...analysis.distributed.collectives import SYMMETRIC
+from ...trace import Trace
+from ...trace.arrays import BoolArray, FloatArray, IntArray
+from .stacking import divided, stacked
+
+_ARRIVAL_NS: Final = 1
+"""Of a collective on a device that nobody was waited for in: it begins with an arrival of this length."""
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Ranks on one axis of time, and what each of their threads and streams waited for.
+
+    Attributes
+    ----------
+    trace : Trace
+        Of all ranks. Collectives on devices are two slices each: until the last rank has come, and after.
+    graph : Dependences
+        Of `trace`, with what collectives waited for.
+    own : Mapping of int to Trace
+        By rank, its own recording on the common axis.
+    own_row, own_track : ndarray of int64
+        Of each slice and track of `trace`: the row and the track that its rank's own recording has.
+    steps : DataFrame
+        ``rank step start_ns end_ns`` int64 on the common axis.
+    waiting : ndarray of float64, shape (slices,)
+        Factors that leave out what a replay works out: waiting for other ranks.
+    apart : int
+        Waits for another rank that ended, by the clocks, before that rank came: not in a replay.
+    bound : int
+        Waits for another rank.
+    """
+
+    trace: Trace
+    graph: Dependences
+    own: Mapping[int, Trace]
+    own_row: IntArray
+    own_track: IntArray
+    steps: pd.DataFrame
+    waiting: FloatArray
+    apart: int
+    bound: int
+
+
+class _Meetings(NamedTuple):
+    """Collectives as ranks took part in them: a row a collective and rank; arrays of one length.
+
+    Attributes
+    ----------
+    match, rank, slice : ndarray of int64
+    start, end : ndarray of int64
+        ns; on the common axis.
+    last : ndarray of int64
+        Place, among these, of the rank that came last.
+    margin : ndarray of int64
+        ns; by how much that one came later than the one before it.
+    bound : ndarray of bool
+        Whether the last one came while this one was in the collective.
+    symmetric : ndarray of bool
+        Whether no rank can leave before all have come.
+    on_stream : ndarray of bool
+    """
+
+    match: IntArray
+    rank: IntArray
+    slice: IntArray
+    start: IntArray
+    end: IntArray
+    last: IntArray
+    margin: IntArray
+    bound: BoolArray
+    symmetric: BoolArray
+    on_stream: BoolArray
+
+
+def joint(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame, *, start_unix_ns: int) -> Joint:
+    """Put ranks into one graph.
+
+    Parameters
+    ----------
+    ranks : sequence of (int, Trace)
+        With times on the common axis; see `retimed`.
+    arrived : DataFrame
+        ``rank match slice operation`` of their shared collectives, see `arrivals`, and ``margin_ns``: by how
+        much the last rank came later than the one before it.
+    start_unix_ns : int
+        Unix time of the origin of the axis.
+
+    Returns
+    -------
+    Joint
+
+    Notes
+    -----
+    What each rank waited for itself is found in its own recording, as in `critical_path`. A collective of a
+    rank that was in it when the last one came goes on from there: the path leaves it for the last rank, at
+    the instant of its arrival.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> late = draw("main: [sleep ][all_reduce]", categories={"all_reduce": "collective"})
+    >>> early = draw("main: [mm][all_reduce    ]", categories={"all_reduce": "collective"})
+    >>> arrived = pd.DataFrame({"rank": [0, 1], "match": 0, "slice": 1, "operation": "all_reduce"})
+    >>> one = joint([(0, early), (1, late)], arrived.assign(margin_ns=4), start_unix_ns=0)
+    >>> waits = one.graph.threads[0]
+    >>> waits.begin.tolist(), waits.done.tolist(), waits.track.tolist()
+    ([4], [8], [1])
+    """
+    met = _meetings(ranks, arrived)
+    until = np.where(met.bound, met.start[met.last], met.start) + _ARRIVAL_NS
+    cut = np.minimum(until, met.end - 1)
+    parts, graphs, least = [], [], []
+    for rank, trace in ranks:
+        here = (met.rank == rank) & met.on_stream
+        part = divided(trace, met.slice[here], cut[here])
+        first = dependences(trace).latencies
+        graphs.append(dependences(part, latency=first.launch, spacing=first.spacing))
+        parts.append((rank, part))
+        least.append(first)
+    trace = stacked(parts, start_unix_ns=start_unix_ns)
+    numbers = _Numbers.of(trace, parts)
+    graph = _merged(trace, [rank for rank, _ in ranks], graphs, _pooled(least), numbers)
+    return _with_collectives(graph, met, dict(ranks), numbers)
+
+
+def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Meetings:
+    """Look up collectives that at least two of these ranks have, all on streams or all on threads."""
+    parts = []
+    for rank, trace in ranks:
+        own = arrived.loc[arrived["rank"] == rank, ["match", "slice", "operation", "margin_ns"]]
+        row = own["slice"].to_numpy(np.int64)
+        start, dur = (trace.slices[name].to_numpy()[row] for name in ("ts", "dur"))
+        streams = trace.tracks.loc[(trace.tracks["kind"] == "stream").to_numpy(), "track"]
+        on_stream = trace.slices["track"].iloc[row].isin(streams).to_numpy()
+        parts.append(own.assign(rank=rank, start=start, end=start + dur, on_stream=on_stream))
+    table = pd.concat(parts, ignore_index=True)
+    table = table[table["end"] - table["start"] > _ARRIVAL_NS]
+    by_match = table.groupby("match")
+    alike = by_match["on_stream"].transform("nunique") == 1
+    table = table[(by_match["rank"].transform("size") > 1) & alike]
+    table = table.sort_values(["match", "start", "rank"], kind="stable").reset_index(drop=True)
+    size = table.groupby("match")["rank"].transform("size").to_numpy()
+    nth = table.groupby("match").cumcount().to_numpy()
+    last = np.arange(len(table)) - nth + size - 1
+    start, end = (table[name].to_numpy(np.int64) for name in ("start", "end"))
+    bound = (start < start[last]) & (start[last] < end)
+    match, rank, row = (table[name].to_numpy(np.int64) for name in ("match", "rank", "slice"))
+    symmetric = table["operation"].isin(SYMMETRIC).to_numpy()
+    on_stream = table["on_stream"].to_numpy(bool)
+    margin = table["margin_ns"].to_numpy(np.int64)
+    return _Meetings(match, rank, row, start, end, last, margin, bound, symmetric, on_stream)
+
+
+class _Numbers(NamedTuple):
+    """Where rows and tracks of ranks are in the Trace of all.
+
+    Attributes
+    ----------
+    row : dict of int to ndarray of int64
+        By rank: row in the Trace of all of each row of its divided Trace; -1 last, for missing ones.
+    whole, second : dict of int to ndarray of int64
+        By rank: row of each slice of its own recording, or of its first part; and of its second part, or -1.
+    track : dict of int to int
+        By rank: what is added to its tracks.
+    own_row : ndarray of int64
+    """
+
+    row: dict[int, IntArray]
+    whole: dict[int, IntArray]
+    second: dict[int, IntArray]
+    track: dict[int, int]
+    own_row: IntArray
+
+    @classmethod
+    def of(cls, trace: Trace, parts: Sequence[tuple[int, Trace]]) -> _Numbers:
+        """Look them up: slices of a rank stay in their order."""
+        own_row = trace.slices["own_row"].to_numpy(np.int64)
+        rank_of = trace.slices["rank"].to_numpy(np.int64)
+        row, whole, second, track, first = {}, {}, {}, {}, 0
+        for rank, part in parts:
+            rows = np.flatnonzero(rank_of == rank)
+            row[rank] = np.append(rows, -1)
+            count = int(own_row[rows].max(initial=-1)) + 1
+            whole[rank], second[rank] = np.full(count + 1, -1), np.full(count + 1, -1)
+            second[rank][own_row[rows]] = rows
+            whole[rank][own_row[rows][::-1]] = rows[::-1]
+            second[rank][second[rank] == whole[rank]] = -1
+            track[rank] = first
+            first += int(part.tracks["track"].max()) + 1 if len(part.tracks) else 0
+        return cls(row, whole, second, track, own_row)
+
+
+def _pooled(least: Sequence[Latencies]) -> Latencies:
+    """Return the middle of what ranks need at least, and the most noise."""
+    call, spacing, launch = (
+        int(np.median([getattr(one, name) for one in least])) for name in ("call", "spacing", "launch")
+    )
+    return Latencies(call, spacing, launch, max(one.noise for one in least))
+
+
+def _merged(
+    trace: Trace,
+    ranks: Sequence[int],
+    graphs: Sequence[Dependences],
+    latencies: Latencies,
+    numbers: _Numbers,
+) -> Dependences:
+    """Put the dependences of ranks beside one another."""
+    resources = Resources(trace)
+    threads: dict[int, Waits] = {}
+    streams: dict[int, StreamWork] = {}
+    position = np.full(len(trace.slices), -1, np.int64)
+    mains = {}
+    for rank, graph in zip(ranks, graphs, strict=True):
+        row, more = numbers.row[rank], numbers.track[rank]
+        mains[rank] = graph.main + more if graph.main >= 0 else -1
+        for track, waits in graph.threads.items():
+            threads[track + more] = waits._replace(
+                thread=waits.thread + more,
+                track=np.where(waits.track >= 0, waits.track + more, -1),
+                row=row[waits.row],
+                slice=row[waits.slice],
+            )
+        for track, own in graph.streams.items():
+            moved = replace(own, rows=row[own.rows], call=row[own.call], event=row[own.event])
+            streams[track + more] = moved
+            position[moved.rows] = np.arange(len(moved.rows))
+    first = next((main for main in mains.values() if main >= 0), -1)
+    recorded, inferred = (sum(getattr(one, name) for one in graphs) for name in _EVENT_COUNTS)
+    return Dependences(
+        resources, threads, streams, position, first, latencies,
+        all(graph.scopes_recorded for graph in graphs), recorded, inferred, mains,
+    )  # fmt: skip
+
+
+_EVENT_COUNTS: Final = ("events_recorded", "events_inferred")
+
+
+def _with_collectives(
+    graph: Dependences, met: _Meetings, own: Mapping[int, Trace], numbers: _Numbers
+) -> Joint:
+    """Let collectives wait for the rank that comes last, and in a replay for all that have to come."""
+    resources = graph.resources
+    trace = resources.trace
+    waiting = np.ones(len(trace.slices))
+    first, second = np.full(len(met.rank), -1), np.full(len(met.rank), -1)
+    for rank in own:
+        here = met.rank == rank
+        first[here] = numbers.whole[rank][met.slice[here]]
+        second[here] = numbers.second[rank][met.slice[here]]
+    on_stream, on_thread = np.flatnonzero(met.on_stream), np.flatnonzero(~met.on_stream)
+    waiting[first[on_stream]] = _ARRIVAL_NS / np.maximum(
+        resources.end[first[on_stream]] - resources.ts[first[on_stream]], 1
+    )
+    target, source = _pairs(met)
+    _bind_work(graph, met, first, second, on_stream[met.bound[on_stream]])
+    threads, unmet = _bind_threads(graph, met, first, on_thread)
+    device = met.on_stream[target]
+    late = np.where(device, resources.end[first[source]] > resources.ts[second[target]], False)
+    late |= ~device & (met.start[source] > np.where(met.bound, met.start[met.last], met.start)[target])
+    target, source, device = target[~late], source[~late], device[~late]
+    between = RankEdges(
+        transfer=second[target[device]],
+        arrival=first[source[device]],
+        call=first[target[~device]],
+        thread=resources.track[first[source[~device]]],
+        at=met.start[source[~device]],
+        unmet=unmet,
+    )
+    own_track = _own_tracks(trace, numbers)
+    graph = replace(graph, threads=threads, between=between)
+    steps = _steps_of(own)
+    apart = int((met.symmetric & ~met.bound & (met.start < met.start[met.last])).sum())
+    return Joint(trace, graph, own, numbers.own_row, own_track, steps, waiting, apart, int(met.bound.sum()))
+
+
+def _pairs(met: _Meetings) -> tuple[IntArray, IntArray]:
+    """Return places of what waits, and of what it waits for: all others, or else the last if it bound."""
+    table = pd.DataFrame({"match": met.match, "place": np.arange(len(met.match))})
+    every = table[met.symmetric].merge(table, on="match")
+    every = every[every["place_x"] != every["place_y"]]
+    others = np.flatnonzero(met.bound & ~met.symmetric)
+    target = np.concatenate([every["place_x"].to_numpy(np.int64), others])
+    return target, np.concatenate([every["place_y"].to_numpy(np.int64), met.last[others]])
+
+
+def _bind_work(
+    graph: Dependences, met: _Meetings, first: IntArray, second: IntArray, places: IntArray
+) -> None:
+    """Let the transfers of collectives on devices begin with the arrival of the last rank."""
+    track = graph.resources.track[second[places]]
+    for number, stream in graph.streams.items():
+        here = places[track == number]
+        at = graph.position[second[here]]
+        stream.event[at] = first[met.last[here]]
+        stream.event_kind[at] = EVENTS.index("collective")
+        stream.bound[at] = EVENT
+        stream.margin[at] = met.margin[here]
+        stream.root = runs_bound_by_stream(stream.bound == STREAM, stream.before)
+
+
+def _bind_threads(
+    graph: Dependences, met: _Meetings, first: IntArray, places: IntArray
+) -> tuple[dict[int, Waits], Waits]:
+    """Return the waits of all threads with those in collectives, and what waits for nobody yet."""
+    track, kind = graph.resources.track, WAITS.index("host-collective")
+    done = met.start[met.last]
+
+    def waits(here: IntArray, done: IntArray, end: IntArray, cause: IntArray, margin: IntArray) -> Waits:
+        code, none = np.full(len(here), kind), np.full(len(here), -1)
+        call = first[here]
+        return Waits(track[call], met.start[here], done, end, cause, none, call, code, margin)
+
+    bound, free = places[met.bound[places]], places[~met.bound[places]]
+    more = waits(bound, done[bound], done[bound], track[first[met.last[bound]]], met.margin[bound])
+    threads = by_thread([*graph.threads.values(), more], list(graph.resources.threads))
+    start, margin = met.start[free], np.full(len(free), FAR)
+    return threads, waits(free, start, start + _ARRIVAL_NS, track[first[free]], margin)
+
+
+def _own_tracks(trace: Trace, numbers: _Numbers) -> IntArray:
+    track = trace.tracks["track"].to_numpy(np.int64)
+    rank = trace.tracks["rank"].to_numpy(np.int64)
+    out = np.full(int(track.max(initial=-1)) + 2, -1)
+    out[track] = track - np.array([numbers.track[one] for one in rank.tolist()], np.int64)
+    return out
+
+
+def _steps_of(own: Mapping[int, Trace]) -> pd.DataFrame:
+    """Return the steps of each rank; where no rank has any, each whole recording, with the number -1."""
+    columns = ("rank", "step", "start_ns", "end_ns")
+    parts = []
+    for rank, trace in own.items():
+        steps = trace.steps
+        end = steps["ts"] + steps["dur"]
+        parts.append(np.stack([np.full(len(steps), rank), steps["step"], steps["ts"], end], axis=1))
+    table = pd.DataFrame(np.concatenate(parts).astype(np.int64), columns=columns)
+    if len(table):
+        return table
+    ends = {rank: trace.slices["ts"] + trace.slices["dur"] for rank, trace in own.items()}
+    rows = [
+        (rank, -1, int(own[rank].slices["ts"].min()), int(end.max()))
+        for rank, end in ends.items()
+        if len(end)
+    ]
+    return pd.DataFrame(np.array(rows, np.int64).reshape(-1, 4), columns=columns)

@@ -1,0 +1,289 @@
+"""What decides how long steps take across ranks, and what would if a rank were faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar, get_args
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.critical_path.path import End, Span
+from ...analysis.critical_path.replay.changes import Question
+from ...analysis.scope import Numbers, many
+from ...errors import OptionError, SelectionError, nearest
+from .axis import RankAxis
+from .critical_path import BY, hops_between, path_sums, path_table, spans_of_ranks
+from .joint import Joint, joint
+from .what_if import RanksWhatIf, what_if_of_ranks
+
+T = TypeVar("T")
+_MOST_SLICES: Final = 20_000_000
+"""Of ranks that are in memory together."""
+
+
+class RankPaths(RankAxis[T]):
+    """Ranks and the critical path through them."""
+
+    _together: tuple[tuple[int, ...], Joint] | None = None
+
+    def forget(self) -> None:
+        """Read the ranks again at the next question."""
+        super().forget()
+        self._together = None
+
+    def critical_path(
+        self,
+        *,
+        by: str | Sequence[str] | None = None,
+        step: Numbers = None,
+        rank: int | None = None,
+        end: End = "host",
+    ) -> pd.DataFrame:
+        """List what decided how long steps took across ranks, in order of time, or sum it up.
+
+        Parameters
+        ----------
+        by : str or sequence of str, optional
+            Sum by any of ``rank class name category resource track line phase module step`` instead.
+        step : int or iterable of int, optional
+            The paths of these steps. Default: of all, or of the whole recordings where there are no steps.
+        rank : int, optional
+            The paths of this rank's steps. Default: a step lasts from its first begin on any rank to its last
+            end on any rank.
+        end : {"host", "device", "last"}
+            Where a step of a rank ends, as in `notebook_prof.analysis.critical_path`.
+
+        Returns
+        -------
+        DataFrame
+            Without `by`, a row a piece, by step, then time: the columns of
+            `notebook_prof.analysis.critical_path`, and ``rank`` int32. Times are on the common clock, as in
+            `steps`; ``slice`` and ``track`` are those of the rank's own recording. The pieces of a step
+            follow one another without gap or overlap, so that ``dur_ns`` sums to its length to the
+            nanosecond. What the path spends on a rank before that rank's recording began is ``idle``.
+
+            With `by`, its columns and ``path_ns`` int64, ``share`` float64, ``pieces`` int64: by `path_ns`,
+            largest first.
+
+        Raises
+        ------
+        OptionError
+            If `by` or `end` is not known.
+        SelectionError
+            If there is no such step or rank, or the clock of that rank cannot be compared; if the ranks have
+            too many slices to be in memory together.
+
+        Notes
+        -----
+        On each rank the path is that of its own recording. Where it comes to a collective in which the rank
+        was when the last one came, the time from that arrival on is transfer, and the path goes on in the
+        rank that came last. Ranks that come last nowhere are not on it, and are not read again. The others
+        stay in memory until `forget`. How sure it is which rank came last: `critical_path_hops`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import read_ranks
+        >>> from notebook_prof.testing import draw
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kinds = {"all_reduce": "collective"}
+        >>> early, late = "main: [mm][all_reduce    ]", "main: [sleep ][all_reduce]"
+        >>> for rank, lane in enumerate((early, late)):
+        ...     draw(lane, categories=kinds).to_chrome(folder / f"rank{rank}.json")
+        >>> path = read_ranks(folder).critical_path()
+        >>> path[["rank", "name", "dur_ns"]].values.tolist()
+        [[1, 'sleep', 8], [0, 'all_reduce', 12]]
+        """
+        columns = None if by is None else [by] if isinstance(by, str) else list(by)
+        for column in columns or ():
+            if column not in BY:
+                raise OptionError(
+                    f"the path across ranks cannot be summed by {column!r}: {nearest(column, BY)}"
+                )
+        one, spans = self._paths(step, rank, end)
+        table = path_table(one, spans)
+        return table if columns is None else path_sums(table, columns)
+
+    def critical_path_hops(
+        self, *, step: Numbers = None, rank: int | None = None, end: End = "host"
+    ) -> pd.DataFrame:
+        """List where the critical path goes on in another rank, and by what margin.
+
+        Parameters
+        ----------
+        step, rank, end
+            As `critical_path`.
+
+        Returns
+        -------
+        DataFrame
+            A row a collective on the path in which a rank waited, by step, then time: ``step at_ns rank
+            slice name cause_rank cause_slice margin_ns near_tie``. ``cause_rank`` came last, at ``at_ns`` on
+            the common clock, ``margin_ns`` later than the rank before it; ``near_tie`` bool: that is less
+            than twice the largest residual of the clocks, or twice the noise of starts, so that another rank
+            may as well have been the last.
+
+        Raises
+        ------
+        OptionError, SelectionError
+            As `critical_path`.
+        """
+        one, spans = self._paths(step, rank, end)
+        return hops_between(one, spans, self._doubt_ns())
+
+    def what_if(
+        self,
+        *,
+        rank: int | None = None,
+        scale: float | Mapping[str, float] | None = None,
+        line: Mapping[int | str, float] | None = None,
+        phase: Mapping[str, float] | None = None,
+        data: float = 1.0,
+        remove: str | Sequence[str] = (),
+        step: Numbers = None,
+        end: End = "host",
+    ) -> RanksWhatIf:
+        """Predict how long steps would take across ranks with changed durations, or refuse to.
+
+        Parameters
+        ----------
+        rank : int, optional
+            Change this rank only. Default: all.
+        scale : float or mapping of str to float, optional
+            One factor for all operators, functions and kernels but communication, or factors by name as
+            `notebook_prof.analysis.what_if` takes them. Time in which nothing was recorded stays.
+        line, phase, data, remove
+            As in `notebook_prof.analysis.what_if`.
+        step : int or iterable of int, optional
+            Mean of these steps. Default: of all, or the whole recordings where there are no steps.
+        end : {"host", "device", "last"}
+            Where a step of a rank ends.
+
+        Returns
+        -------
+        RanksWhatIf
+            With ``before after gain lower upper replay_error refused reason steps``.
+
+        Raises
+        ------
+        OptionError
+            If nothing is asked, or an argument cannot be understood.
+        SelectionError
+            If there is no such rank or step, nothing on the rank is changed, or the ranks have too many
+            slices to be in memory together.
+
+        Notes
+        -----
+        All ranks are run forwards together: a collective ends when the last rank has come and its transfer,
+        which takes what it took after the last arrival, is done. There is no answer where a rank is missing
+        or its clock cannot be compared, since it might come last; where ranks share no collective; and
+        where the replay of the unchanged recordings is off by more than 5 %.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import read_ranks
+        >>> from notebook_prof.testing import draw
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> kinds = {"all_reduce": "collective"}
+        >>> early, late = "main: [mm][all_reduce    ]", "main: [sleep ][all_reduce]"
+        >>> for rank, lane in enumerate((early, late)):
+        ...     draw(lane, categories=kinds).to_chrome(folder / f"rank{rank}.json")
+        >>> answer = read_ranks(folder).what_if(rank=1, scale={"sleep": 0.5})
+        >>> answer.before, answer.after
+        (20, 16)
+        """
+        factors = scale if isinstance(scale, Mapping) or scale is None else {"*": scale}
+        removed = (remove,) if isinstance(remove, str) else tuple(remove)
+        question = Question(factors or {}, line or {}, phase or {}, removed, data)
+        if not str(question):
+            raise OptionError("what_if needs something to change, as scale=0.5 or scale={'aten::mm': 0.5}")
+        if end not in get_args(End):
+            raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
+        aligned = self._aligned(rank)
+        one = self._joined_ranks(aligned)
+        steps = _steps_asked(one, step)
+        if reason := self._not_all_here(aligned, one):
+            return RanksWhatIf(str(question), rank, 0, reason=reason)
+        return what_if_of_ranks(one, question, rank, steps, end, self._doubt_ns())
+
+    def _not_all_here(self, aligned: Sequence[int], one: Joint) -> str:
+        """Return why nothing can be predicted of ranks that are not here; empty where all are."""
+        world = max(int(self.files["world_size"].fillna(0).max()), len(self))
+        if len(aligned) < world:
+            missing = sorted({*range(world)} - {*aligned})
+            return (
+                f"{len(missing)} of {world} ranks, as rank {missing[0]}, are not here or have no clock that "
+                "can be compared, and any of them may come last"
+            )
+        between = one.graph.between
+        if between is None or not len(between.transfer) + len(between.call):
+            return "the ranks share no collective, so that none waits for another: ask ranks[0].what_if()"
+        return ""
+
+    def _paths(self, step: Numbers, rank: int | None, end: End) -> tuple[Joint, list[Span]]:
+        if end not in get_args(End):
+            raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
+        one = self._joined_ranks(self._on_the_path(rank, end))
+        return one, spans_of_ranks(one, _steps_asked(one, step), rank, end)
+
+    def _aligned(self, rank: int | None) -> list[int]:
+        """Return the ranks whose clocks can be compared; `rank` has to be one of them."""
+        clocks = self.clocks()
+        aligned = [int(one) for one in clocks.loc[clocks["aligned"], "rank"]]
+        if rank is not None and rank not in aligned:
+            self.chosen(rank)
+            reason = clocks.loc[clocks["rank"] == rank, "reason"].tolist() or ["it could not be read"]
+            raise SelectionError(f"rank {rank} is not on the common clock: {reason[0]}")
+        return aligned
+
+    def _on_the_path(self, rank: int | None, end: End) -> list[int]:
+        """Return the ranks through which the path can go: those that come last, and that end last."""
+        aligned = self._aligned(rank)
+        arrived, steps = self._shared("arrivals"), self.steps()
+        if end != "host" or not len(steps):
+            return aligned
+        latest = arrived["start_ns"] == arrived.groupby("match")["start_ns"].transform("max")
+        last = steps.loc[steps["end_ns"] == steps.groupby("step")["end_ns"].transform("max"), "rank"]
+        first = steps.loc[steps["start_ns"] == steps.groupby("step")["start_ns"].transform("min"), "rank"]
+        chosen = {*arrived.loc[latest, "rank"], *last, *first} | ({rank} if rank is not None else set())
+        return sorted(int(one) for one in chosen & set(aligned))
+
+    def _joined_ranks(self, ranks: Iterable[int]) -> Joint:
+        key = tuple(ranks)
+        if self._together is not None and self._together[0] == key:
+            return self._together[1]
+        slices = sum(int(self._facts[one]["slices"]) for one in key)
+        if slices > _MOST_SLICES:
+            raise SelectionError(
+                f"{len(key)} ranks with {slices:,} slices would have to be in memory together, more than "
+                f"{_MOST_SLICES:,}: choose ranks, as in ranks.chosen([0, 7]), or record fewer steps"
+            )
+        base = self._base()
+        self._together = None
+        arrived = with_margins(self._shared("arrivals"))
+        one = joint([(rank, self._retimed(rank)) for rank in key], arrived, start_unix_ns=base)
+        self._together = key, one
+        return one
+
+    def _doubt_ns(self) -> float:
+        """Return by how much less the clocks cannot tell who came last."""
+        residual: Any = self.clocks()["residual_ns"].max()
+        return 2 * float(residual) if np.isfinite(residual) else 0.0
+
+
+def _steps_asked(one: Joint, step: Numbers) -> list[int]:
+    """Return these steps, or all; SelectionError where one is not there."""
+    have: list[int] = np.unique(one.steps["step"]).tolist()
+    steps = have if step is None else [int(number) for number in many(step)]
+    if missing := [number for number in steps if number not in have]:
+        raise SelectionError(f"there is no step {missing[0]}: {nearest(str(missing[0]), map(str, have))}")
+    return steps
+
+
+def with_margins(arrived: pd.DataFrame) -> pd.DataFrame:
+    """Add by how much the last rank came to each collective later than the one before it."""
+    ordered = arrived.sort_values(["match", "start_ns"], kind="stable")
+    gap = ordered["start_ns"].diff().fillna(0).astype("int64")  # of Unix times, no float holds all digits
+    return ordered.assign(margin_ns=gap.groupby(ordered["match"]).transform("last"))
