@@ -13,6 +13,7 @@ ADDED: Final = {
     "critical_path_spans": "critical_path.spans",
     "critical_path_doubts": "critical_path.doubts",
     "graph_breaks": "compilations.graph_breaks",
+    "fused_kernels": "compilations.kernels",
 }
 """Those that came after the namespaces: no method of a Profile ever had their name."""
 
