@@ -36,7 +36,7 @@ from .memory.names import memory_left_behind, memory_names
 from .memory.operators import memory_operators
 from .source.annotated import annotated_source, line_steps
 from .source.call_tree import bottom_up, call_tree, heaviest_stack
-from .source.compilations import compilations, graph_breaks
+from .source.compilations import compilations, fused_kernels, graph_breaks
 from .source.event_log import event_log
 from .source.flame import flame
 from .source.hotspots import hotspots
@@ -90,6 +90,7 @@ __all__ = [
     "distributed",
     "event_log",
     "flame",
+    "fused_kernels",
     "graph_breaks",
     "graph_nodes",
     "heaviest_stack",

@@ -14,6 +14,7 @@ ADDED: Final = {
     "critical_path_doubts": "critical_path.doubts",
     "graph_breaks": "compilations.graph_breaks",
     "operator_arguments": "operators.arguments",
+    "fused_kernels": "compilations.kernels",
 }
 """Those that came after the namespaces: no method of a Profile ever had their name."""
 

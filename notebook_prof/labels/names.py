@@ -31,6 +31,7 @@ _BUILT_IN: Final = re.compile(
 _WRITTEN_ADDRESS: Final = re.compile(r"(?: 0x[0-9a-fA-F]+)+$")
 _ADDRESS: Final = re.compile(r" at (0x[0-9a-fA-F]+)(?=>)")
 _GRAPH: Final = re.compile(r"^## Call CompiledFxGraph (\w+) ##$")
+_KERNEL_RANGE: Final = re.compile(r"^## inductor_kernel:(\w+):\d+ ##$")
 _OF_INDUCTOR: Final = re.compile(r"^(.+) \((c[a-z2-7]{51})\.py\)$")
 _CPP_FUSED: Final = re.compile(r"^cpp_fused_(\w+?)_(\d+)$")
 _COPY: Final = re.compile(r"^Memcpy (\w+) \((\w+) -> (\w+)\)$")
@@ -102,6 +103,8 @@ def _compiled(name: str) -> tuple[str, ...]:
     """Return ways to write what Inductor calls its graphs, its modules and its kernels in C++."""
     if graph := _GRAPH.match(name):
         return "compiled graph", f"compiled graph {graph.group(1)[:8]}"
+    if kernel := _KERNEL_RANGE.match(name):
+        return tuple(f"range of {way}" for way in variants(kernel.group(1)))
     if module := _OF_INDUCTOR.match(name):
         return f"{module.group(1)} (compiled)", f"{module.group(1)} ({module.group(2)[:8]}….py)"
     if kernel := _CPP_FUSED.match(name):

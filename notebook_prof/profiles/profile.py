@@ -287,7 +287,7 @@ class Profile(OldNames):
 
     @property
     def compilations(self) -> Compilations:
-        """What ``torch.compile`` compiled: ``p.compilations()`` lists it; also ``graph_breaks``."""
+        """What ``torch.compile`` compiled: ``p.compilations()`` lists it; also ``graph_breaks kernels``."""
         return Compilations(self)
 
     @property

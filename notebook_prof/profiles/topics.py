@@ -110,6 +110,7 @@ class Compilations(Namespace):
     path: ClassVar[str] = "compilations"
     __call__ = method(analysis.compilations)
     graph_breaks = method(analysis.graph_breaks)
+    kernels = method(analysis.fused_kernels)
 
 
 class Cpu(Namespace):

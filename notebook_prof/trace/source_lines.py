@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from .arrays import BoolArray, IntArray
 from .nesting import inherit, nest
@@ -102,6 +103,14 @@ def source_lines(
     if ((slices.parent >= 0) & (code < 0) & (np.append(code, -1)[slices.parent] >= 0)).any():
         code = inherit(slices.parent, code)  # what was launched may enclose slices that were not
     return Coded(code, list(code_of))
+
+
+def is_line(slices: pd.DataFrame) -> BoolArray:
+    """Return which slices stand for a line of the user's source; shape (slices,)."""
+    words = slices["name"].cat.categories.astype("str")
+    fits = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
+    python = (slices["category"] == "python").to_numpy()
+    return np.asarray(fits[slices["name"].cat.codes.to_numpy()] & python, dtype=bool)
 
 
 def running_lines(track: IntArray, ts: IntArray, end: IntArray, seeds: IntArray) -> IntArray:

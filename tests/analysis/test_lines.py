@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from notebook_prof import Profile
+from notebook_prof.analysis import flame, operators
 from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.trace import Trace, TraceBuilder, length, union
@@ -69,7 +71,9 @@ def recorded(cell: str, folder: Path) -> Profile:
     pytest.importorskip("torch")
     file = folder / "cell.nbprof"
     subprocess.run([sys.executable, "-c", HEAD, cell, str(file)], check=True, timeout=300, cwd=folder)
-    return open_profile(file)
+    profile = open_profile(file)
+    assert [issue.example for issue in profile.trace.report if issue.code == "collector-failed"] == []
+    return profile
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +161,91 @@ def test_bytes_by_line_and_what_is_left_of_them() -> None:
     assert table.loc[2].tolist() == [80, 80, 70]
 
 
+def looks_on_lines(trace: Trace, table: pd.DataFrame) -> list[int]:
+    """Count, look by look, those in which a slice of each line was open, and those in which none was."""
+    slices, looks = trace.slices, trace.metadata["tables"]["samples"]
+    names = (table["file"] + ":" + table["line"].astype(str) + "  " + table["text"]).tolist()
+    of_line = slices["name"].astype(str).map({name: row for row, name in enumerate(names)})
+    on_line = of_line.notna() & (slices["category"] == "python")
+    ts, end, track, line = (
+        column.to_numpy(np.int64)
+        for column in (
+            slices["ts"][on_line], (slices["ts"] + slices["dur"])[on_line], slices["track"][on_line],
+            of_line[on_line],
+        )
+    )  # fmt: skip
+    counts = [0] * (len(table) + 1)
+    for begin, dur, where, count in looks[["ts", "dur", "track", "count"]].itertuples(index=False):
+        for number in range(count):
+            at = begin + ((2 * number + 1) * dur) // (2 * count)
+            open_lines = set(line[(ts <= at) & (at < end) & (track == where)].tolist())
+            for row in open_lines or {len(table)}:
+                counts[row] += 1
+    return counts
+
+
+def test_looks_count_once_for_every_line_that_was_open() -> None:
+    b = TraceBuilder()
+    main, other = b.track("main"), b.track("other")
+    b.slices(
+        ts=[0, 10, 20, 60], dur=[100, 60, 20, 30], category="python", track=main,
+        name=["cell:1  f(3)", "cell:5  g()", "cell:5  g()", "cell:6  h()"],
+    )  # fmt: skip
+    b.slices(ts=0, dur=50, name="cell:6  h()", category="python", track=other)
+    looks = {"ts": [0, 10, 100, 0], "dur": [10, 90, 10, 10], "track": [main, main, main, other]}
+    b.table("samples", pd.DataFrame({**looks, "count": [1, 9, 1, 1]}))
+    trace = b.seal()
+    table = lines(trace, remainder=True)
+    assert table.set_index("line")["samples"].to_dict() == {1: 10, 5: 6, 6: 4, 0: 1}
+    assert table["samples"].tolist() == looks_on_lines(trace, table[:-1])
+    window = lines(trace, window=(20, 60)).set_index("line")["samples"]
+    assert window.to_dict() == {1: 4, 5: 4, 6: 0}
+    assert lines(training().seal(), remainder=True)["samples"].isna().all(), "no engine looked"
+
+
+def check_flame_by_line(trace: Trace) -> None:
+    """Compare the roots of a flame with the own times and the device work of operators, by their lines."""
+    for metric, of_operators in (("self_ns", "self_ns"), ("device_ns", "device_self_ns")):
+        for options in ({}, {"only_my_code": True}, {"order": "time"}):
+            table = flame(trace, metric=metric, by_line=True, **options)
+            roots = table[table["depth"] == 0].set_index("name")["total"]
+            places = roots.index.str.replace(r"  .*", "", regex=True)
+            own = operators(trace, by="line").set_index("line")[of_operators]
+            own.index = own.index.astype(object).fillna(NOT_IN_LINES)
+            assert dict(zip(places, roots, strict=True)) == own.to_dict(), (metric, options)
+            assert table["value"].sum() == own.sum()
+
+
+def test_a_flame_has_lines_as_roots() -> None:
+    trace = training().seal()
+    check_flame_by_line(trace)
+    table = flame(trace, by_line=True)
+    below = table["name"].iloc[table["parent"].dropna()].tolist()
+    assert dict(zip(table["name"][table["depth"] == 1], below, strict=True)) == {
+        "f": "cell:2  h = f(x)", "g": "cell:3  y = g(h)", "idle": NOT_IN_LINES,
+        "gBackward": "cell:4  y.backward()", "fBackward": "cell:4  y.backward()",
+    }  # fmt: skip
+
+
+def test_what_a_line_calls_of_other_lines_hangs_from_those() -> None:
+    b = TraceBuilder()
+    names = ["cell:9  run()", "run (cell)", "cell:2  mm(x)", "aten::mm", "cell:9  run()", "aten::add"]
+    b.slices(
+        ts=[0, 10, 20, 30, 60, 70], dur=[100, 80, 60, 20, 20, 5], name=names, track=b.track("main"),
+        category=["python", "python", "python", "operator", "python", "operator"],
+    )  # fmt: skip
+    trace = b.seal()
+    check_flame_by_line(trace)
+    table = flame(trace, by_line=True)
+    assert table[["name", "depth", "value", "total", "count"]].values.tolist() == [
+        ["cell:9  run()", 0, 35, 60, 2],
+        ["cell:2  mm(x)", 0, 20, 40, 1],
+        ["run (cell)", 1, 20, 20, 1],
+        ["aten::add", 1, 5, 5, 1],
+        ["aten::mm", 1, 20, 20, 1],
+    ]
+
+
 def test_without_lines_everything_is_in_the_rest() -> None:
     b = TraceBuilder()
     b.slices(ts=0, dur=9, name="mm", track=b.track("main"))
@@ -174,10 +263,14 @@ def test_laws_on_a_recorded_cell(plain: Profile) -> None:
     forward = by_line.loc[by_line.index.isin([7, 8, 13, 14]), "backward_ns"].sum()
     assert forward > 0.7 * table["backward_ns"].sum() > 0
     assert by_line.loc[15, "bytes_allocated"] == by_line.loc[15, "bytes_kept"] == 10 * 4 * (1 << 16)
+    assert table["samples"].tolist() == looks_on_lines(plain.trace, table[:-1])
+    assert table["samples"].sum() > 0
+    check_flame_by_line(plain.trace)
 
 
 def test_laws_on_a_custom_function_and_a_checkpoint(top_level: Profile) -> None:
     check_laws(top_level.trace)
+    check_flame_by_line(top_level.trace)
     table = top_level.lines(remainder=True).groupby("line")[["backward_ns", "total_ns"]].sum()
     assert table.loc[12, "backward_ns"] > 0
     assert table.loc[15, "backward_ns"] > 0

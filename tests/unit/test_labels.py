@@ -182,3 +182,4 @@ def test_what_inductor_made_is_short_and_apart() -> None:
     module = "Runner.call (cqo5p7be6jid5xatj2bi3t4vjwrlqctsrob3jptds62lbenumtgl.py)"
     assert short_names([module]) == ["Runner.call (compiled)"]
     assert short_names(["cpp_fused_add_relu_0"]) == ["cpp add relu 0"]
+    assert short_names(["## inductor_kernel:cpp_fused_add_relu_0:3 ##"]) == ["range of cpp add relu 0"]

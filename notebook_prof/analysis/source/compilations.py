@@ -37,6 +37,21 @@ COMPILATIONS: Final = Table(
     ),
 )
 
+FUSED_KERNELS: Final = Table(
+    "fused_kernels",
+    (
+        Column("kernel", "str", "", "as its slices are called"),
+        Column("operators", "str", "", "that Inductor fused into it"),
+        Column("backward", "bool", "", "of a backward graph"),
+        Column("file", "str", "", "`cell`, or the path; empty where no line is known"),
+        Column("line", "int64", "", "0 where none is known"),
+        Column("text", "str", "", "source of the line"),
+        Column("exact", "bool", "", "told by the recording; else it is part of one of several kernels"),
+        Column("slices", "int64", "", "of the kernel"),
+        Column("total_ns", "int64", "ns", "of its slices, on devices or on the host"),
+    ),
+)
+
 GRAPH_BREAKS: Final = Table(
     "graph_breaks",
     (
@@ -103,6 +118,60 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             "guard_place": guarded.where(table["guard_file"] != "", "").tolist(),
         }
     )
+
+
+def fused_kernels(trace: Trace) -> pd.DataFrame:
+    """List the operators and the lines that Inductor fused into each kernel.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        A row a kernel and line, by `total_ns` of the kernel, longest first, then by line; no rows where
+        nothing was compiled by Inductor, or where the recording does not tell.
+
+        - ``kernel`` str: as its slices are called; ``operators`` str, as ``add, mul, relu``;
+          ``backward`` bool: of a backward graph, of which no lines are known;
+        - ``file line text``: a line of the user's that became part of it; `line` is 0 where none is known;
+        - ``exact`` bool: Inductor tells the line, or no other kernel of its graph has such an operator; else
+          the line is part of one of several kernels;
+        - ``slices`` int64, ``total_ns`` int64: of the kernel, also where it has several rows; 0 for one that
+          did not run in what was recorded.
+
+    Notes
+    -----
+    From the comments in Inductor's modules, which name the nodes of TorchDynamo's graph that a kernel was
+    made of, and from the lines of these nodes. C++ for the host has no such comments: there the operators are
+    those of the kernel's name, and its lines those of the nodes with these operators.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> fused_kernels(TraceBuilder().seal()).empty
+    True
+    """
+    table = recorded_table(trace, "fused_kernels")
+    if table is None:
+        return FUSED_KERNELS.empty()
+    kernels = table["kernel"].astype("str")
+    slices = trace.slices[trace.slices["name"].isin(kernels)]
+    # the call that launches a kernel has its name too
+    on_device = slices[slices["category"] == "kernel"]
+    slices = slices[(slices["category"] == "kernel") | ~slices["name"].isin(on_device["name"])]
+    ran = slices["dur"].groupby(slices["name"].astype("str")).agg(["count", "sum"]).reindex(kernels).fillna(0)
+    out = FUSED_KERNELS.frame(
+        {
+            **{column: table[column].to_numpy() for column in FUSED_KERNELS.names if column in table},
+            "slices": ran["count"].to_numpy(np.int64),
+            "total_ns": ran["sum"].to_numpy(np.int64),
+        }
+    )
+    return out.sort_values(
+        ["total_ns", "kernel", "file", "line"], ascending=[False, True, True, True], kind="stable"
+    ).reset_index(drop=True)
 
 
 def graph_breaks(trace: Trace) -> pd.DataFrame:

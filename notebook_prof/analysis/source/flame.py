@@ -28,7 +28,9 @@ def flame(
     phase: Texts = None,
     category: Texts = None,
     track: int | Iterable[int] | None = None,
+    line: Texts = None,
     by_thread: bool = True,
+    by_line: bool = False,
     order: str = "left_heavy",
     only_my_code: bool = False,
 ) -> pd.DataFrame:
@@ -44,12 +46,16 @@ def flame(
         slices.
     step : int or iterable of int, optional
         Keep what belongs to these steps.
-    phase, category : str or iterable of str, optional
-        Keep what belongs to these: ``category="python"`` leaves only Python frames.
+    phase, category, line : str or iterable of str, optional
+        Keep what belongs to these: ``category="python"`` leaves only Python frames; a line is written as
+        ``cell:12``.
     track : int or iterable of int, optional
         Keep these threads.
     by_thread : bool
         Whether each thread is a root of its own; else equal stacks of all threads are one.
+    by_line : bool
+        Whether each line of the user's source is a root instead, with what ran for it in any thread but not
+        what ran for other lines below it. The last root is ``not in lines``.
     order : {"left_heavy", "time"}
         Whether all equal stacks are one node, the largest sibling to the left; or only neighbours in time,
         in the order in which they began. Of both, `sandwich` looks at one name.
@@ -62,7 +68,7 @@ def flame(
         Level by level, each level as it is drawn from left to right; no rows for a trace without host slices.
 
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
-        - ``name`` str; ``category`` category: of the slices, missing for threads;
+        - ``name`` str; ``category`` category: of the slices, missing for threads and lines;
         - ``value`` int64: of the node itself; ``total`` int64: with everything below it;
         - ``start`` int64: where the node begins when it is drawn as wide as its total: inside its parent,
           after larger, or earlier, siblings; pauses are left out. Units of `value`, `total` and
@@ -83,7 +89,7 @@ def flame(
     around it that is kept. Threads on which nothing is kept do not appear. A slice that
     outlasts the one around it by more than half of itself is not in its stack: a step goes on after the call
     that began it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``; not in the
-    order of time.
+    order of time. Totals of lines are their ``self_ns`` in `lines`, and what other threads ran for them.
 
     Examples
     --------
@@ -102,11 +108,11 @@ def flame(
         raise OptionError(f"stacks cannot be weighted by {metric!r}: {nearest(metric, METRICS)}")
     if order not in ORDERS:
         raise OptionError(f"there is no order {order!r} of stacks: {nearest(order, ORDERS)}")
-    host = on_host(trace, window).where(step=step, phase=phase, category=category)
+    host = on_host(trace, window).where(step=step, phase=phase, category=category, line=line)
     if track is not None:
         host = host.only(np.isin(host.ints("track"), many(track)))
     shown = my_code(trace) if only_my_code else None
-    nodes = stack_nodes(trace, host, by_thread, shown, in_time=order == "time")
+    nodes = stack_nodes(trace, host, by_thread, shown, in_time=order == "time", by_line=by_line)
     table = nodes.table
     table["count"] = node_sums(nodes, nodes.of_slice[nodes.rows])
     if metric == "count":

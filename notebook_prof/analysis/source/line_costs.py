@@ -10,7 +10,7 @@ import pandas as pd
 from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column
-from ...trace.source_lines import LINE, running_lines
+from ...trace.source_lines import is_line, running_lines
 from ..device.launches import launching_rows
 from ..memory.blocks import FOREVER, lives
 from ..memory.live import peak_instant
@@ -92,9 +92,7 @@ def _forward_lines(trace: Trace) -> IntArray:
     own = np.full(len(slices), -1, np.int64)
     own[dst] = dst
     node = inherit(parent, own)
-    words = slices["name"].cat.categories.astype("str")
-    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
-    seeds = np.flatnonzero(is_line[slices["name"].cat.codes.to_numpy()] & (slices["category"] == "python"))
+    seeds = np.flatnonzero(is_line(slices))
     ts = slices["ts"].to_numpy()
     line = running_lines(slices["track"].to_numpy(), ts, ts + slices["dur"].to_numpy(), seeds)
     # slices stand by start: what stands later began inside

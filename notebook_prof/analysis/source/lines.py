@@ -1,8 +1,7 @@
-"""Time by line of the user's own source, and which line is behind it."""
+"""Time by line of the user's own source."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +11,10 @@ from ...trace import Trace, length, nest, source_lines, union
 from ...trace.arrays import IntArray
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
-from ..grouping import covered
+from ..grouping import covered, reach_before
 from ..scope import Scope, WindowLike, on_host
 from ..time.account import ACCOUNT
+from ..time.recorded_steps import recorded_table
 from .frames import frames
 from .line_costs import COSTS, line_costs
 
@@ -25,10 +25,13 @@ STATEMENTS: Final = "statements"
 """Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
 
 NOT_IN_LINES: Final = "not in lines"
-"""Text of the row of what belongs to no line."""
+"""What belongs to no line is called so."""
 
 LINE_RUNS: Final = "line_runs"
 """Name of the table with the runs of lines in functions of the user's, where the interpreter told of them."""
+
+SAMPLES: Final = "samples"
+"""Name of the table with the looks of the Python engine: ``ts dur track count``."""
 
 _EXACT: Final = 0.99
 """A line whose statements hold so much of its time was timed at each run."""
@@ -48,6 +51,7 @@ COLUMNS: Final = Table(
         Column("share", "float64", "1", "`total_ns` of the span"),
         *COSTS,
         Column("threads", "int64", "", "threads and processes in which it ran"),
+        Column("samples", "Int64", "", "looks of the Python engine that saw it; missing in files of others"),
         Column("exact", "bool", "", "timed at each run instead of sampled"),
     ),
 )
@@ -88,6 +92,9 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
           Where the heap was traced and no window is asked for, the last two are those of
           ``p.memory.heap()`` on the host, of all libraries;
         - ``threads`` int64: threads and processes in which it ran;
+        - ``samples`` Int64: looks of the Python engine while the line or what it calls ran, summed over
+          threads: how much evidence stands behind times that are not ``exact``. Missing where no such looks
+          were recorded, as in files of other profilers;
         - ``exact`` bool: timed at each run instead of sampled.
 
     Notes
@@ -112,16 +119,57 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     """
     table, scope, row = lines_of_slices(trace, window)
     size = len(table)
+    looks = _looks(trace, scope, row, size, window)
+    table["samples"] = pd.array(looks[:size], "Int64")
     row_of_line = np.full(len(trace.slices["line"].cat.categories) + 1, size, np.int64)
     row_of_line[scope.codes("line")] = row
     costs = line_costs(trace, row_of_line, size, window)
     for name, values in costs.items():
         table[name] = values[:size]
-    return _with_remainder(trace, table, costs, window) if remainder else table
+    return _with_remainder(trace, table, costs | {"samples": looks}, window) if remainder else table
+
+
+def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
+    """Count the looks that saw each line; last those that saw none. Missing where no looks were recorded.
+
+    Looks of one stack in a row are spread evenly over the time in which it was seen.
+    """
+    looks = recorded_table(trace, SAMPLES)
+    if looks is None:
+        return pd.array([pd.NA] * (size + 1), "Int64")
+    count, ts, track = (looks[name].to_numpy() for name in ("count", "ts", "track"))
+    home = np.repeat(np.arange(len(count)), count)
+    position = np.arange(len(home)) - np.repeat(np.cumsum(count) - count, count)
+    at = ts[home] + ((2 * position + 1) * looks["dur"].to_numpy()[home]) // (2 * count[home])
+    if window is not None:
+        inside = (at >= window[0]) & (at < window[1])
+        at, home = at[inside], home[inside]
+    track = track[home]
+    order = np.lexsort((at, track))
+    at, track = at[order], track[order]
+
+    def within(code: IntArray, lines: Scope) -> IntArray:
+        """Return the looks in what each slice adds to the time of its code on its track."""
+        on = lines.ints("track")
+        begin = np.maximum(lines.ts, reach_before(code * (int(on.max(initial=0)) + 1) + on, lines.end))
+        return _before(at, track, np.maximum(begin, lines.end), on) - _before(at, track, begin, on)
+
+    counts = _sum(row, within(row, scope), size)
+    return np.append(counts, len(at) - int(within(np.zeros_like(row), scope).sum()))
+
+
+def _before(at: IntArray, track: IntArray, ts: IntArray, on: IntArray) -> IntArray:
+    """Return how many looks, by track and time, precede each instant on a track."""
+    result = np.empty(len(ts), np.int64)
+    for one in np.unique(on).tolist():
+        begin, end = np.searchsorted(track, [one, one + 1])
+        rows = on == one
+        result[rows] = begin + np.searchsorted(at[begin:end], ts[rows])
+    return result
 
 
 def _with_remainder(
-    trace: Trace, table: pd.DataFrame, costs: dict[str, IntArray], window: WindowLike
+    trace: Trace, table: pd.DataFrame, costs: dict[str, Any], window: WindowLike
 ) -> pd.DataFrame:
     host = on_host(trace, window)
     track = host.ints("track")
@@ -131,6 +179,7 @@ def _with_remainder(
     row = {"file": "", "line": 0, "text": NOT_IN_LINES, "count": None, "total_ns": beside, "self_ns": beside,
            "share": beside / max(span, 1), "threads": len(np.unique(track)), "exact": False}  # fmt: skip
     ends = {name: values[-1:] for name, values in costs.items()}
+    ends["samples"] = pd.array(ends["samples"], "Int64")
     last = COLUMNS.frame({**{name: [value] for name, value in row.items()}, **ends})
     return pd.concat([table, last], ignore_index=True) if len(table) else last
 
@@ -170,6 +219,7 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
             "self_ns": _sum(code, own, size),
             "share": total / max(span, 1),
             "threads": np.bincount(pairs, minlength=size).astype(np.int64),
+            "samples": pd.array([pd.NA] * size, "Int64"),
             "exact": count >= 0,
         }
     )
@@ -179,9 +229,7 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
 def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
     """Return slices that stand for lines, and a number for the file and line of each."""
     host = on_host(trace, window)
-    words = host.slices["name"].cat.categories.astype("str")
-    is_line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
-    scope = host.only(is_line[host.codes("name")] & host.among("category", ("python",)))
+    scope = host.only(source_lines.is_line(trace.slices)[host.rows])
     return scope, _line_codes(trace, scope)
 
 
@@ -252,110 +300,3 @@ def _cell(trace: Trace) -> tuple[int, int] | None:
 def _sum(code: Any, values: IntArray, size: int) -> IntArray:
     # sums of whole nanoseconds stay exact in float64 below 2**53 (104 days)
     return np.bincount(code, values, minlength=size).astype(np.int64)
-
-
-MOST: Final = 0.7
-"""A line is followed inwards while one line below it holds this share of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class HotLines:
-    """Lines by how they call one another.
-
-    Attributes
-    ----------
-    table : DataFrame
-        As `lines`.
-    outer : ndarray of int64
-        Rows of `table` that stand directly in the cell or script, longest first.
-    path : tuple of int
-        Rows of `table`: the hottest of `outer`, then what holds most of it, and so on.
-    inner : ndarray of int64
-        Rows of lines that the last of `path` calls, longest first.
-    """
-
-    table: pd.DataFrame
-    outer: IntArray
-    path: tuple[int, ...]
-    inner: IntArray
-
-
-def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = None) -> HotLines:
-    """Follow the hottest line inwards.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns.
-    below : int, optional
-        Start with this line of the cell instead of the hottest one.
-
-    Returns
-    -------
-    HotLines
-        With an empty path where no lines were recorded.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> names = ["cell:2  run()", "run (cell)", "cell:5  a @ b"]
-    >>> _ = b.slices(ts=[0, 0, 10], dur=[100, 100, 80], name=names, category="python", track=b.track("main"))
-    >>> hot = hot_lines(b.seal())
-    >>> hot.table["line"].iloc[list(hot.path)].tolist()
-    [2, 5]
-    """
-    table, scope, line = lines_of_slices(trace, window)
-    nothing = np.empty(0, np.int64)
-    if not len(table):
-        return HotLines(table, nothing, (), nothing)
-    track = scope.ints("track")
-    parent = nest(track, scope.ts, scope.end - scope.ts).parent
-    caller = np.where(parent >= 0, line[np.maximum(parent, 0)], -1)
-    root = (caller < 0) & (track == cell_track(trace, scope))
-    size = len(table)
-    spent = _time_by(line[root], scope.ts[root], scope.end[root], size)
-    outer = as_ints(np.argsort(-spent, kind="stable"))
-    outer = outer[spent[outer] > 0]
-    start = outer[:1]
-    if below is not None:
-        start = np.flatnonzero((table["file"] == CELL).to_numpy() & (table["line"] == below).to_numpy())
-    path: list[int] = []
-    inner = nothing
-    while len(start):
-        at = int(start[0])
-        path.append(at)
-        inside = (caller == at) & (line != at)
-        called = _time_by(line[inside], scope.ts[inside], scope.end[inside], size)
-        called[path] = 0
-        best = int(called.argmax())
-        inner = as_ints(np.argsort(-called, kind="stable"))
-        inner = inner[called[inner] > 0]
-        most = called[best] >= MOST * max(int(table["total_ns"].iloc[at]), 1)
-        start = np.array([best]) if most else nothing
-    return HotLines(table, outer, tuple(path), inner)
-
-
-def cell_track(trace: Trace, scope: Scope) -> int:
-    """Return the track of the thread that runs the cell.
-
-    It is the one that the recording names, or else the main thread of the process that was there first. Where
-    no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
-    """
-    if not len(scope.rows):
-        return -1
-    tracks, track = trace.tracks, scope.ints("track")
-    facts: Any = trace.metadata.get("cpu") or {}
-    recorded = tracks.loc[(tracks["tid"] == facts.get("tid", -1)).fillna(False), "track"].to_numpy()
-    if np.isin(track, recorded).any():
-        return int(track[np.isin(track, recorded)][0])
-    main = tracks.loc[(tracks["pid"] == tracks["tid"]).fillna(False), "track"].to_numpy()
-    here = np.isin(track, main)
-    if here.any():
-        return int(track[here][int(scope.ts[here].argmin())])
-    return int(np.bincount(track, scope.end - scope.ts).argmax())
-
-
-def _time_by(code: IntArray, ts: IntArray, end: IntArray, size: int) -> IntArray:
-    return np.bincount(code, covered(as_ints(code), ts, end), minlength=size).astype(np.int64)

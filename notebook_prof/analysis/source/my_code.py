@@ -10,10 +10,10 @@ import numpy as np
 
 from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray
+from ...trace.source_lines import is_line
 from ..scope import ints, once
 from .frames import frames
 from .line_calls import module_of
-from .lines import LINE
 
 _TYPED_IN: Final = re.compile(r"<(?:stdin|ipython-input-.*)>")
 """Files of code that was typed in."""
@@ -86,7 +86,7 @@ def _my_code(trace: Trace) -> BoolArray:
     python = (category == "python").to_numpy()
     name = slices["name"].cat.codes.to_numpy()
     words = [str(word) for word in slices["name"].cat.categories]
-    line = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)[name]
+    line = is_line(slices)
     compiled = np.array([*(_COMPILED.match(word) is not None for word in words), False], dtype=bool)[name]
     where = frames(trace)
     paths = {str(file): bool(file) and is_library_file(str(file)) for file in set(where.file.tolist())}

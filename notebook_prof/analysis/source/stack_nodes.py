@@ -13,9 +13,11 @@ from ...labels import STEP_MARKS, merged_name
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
+from ...trace.source_lines import is_line
 from ..device.launches import launching_rows
 from ..grouping import merged_names
 from ..scope import Scope, ints, texts
+from .lines import NOT_IN_LINES
 
 MERGED_STEPS: Final = tuple(merged_name(mark) for mark in STEP_MARKS)
 """Names of the nodes of all steps, as PyTorch's ``key_averages`` calls them."""
@@ -48,11 +50,15 @@ def stack_nodes(
     shown: BoolArray | None = None,
     *,
     in_time: bool = False,
+    by_line: bool = False,
 ) -> StackNodes:
     """Number the stacks: slices are one node if they and all around them agree in name and category.
 
     With `in_time` those of one caller are one node only if none of another name began between them; nodes of
     a caller are numbered in the order in which they began.
+
+    With `by_line` the roots are lines of the user's source: what ran for a line hangs from it, whatever
+    called it, and the slices that stand for lines are these roots.
 
     Slices outside `scope` are skipped in the stacks, and the marks of steps are one node. Of slices that are
     not `shown` (shape (slices,)) only the outermost of a stack are nodes; the others are folded into what is
@@ -61,6 +67,9 @@ def stack_nodes(
     slices = trace.slices
     count = len(slices)
     enclosing = _enclosing(slices)
+    line = as_ints(slices["line"].cat.codes.to_numpy()) if by_line else None
+    if line is not None:
+        enclosing[line != np.append(line, -1)[enclosing]] = -1
     parent = _kept_parent(enclosing, scope.rows, count)
     whole = scope
     if shown is not None:
@@ -73,17 +82,22 @@ def stack_nodes(
     label = name * (len(slices["category"].cat.categories) + 1) + kind
     of_slice = np.full(count + 1, -1, dtype=np.int64)
     columns: dict[str, list[Any]] = {"parent": [], "depth": [], "first": []}
-    made, roots = 0, np.full(len(scope.rows), -1, dtype=np.int64)
-    tracks = scope.ints("track")
-    if by_thread and len(scope.rows):
-        threads, roots = np.unique(tracks, return_inverse=True)
-        columns["parent"].append(np.full(len(threads), -1))
-        columns["depth"].append(np.zeros(len(threads), dtype=np.int64))
-        columns["first"].append(-1 - threads)
-        made = len(threads)
-    above = parent[scope.rows]
+    made, roots, root_names = 0, np.full(len(scope.rows), -1, dtype=np.int64), list[str]()
     todo = np.arange(len(scope.rows))
-    level = int(by_thread)
+    if (by_thread or line is not None) and len(scope.rows):
+        key = scope.ints("track") if line is None else line[scope.rows]
+        kept, roots = np.unique(key, return_inverse=True)
+        root_names = _thread_names(trace, kept) if line is None else _line_names(trace, kept)
+        columns["parent"].append(np.full(len(kept), -1))
+        columns["depth"].append(np.zeros(len(kept), dtype=np.int64))
+        columns["first"].append(-1 - np.arange(len(kept)))
+        made = len(kept)
+    if line is not None:
+        stands = is_line(slices)[scope.rows]
+        of_slice[scope.rows[stands]] = roots[stands]
+        todo = todo[~stands]
+    above = parent[scope.rows]
+    level = int(made > 0)
     while len(todo):
         up = above[todo]
         ready = (up < 0) | (of_slice[up] >= 0)
@@ -106,7 +120,7 @@ def stack_nodes(
     if shown is not None:
         folded = np.setdiff1d(whole.rows, scope.rows, assume_unique=True)
         of_slice[folded] = of_slice[_kept_parent(enclosing, whole.rows, count, scope.rows)[folded]]
-    return StackNodes(of_slice, scope.rows, _table(trace, joined, merged=not in_time))
+    return StackNodes(of_slice, scope.rows, _table(trace, joined, root_names, merged=not in_time))
 
 
 def working_threads(trace: Trace) -> list[int] | None:
@@ -171,21 +185,35 @@ def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
     return code, order[change]
 
 
-def _table(trace: Trace, columns: dict[str, IntArray], *, merged: bool) -> pd.DataFrame:
-    slices, tracks = trace.slices, trace.tracks
+def _thread_names(trace: Trace, tracks: IntArray) -> list[str]:
+    called = trace.tracks.set_index("track")["name"].to_dict()
+    return [str(called.get(track) or f"thread {track}") for track in tracks.tolist()]
+
+
+def _line_names(trace: Trace, codes: IntArray) -> list[str]:
+    """Return lines as the slices that stand for them are called, as ``cell:3  x = f(y)``."""
+    slices = trace.slices
+    rows = np.flatnonzero(is_line(slices))
+    of_line = pd.Series(slices["name"].iloc[rows].astype("str").to_numpy(dtype=object))
+    names = of_line.groupby(slices["line"].cat.codes.to_numpy()[rows]).first()
+    return [str(name) for name in names.reindex(codes).fillna(NOT_IN_LINES)]
+
+
+def _table(
+    trace: Trace, columns: dict[str, IntArray], root_names: list[str], *, merged: bool
+) -> pd.DataFrame:
+    slices = trace.slices
     first = columns["first"]
-    thread = first < 0
-    name = texts(
-        slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
-    )
+    root = first < 0
+    row = np.where(root, -1, first)
+    name = texts(slices["name"], np.append(slices["name"].cat.codes.to_numpy(), -1)[row])
     if merged:
         name = name.map(merged_name, na_action="ignore").astype(name.dtype)
-    if thread.any():
-        called = tracks.set_index("track")["name"].reindex(-1 - first[thread])
-        numbers = (-1 - first[thread]).astype(str)
-        words = called.to_numpy(dtype=object)
-        name = name.mask(thread, pd.Series(_spread(thread, words, numbers), dtype="str"))
-    code = np.append(slices["category"].cat.codes.to_numpy(), -1)[np.where(thread, -1, first)]
+    if root.any():
+        words = np.full(len(first), None, dtype=object)
+        words[root] = np.array(root_names, dtype=object)[-1 - first[root]]
+        name = name.mask(root, pd.Series(words, dtype="str"))
+    code = np.append(slices["category"].cat.codes.to_numpy(), -1)[row]
     make: Any = pd.Categorical.from_codes
     return pd.DataFrame(
         {
@@ -195,12 +223,6 @@ def _table(trace: Trace, columns: dict[str, IntArray], *, merged: bool) -> pd.Da
             "category": make(code, categories=slices["category"].cat.categories),
         }
     )
-
-
-def _spread(where: Any, words: Any, numbers: Any) -> Any:
-    out = np.full(len(where), None, dtype=object)
-    out[where] = [word or f"thread {number}" for word, number in zip(words, numbers, strict=True)]
-    return out
 
 
 def node_sums(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | None = None) -> IntArray:

@@ -14,7 +14,7 @@ from ...trace.taxonomy import LOADER_FETCH, LOADER_SEND, LOADER_START
 from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, sharing, step_spans
-from ..source.lines import cell_track
+from ..source.hot_lines import cell_track
 from .account import ACCOUNT
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")

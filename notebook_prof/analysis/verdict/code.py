@@ -10,7 +10,8 @@ import pandas as pd
 
 from ...units import format_items
 from ..source.frames import frames
-from ..source.lines import LINE, hot_lines
+from ..source.hot_lines import hot_lines
+from ..source.lines import LINE
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track

@@ -22,7 +22,7 @@ from ..memory.growth import memory_growth
 from ..memory.level_growth import level_growth, matters
 from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
-from ..source.lines import HotLines, hot_lines
+from ..source.hot_lines import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
 from ..time.thread_time import SMALL_NS, thread_time

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from ...trace import length, overlap, union
 from ...units import format_count, format_items
-from ..source.lines import CELL, hot_lines, line_times
+from ..source.hot_lines import hot_lines
+from ..source.lines import CELL, line_times
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .device import MOST, WAITING, judge_device, judge_once

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
+import pandas as pd
 
 from ...background import checkpoint
 from ...trace.builder import TraceBuilder
@@ -41,6 +42,10 @@ _WHOLE: Final = 0.9
 
 _CLOSED: Final = ("aten::",)
 """How operators are called that never call Python."""
+
+SAMPLES: Final = "samples"
+"""Name of the table in ``metadata["tables"]`` with the looks: ``ts dur track count``, a row a stack that was
+seen `count` times in a row."""
 
 
 class PythonCollector(Collector):
@@ -77,6 +82,7 @@ class PythonCollector(Collector):
         self._clock = Clock()
         self._window_ns = (0, 0)
         self._children: dict[int, str] = {}
+        self._looks: list[pd.DataFrame] = []
 
     @classmethod
     def availability(cls) -> Availability:
@@ -162,7 +168,21 @@ class PythonCollector(Collector):
         for thread in own:
             checkpoint()
             self._put_thread(builder, thread, recorded)
-        _put_children(builder, recorded, self._children)
+        self._put_children(builder, recorded)
+        if self._looks:
+            builder.table(SAMPLES, pd.concat(self._looks, ignore_index=True))
+        self._looks = []
+
+    def _put_looks(self, thread: ThreadSamples, stacks: Stacks, track: int) -> None:
+        """Note when a thread was looked at and how often, without looks that saw nothing of the user's."""
+        of_user = (thread.samples > 0) & (np.append(stacks.lengths, 0)[thread.stack] > 0)
+        columns = {
+            "ts": thread.bounds[:-1][of_user],
+            "dur": np.diff(thread.bounds)[of_user],
+            "track": np.full(int(of_user.sum()), track, np.int32),
+            "count": thread.samples[of_user],
+        }
+        self._looks.append(pd.DataFrame(columns))
 
     def _statements(self, tid: int) -> Rows | None:
         """Return the cell's statements that ran in a thread during the recording, where they were noted."""
@@ -203,6 +223,7 @@ class PythonCollector(Collector):
             _put_statements(builder, track, statements, recorded.context)
         if len(thread.stack) == 0 and timed is None:
             return
+        self._put_looks(thread, stacks, track)
         put(
             builder,
             track,
@@ -213,29 +234,29 @@ class PythonCollector(Collector):
             roots_are_lines=recorded_here,
         )
 
-
-def _put_children(builder: TraceBuilder, recorded: Recorded, named: dict[int, str]) -> None:
-    """Add the threads of child processes, on tracks that are called as people call those processes."""
-    threads = [thread for thread in recorded.threads if thread.pid != os.getpid()]
-    by_pid: dict[int, list[ThreadSamples]] = {}
-    for thread in threads:
-        by_pid.setdefault(thread.pid, []).append(thread)
-    frames = {pid: _frames(threads_of_pid, recorded.stacks) for pid, threads_of_pid in by_pid.items()}
-    commands = {
-        pid: max((t.command for t in threads_of_pid), key=len) for pid, threads_of_pid in by_pid.items()
-    }
-    children = [Process(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
-    stacks = trim_process(recorded.stacks)
-    for pid, name in name_processes(children, named).items():
-        threads_of_pid = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
-        for thread in threads_of_pid:
-            if not _has_samples(thread, stacks):
-                continue
-            suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
-            checkpoint()
-            track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
-            timed = Timed(thread.bounds, thread.stack)
-            put(builder, track, timed, stacks, interval_ns=recorded.interval_ns, roots_are_lines=False)
+    def _put_children(self, builder: TraceBuilder, recorded: Recorded) -> None:
+        """Add the threads of child processes, on tracks that are called as people call those processes."""
+        threads = [thread for thread in recorded.threads if thread.pid != os.getpid()]
+        by_pid: dict[int, list[ThreadSamples]] = {}
+        for thread in threads:
+            by_pid.setdefault(thread.pid, []).append(thread)
+        frames = {pid: _frames(threads_of_pid, recorded.stacks) for pid, threads_of_pid in by_pid.items()}
+        commands = {
+            pid: max((t.command for t in threads_of_pid), key=len) for pid, threads_of_pid in by_pid.items()
+        }
+        children = [Process(pid, commands[pid], frames[pid], _rank(pid)) for pid in by_pid]
+        stacks = trim_process(recorded.stacks)
+        for pid, name in name_processes(children, self._children).items():
+            threads_of_pid = sorted(by_pid[pid], key=lambda thread: thread.tid != pid)
+            for thread in threads_of_pid:
+                if not _has_samples(thread, stacks):
+                    continue
+                suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
+                checkpoint()
+                track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
+                timed = Timed(thread.bounds, thread.stack)
+                self._put_looks(thread, stacks, track)
+                put(builder, track, timed, stacks, interval_ns=recorded.interval_ns, roots_are_lines=False)
 
 
 def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
@@ -265,7 +286,7 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
     file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
     lines, code = np.unique(rows.line, return_inverse=True)
     frames = [Frame("<module>", file, 1, line, CELL) for line in lines.tolist()]
-    keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]
+    keys = [builder.stack([(frame.function, frame.file, frame.line)]) for frame in frames]  # noqa: PD013
     builder.slices(
         ts=rows.ts,
         dur=rows.end - rows.ts,

@@ -29,6 +29,8 @@ class ThreadSamples:
         Absolute ns, ascending: stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``.
     stack : ndarray of int64, shape (n,)
         Positions in the stacks of the `Recorded`; -1 where nothing is known.
+    looks : ndarray of int64, shape (n,), or None
+        How many looks in a row saw stack i; None: one each.
     """
 
     pid: int
@@ -37,13 +39,25 @@ class ThreadSamples:
     command: str
     bounds: IntArray
     stack: IntArray
+    looks: IntArray | None = None
+
+    @property
+    def samples(self) -> IntArray:
+        """How many looks saw each stack, 0 where nothing is known; shape (n,)."""
+        looks = np.ones(len(self.stack), np.int64) if self.looks is None else self.looks
+        return np.where(self.stack >= 0, looks, 0)
 
     def inside(self, begin_ns: int, end_ns: int) -> ThreadSamples:
-        """Return the part within a window, perhaps empty."""
+        """Return the part within a window, perhaps empty; of what is cut, that part of its looks."""
         bounds = np.clip(self.bounds, begin_ns, end_ns)
-        keep = bounds[1:] > bounds[:-1]
+        length = np.diff(bounds)
+        keep = length > 0
         kept = np.append(bounds[:-1][keep], bounds[-1:] if not keep.any() else bounds[1:][keep][-1:])
-        return ThreadSamples(self.pid, self.tid, self.name, self.command, kept, self.stack[keep])
+        looks = None
+        if self.looks is not None:
+            share = length[keep] / np.diff(self.bounds)[keep]
+            looks = np.maximum(np.rint(self.looks[keep] * share), 1).astype(np.int64)
+        return replace(self, bounds=kept, stack=self.stack[keep], looks=looks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +169,7 @@ def join(parts: Sequence[Recorded]) -> Recorded:
     for part, shift in zip(parts, first, strict=True):
         for thread in part.threads:
             stack = np.where(thread.stack >= 0, thread.stack + shift, -1)
-            shifted = ThreadSamples(thread.pid, thread.tid, thread.name, thread.command, thread.bounds, stack)
+            shifted = replace(thread, stack=stack)
             key = (thread.pid, thread.tid)
             threads[key] = shifted if key not in threads else _appended(threads[key], shifted)
     stacks = Stacks(np.concatenate(frames), np.concatenate(lengths), list(code_of))
@@ -170,4 +184,7 @@ def _appended(one: ThreadSamples, other: ThreadSamples) -> ThreadSamples:
     gap = [-1] if other.bounds[0] > one.bounds[-1] else []
     bounds = np.concatenate([one.bounds, other.bounds if gap else other.bounds[1:]])
     stack = np.concatenate([one.stack, np.array(gap, np.int64), other.stack])
-    return ThreadSamples(one.pid, one.tid, one.name or other.name, one.command, bounds, stack)
+    looks = None
+    if one.looks is not None or other.looks is not None:
+        looks = np.concatenate([one.samples, np.zeros(len(gap), np.int64), other.samples])
+    return replace(one, name=one.name or other.name, bounds=bounds, stack=stack, looks=looks)

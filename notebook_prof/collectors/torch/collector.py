@@ -14,6 +14,7 @@ from ..devices import of_devices
 from ..options import CollectorOptions
 from .compilations import CompilationWatch
 from .frames import users_only
+from .fused_kernels import put_fused_kernels
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts
@@ -148,6 +149,15 @@ class TorchCollector(Collector):
             )
         assemble(columns, builder)
         self._compilations.put(builder, self.report)
+        try:
+            put_fused_kernels(builder)
+        except Exception as error:  # another torch may write its code otherwise
+            self.report.add(
+                "fused-kernels-unread",
+                "info",
+                example=f"{type(error).__name__}: {error}",
+                effect="which lines the fused kernels of compiled code were made of is not known",
+            )
         try:
             put_loaders(self._loaders, builder, self._clock)
         except Exception as error:  # what torch has recorded stays

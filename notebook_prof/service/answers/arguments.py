@@ -50,6 +50,8 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
         ]
         for text in matches["arguments"].head(1):
             values.update(json.loads(text))
+    if (kernels := _frame(tables, "fused_kernels")) is not None:
+        values |= _fused(kernels[kernels["kernel"].astype(str) == str(info["name"])])
     if not pd.isna(info["device"]) and not pd.isna(info["stream"]):
         for name, when in _DEVICE_TABLES:
             if (table := _frame(tables, name)) is None or when not in table:
@@ -62,6 +64,16 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
             for facts in table[at].head(1).to_dict("records"):
                 values.update({str(key): value for key, value in facts.items() if key not in OF_SLICE})
     return pairs(values)
+
+
+def _fused(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the operators and the lines of the user's that a kernel was made of."""
+    if not len(rows):
+        return {}
+    told = rows[rows["line"] > 0].drop_duplicates(["file", "line"])
+    columns = (told[name].tolist() for name in ("file", "line", "text"))
+    lines = "; ".join(f"{file}:{line}  {text}" for file, line, text in zip(*columns, strict=True))
+    return {"fused operators": str(rows["operators"].iloc[0]), "fused lines": lines or None}
 
 
 def pairs(values: Mapping[str, Any]) -> list[list[str]]:

@@ -11,8 +11,9 @@ from ... import analysis
 from ...analysis.source.stack_nodes import MERGED_STEPS, working_threads
 from ...labels import track_label
 from ...selection import Selection
-from ...service.palette import NEUTRAL, NameStyles, name_styles
+from ...service.palette import NEUTRAL, name_styles
 from ...trace import Trace
+from ...trace.source_lines import LINE
 from ...units import format_count, format_ns, format_share
 from .drawn import (
     Drawn,
@@ -53,17 +54,17 @@ def flame_figure(
     ----------
     trace : Trace
     selection : Selection
-        Window, step, phase, category and track narrow what is drawn; other names than the selected are pale.
-        Without a track, threads are left out on which no operator runs, where there are others.
+        Window, step, phase, category, track and line narrow what is drawn; other names than the selected are
+        pale. Without a track, threads are left out on which no operator runs, where there are others.
     metric : {"self_ns", "device_ns", "count"}
         What widths are.
     category : str, optional
         ``python`` or ``operator`` leaves only those frames.
     by_thread : bool
         Whether each thread has a root of its own; of a sandwich none has.
-    order : {"left_heavy", "time", "sandwich"}
-        As in `analysis.flame`; or the callers above and the callees below the selected name, as in
-        `analysis.sandwich`, without one of what took most itself.
+    order : {"left_heavy", "time", "line", "sandwich"}
+        As in `analysis.flame`, ``line`` with lines of the user's source as roots; or the callers above and
+        the callees below the selected name, as in `analysis.sandwich`, without one of what took most itself.
     only_my_code : bool
         Whether functions of libraries, and what runs inside operators, are folded into what called them.
 
@@ -78,7 +79,7 @@ def flame_figure(
     OptionError
         If there is no such metric or order.
     """
-    narrowed = scope(selection, "window", "step", "phase", "category", "track")
+    narrowed = scope(selection, "window", "step", "phase", "category", "track", "line")
     if category is not None:
         narrowed["category"] = category
     if "track" not in narrowed and (threads := working_threads(trace)) is not None:
@@ -86,6 +87,10 @@ def flame_figure(
     if order == "sandwich":
         return _sandwich(trace, selection, metric, {**narrowed, "only_my_code": only_my_code})
     options: dict[str, Any] = {"by_thread": by_thread, "order": order, "only_my_code": only_my_code}
+    if order == "line":
+        if not len(trace.slices["line"].cat.categories):
+            return None
+        options |= {"by_line": True, "order": "left_heavy"}
     table = analysis.flame(trace, metric=metric, **options, **narrowed)
     whole = int(table.loc[table["depth"] == 0, "total"].sum())
     if not whole:
@@ -121,12 +126,11 @@ def _widest(trace: Trace, table: pd.DataFrame, names: Any, metric: str, whole: i
         title += f" · the widest {format_count(len(shown))} of {format_count(int(some.sum()))} stacks"
     if int(depth.abs().max()) >= _LEVELS:
         title += f" · {_LEVELS} of {levels} levels"
-    return _draw(shown, names, metric, whole, title, name_styles(trace))
+    return _draw(shown, names, metric, whole, title, trace)
 
 
-def _draw(
-    shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: str, styles: NameStyles
-) -> Drawn:
+def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: str, trace: Trace) -> Drawn:
+    styles = name_styles(trace)
     first = int(shown["depth"].min())
     levels = int(shown["depth"].max()) + 1 - first
     scale, unit = (1.0, "slices") if metric == "count" else time_unit(whole)
@@ -140,11 +144,8 @@ def _draw(
     names = [str(name) for name in shown["name"]]
     start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
     room = (total / whole * _CHARACTERS).astype(int).tolist()
-    thread = shown["category"].isna().tolist()
-    unnamed = [root or name in MERGED_STEPS for root, name in zip(thread, names, strict=True)]
-    labels = [
-        track_label(name) if root else styles.label(name) for root, name in zip(thread, names, strict=True)
-    ]
+    root = shown["category"].isna().tolist()
+    labels = [track_label(name) if top else styles.label(name) for top, name in zip(root, names, strict=True)]
     tooltips = {
         "": [shortened(name, 160) for name in names],
         "with what it calls": [_amount(value, metric) for value in total.tolist()],
@@ -159,10 +160,10 @@ def _draw(
             "top": depth + 0.04,
             "bottom": depth + 0.96,
             "colour": [
-                NEUTRAL if root else styles.colour(name) for root, name in zip(thread, names, strict=True)
+                NEUTRAL if top else styles.colour(name) for top, name in zip(root, names, strict=True)
             ],
             "alpha": opacity(names, selected),
-            "select": patches("name", [None if no else n for n, no in zip(names, unnamed, strict=True)]),
+            "select": _selecting(trace, names, root),
             "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(labels, room, strict=True)],
             "middle": depth + 0.5,
             **tip_columns(tooltips),
@@ -178,6 +179,16 @@ def _draw(
     )  # fmt: skip
     tell(plot, boxes, tooltips)
     return Drawn(plot, title)
+
+
+def _selecting(trace: Trace, names: list[str], root: list[bool]) -> list[str]:
+    """Return what a click on each box selects: its name; of a line what ran for it; of a thread nothing."""
+    lines = set(trace.slices["line"].cat.categories)
+    by_name = [None if top or name in MERGED_STEPS else name for name, top in zip(names, root, strict=True)]
+    matches = [LINE.fullmatch(name) if top else None for name, top in zip(names, root, strict=True)]
+    texts = [f"{match['file']}:{match['line']}" if match else "" for match in matches]
+    by_line = patches("line", [text if text in lines else None for text in texts])
+    return [line or name for line, name in zip(by_line, patches("name", by_name), strict=True)]
 
 
 def _amount(value: int, metric: str) -> str:

@@ -12,6 +12,7 @@ from ...trace import Trace
 from .. import figures
 from .analyses import followed, selection_of
 from .base import Absent, Choice, Note, Panel, Tab, pictures
+from .lines import without_lines
 
 _SOME: Final = 1 << 20
 _MEANING: Final = {
@@ -19,6 +20,8 @@ _MEANING: Final = {
     "the left: where time went, not when. A click selects the name.",
     "time": "Stacks from left to right in the order in which they began, each thread for itself; equal "
     "neighbours are one box, and pauses are left out. A click selects the name.",
+    "line": "Lines of your source, and below each what ran for it but not for other lines of yours: as wide "
+    "as its self time, the widest to the left. A click on a line selects it, one below it the name.",
     "sandwich": "The name that is selected, or else what took most itself: above it what called it, below it "
     "what it called, as wide as the time it took there. With a kernel, a click puts another name there.",
 }
@@ -32,7 +35,7 @@ def flame(
 
     Parameters
     ----------
-    order : {"left_heavy", "time", "sandwich"}
+    order : {"left_heavy", "time", "line", "sandwich"}
     only_my_code : bool
         Whether functions of libraries, and what runs inside operators, are folded into what called them.
     """
@@ -45,6 +48,8 @@ def flame(
     )
     if not drawn:
         if sentence := without_stacks(trace):
+            return Absent(sentence)
+        if order == "line" and (sentence := without_lines(trace)):
             return Absent(sentence)
         what = "what is selected" if order != "sandwich" or selection.name is None else "the selected name"
         return Absent(f"No stack lies in {what}.")
@@ -69,10 +74,14 @@ TAB: Final = Tab(
     without_stacks,
     place=90,
     summary="What called what, on the host and launched on devices.",
-    calls=("p.flame()", 'p.flame(order="time")', "p.sandwich(name)"),
+    calls=("p.flame()", 'p.flame(order="time")', "p.flame(by_line=True)", "p.sandwich(name)"),
     plots={"flame": "flame_figure"},
     choices=(
-        Choice("order", "order", {"left_heavy": "Left heavy", "time": "Time order", "sandwich": "Sandwich"}),
+        Choice(
+            "order",
+            "order",
+            {"left_heavy": "Left heavy", "time": "Time order", "line": "By line", "sandwich": "Sandwich"},
+        ),
         ONLY_MY_CODE,
     ),
 )

@@ -57,6 +57,18 @@ def _compilations(trace: Trace) -> list[Part]:
         parts.append(Table(table[_OF_COMPILATIONS], title=title, call="p.compilations()"))
     if len(breaks):
         parts.append(Table(breaks, title="Graph breaks", call="p.compilations.graph_breaks()"))
+    kernels = analysis.fused_kernels(trace)
+    if len(kernels := kernels[kernels["slices"] > 0]):
+        lines = kernels.reset_index(drop=True)
+        parts.append(
+            Table(
+                lines,
+                units={"kernel": "code", "text": "code", "line": "count"},
+                title="Fused kernels, and the lines they were made of",
+                select=[{"name": [str(name)]} for name in lines["kernel"]],
+                call="p.compilations.kernels()",
+            )
+        )
     return parts
 
 
