@@ -174,6 +174,29 @@ def format_items(count: int, noun: str) -> str:
     return f"{format_count(count)} {noun}{'s' * (count != 1)}"
 
 
+def parse_share(text: str | float, what: str = "until") -> float:
+    """Read a share between 0 and 1 such as ``"2%"``, or 0.02.
+
+    Raises
+    ------
+    OptionError
+        If it is none, or not between 0 and 1.
+
+    Examples
+    --------
+    >>> parse_share("2%"), parse_share(0.5)
+    (0.02, 0.5)
+    """
+    words = str(text).strip()
+    try:
+        share = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise OptionError(f"{what} {text!r} is no share between 0 and 1: write it as 2%")
+    return share
+
+
 def parse_ns(text: str | float) -> int:
     """Read a duration such as ``"5us"``, ``"1.5 ms"`` or a plain number of nanoseconds.
 

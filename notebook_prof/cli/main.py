@@ -15,7 +15,7 @@ from .diff import add_diff
 from .expect import add_expect
 from .files import add_convert, add_formats, add_report
 from .sql import add_sql
-from .summary import add_summary
+from .summary import add_brief, add_summary
 
 FAILED: Final = 2
 """Exit code of everything that we refuse, as of argparse's own errors."""
@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"notebook-prof {version('notebook-prof')}")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    asking = (add_analyze, add_summary, add_diff, add_expect, add_sql)
+    asking = (add_analyze, add_summary, add_brief, add_diff, add_expect, add_sql)
     for add in (*asking, add_report, add_convert, add_formats):
         add(commands)
     return top

@@ -1,4 +1,4 @@
-"""``notebook-prof summary``: the text of ``p.summary()``, or one analysis as a table."""
+"""``notebook-prof summary`` and ``brief``: what a recording tells, or one analysis as a table."""
 
 from __future__ import annotations
 
@@ -67,6 +67,30 @@ def run(options: argparse.Namespace) -> int:
         columns = [str(name) for name in table.columns]
         cells = [[_cell(name, value) for value in table[name].tolist()] for name in columns]
         say(drawn(shape, columns, list(zip(*cells, strict=True))))
+    return 0
+
+
+def add_brief(commands: Any) -> None:
+    """Add the command to a parser."""
+    parser = commands.add_parser(
+        "brief",
+        help="print what a recording tells, in so many tokens",
+        description="Print verdict, account, lines, causes, advice, doubts and what cannot be answered of a "
+        "recording of any format, each number with the call that gives it again in Python.",
+    )
+    parser.add_argument("file", metavar="FILE", help="the recording")
+    parser.add_argument(
+        "--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing"
+    )
+    parser.add_argument("--tokens", metavar="N", type=int, default=800, help="at most so many (default: 800)")
+    parser.add_argument("--json", action="store_true", help="print JSON, with the numbers unrounded")
+    parser.set_defaults(run=run_brief)
+
+
+def run_brief(options: argparse.Namespace) -> int:
+    """Print it."""
+    result = open_profile(options.file, format=options.source).brief(tokens=options.tokens)
+    say(result.to_json() if options.json else result.text)
     return 0
 
 

@@ -16,7 +16,7 @@ from ..session.interleaved import interleave
 from ..session.plan import recording_text
 from ..session.schedule import StepRange, step_range
 from ..session.sources import STEP_BY
-from ..units import parse_ns
+from ..units import parse_ns, parse_share
 
 MAGIC = "%%profile"
 
@@ -32,6 +32,7 @@ class MagicOptions:
     loop_line: int | None
     recorded: CollectorOptions
     stop_after: bool
+    until: float | None
     quiet: bool
     save: Path | None
     run_name: str
@@ -146,6 +147,11 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         help="after the asked steps (default: 1:11), record every other step and say what recording costs",
     )
     add("--stop-after", action="store_true", help="leave the loop when the last asked step is recorded")
+    add(
+        "--until",
+        metavar="SHARE",
+        help="end the recording when the median step is known so well, as in 2%%",
+    )
     add("--min-duration", default="0", metavar="TIME", help="drop Python calls shorter than this, as in 5us")
     add("--devices", metavar="LIST", help="keep work, memory and counters of these GPUs only, as in 0,1")
     add("--pcie", action="store_true", help="throughput of PCIe too, beside the other counters of GPUs")
@@ -190,6 +196,9 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         steps = None if namespace.steps is None else step_range(namespace.steps, namespace.warmup)
         if namespace.measure_overhead:
             steps = interleave(steps)
+        until = None if namespace.until is None else parse_share(namespace.until, "--until")
+        if until is not None and namespace.measure_overhead:
+            raise OptionError("--until and --measure-overhead contradict each other; give one")
         minimum = parse_ns(namespace.min_duration)
         recorded = CollectorOptions(
             shapes=namespace.shapes,
@@ -220,6 +229,7 @@ def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:
         loop_line=namespace.loop,
         recorded=recorded,
         stop_after=namespace.stop_after,
+        until=until,
         quiet=namespace.quiet,
         save=None if namespace.save is None else Path(namespace.save).expanduser(),
         run_name=run_name,

@@ -211,6 +211,7 @@ def _session(
         step_by=options.step_by,
         options=options.recorded,
         stop_after=options.stop_after,
+        until=options.until,
         title="a profiled cell that has not ended",
     )
     shell = get_ipython()

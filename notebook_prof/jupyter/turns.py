@@ -26,6 +26,7 @@ from ..profiles.profile import Profile
 from ..runs.ledger import measured_by_turns
 from ..session import current
 from ..statistics.shift import LEAST_RUNS
+from ..units import parse_share
 from . import options
 from .magic import ShownAlready
 from .run import interrupted_late
@@ -97,7 +98,7 @@ def parse(line: str, cell: str) -> Turns:
     """
     parser = _Parser(prog=MAGIC, add_help=False, allow_abbrev=False)
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--until", type=_share)
+    parser.add_argument("--until")
     parser.add_argument("--restore", default="")
     try:
         own, others = parser.parse_known_args(shlex.split(line))
@@ -115,18 +116,12 @@ def parse(line: str, cell: str) -> Turns:
     rounds = own.rounds if own.rounds is not None else ROUNDS if own.until is None else MOST_ROUNDS
     if rounds < 1:
         raise OptionError(f"{MAGIC}: --rounds must be at least 1, not {rounds}")
+    until = None if own.until is None else parse_share(own.until, f"{MAGIC}: --until")
     restore = tuple(part.strip() for part in own.restore.split(",") if part.strip())
     words = [word for word in others if word != name]
     # the history compares a cell with its last run, not with the other way to write it
     inner = shlex.join([*words, *(one for one in ("--quiet", "--no-history") if one not in words)])
-    return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, own.until, restore, inner)
-
-
-def _share(text: str) -> float:
-    share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    if not 0 < share < 1:
-        raise ValueError(text)
-    return share
+    return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, until, restore, inner)
 
 
 class State:

@@ -14,6 +14,7 @@ from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
 from . import sql
+from .brief import brief, brief_bundle
 from .deferred_trace import DeferredTrace
 from .display import display, widget_of
 from .export import Export
@@ -244,6 +245,7 @@ class Profile(OldNames):
     predictions = predictions
     slack = method(analysis.slack)
     expect = method(expect)
+    brief = brief
 
     @property
     def operators(self) -> Operators:
@@ -379,14 +381,12 @@ class Profile(OldNames):
     def __repr__(self) -> str:
         return profile_text(self.trace, self.verdict, self.trust, self.lines())
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """Return text and static HTML, for front-ends without widgets and notebooks without a kernel."""
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return text, static HTML and the brief, for notebooks without a kernel and whatever reads them."""
         from ..views.report.static_html import fragment
 
-        return {
-            "text/plain": repr(self),
-            "text/html": fragment(self.trace, self.selection, verdict=self.headline),
-        }
+        html = fragment(self.trace, self.selection, verdict=self.headline)
+        return {"text/plain": repr(self), "text/html": html, **brief_bundle(self)}
 
     def _display_(self) -> Any:
         """Return the linked views; marimo calls this."""

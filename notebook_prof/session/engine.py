@@ -24,6 +24,7 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import budget, current, findings
 from .cell import Cell
+from .early_end import EarlyEnd
 from .interleaved import Interleaved, OverheadMeter
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source
 from .sources import StepSources, allowed
@@ -76,12 +77,14 @@ class Session:
         strongest = max((loop.source for loop in loops), default=None)
         announced = Source.MARK if marked else strongest
         self._meter = OverheadMeter(plan.schedule) if isinstance(plan.schedule, Interleaved) else None
+        self.early_end = EarlyEnd(plan.until)
         self.window = StepWindow(
             plan.schedule,
             self,
             announced=announced,
             allowed=allowed(plan.step_by),
             timed=self._meter is not None,
+            early_end=self.early_end,
         )
         self.title = plan.title
         self.traces: list[DeferredTrace] = []
@@ -228,7 +231,7 @@ class Session:
 
     def leave_loop(self) -> bool:
         """Return whether the user's loop should end now."""
-        if not (self._plan.stop_after and self.window.past):
+        if not (self._plan.stop_after and self.window.past) or self.early_end.reason == "asked":
             return False
         schedule = self._plan.schedule
         return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
@@ -336,7 +339,8 @@ class Session:
         self.report.extend(self._names.report)
 
     def _note_ending(self) -> None:
-        findings.steps_missing(self.report, self._plan.schedule, self.window)
+        if not findings.ended_early(self.report, self.early_end, self._recorded_steps):
+            findings.steps_missing(self.report, self._plan.schedule, self.window)
         if self._meter is not None:
             self._measured = self._meter.result(self.window.plain, self.report)
         lines = [loop.line for loop in self._loops.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -9,9 +10,11 @@ from typing import Final
 from ..analysis.device.launches import least_launch_delay
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
+from ..units import format_items, format_ns, format_share
+from .early_end import EarlyEnd
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .ticks import SHORTEST_NS
-from .window import Source, StepWindow
+from .window import Source, StepRecords, StepWindow
 
 _first_delay_ns: int | None = None
 _TEXTS: Final = ("out of memory", "can't allocate memory", "RESOURCE_EXHAUSTED")
@@ -55,6 +58,30 @@ def steps_missing(report: ImportReport, schedule: ScheduleFunction, window: Step
             )
     elif not window.cycles:
         report.add("steps-not-reached", "loss", 1, f"{steps_text}; {ran}", "nothing was recorded", advice)
+
+
+def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepRecords]) -> bool:
+    """Say why a recording ended before its steps, or that it went on to its end; whether it ended early."""
+    precision = ""
+    if end.until is not None and recorded:
+        width = end.half_width(recorded[-1])
+        median, low, high = end.interval or (0.0, 0.0, 0.0)
+        precision = (
+            f"the median step is known to ±{format_share(width)}: {format_ns(low)} … {format_ns(high)}"
+            if math.isfinite(width)
+            else f"too few steps count to know the median of {format_ns(median)}"
+        )
+    if not end.reason:
+        if precision:
+            asked_for = f"known to {format_share(end.until or 0.0)} was asked; {precision}"
+            report.add("median-not-known", "info", 1, asked_for, "all steps were recorded")
+        return False
+    why = "it was stopped by hand" if end.reason == "asked" else precision
+    report.add(
+        "ended-early", "info", 1, f"{why}; {format_items(end.step, 'step')} had ended",
+        "later steps, and what ran after them, are in the account only",
+    )  # fmt: skip
+    return True
 
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:

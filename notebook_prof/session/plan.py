@@ -33,6 +33,8 @@ class Plan:
         One of `sources.STEP_BY`.
     options : CollectorOptions
     stop_after : bool
+    until : float, optional
+        End when the median step is known to this share of itself; see `EarlyEnd`.
     on_cycle : callable, optional
         Gets the Trace of every finished cycle at once; otherwise they are made at the end.
     title : str
@@ -44,6 +46,7 @@ class Plan:
     step_by: str = "auto"
     options: CollectorOptions = field(default_factory=CollectorOptions)
     stop_after: bool = False
+    until: float | None = None
     on_cycle: Callable[[Trace], None] | None = None
     title: str = "a recording"
 

@@ -18,7 +18,7 @@ from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
 from ..trace.trace import Trace
-from ..units import parse_ns
+from ..units import parse_ns, parse_share
 from . import current
 from .engine import Session
 from .interleaved import interleave
@@ -64,6 +64,9 @@ class profile(Profile):
         Throughput of PCIe too, in the thread that reads counters of GPUs.
     stop_after : bool
         Leave the ``with`` block, by an exception that ends there, when the last asked step is recorded.
+    until : str or float, optional
+        End the recording when the median step is known to this share of itself, as ``"2%"``: half of its
+        interval at 95 %. What runs after that is counted only.
     measure_overhead : bool
         After the window, steps are recorded and not recorded in turn, four steps a pair, at most twelve
         pairs; what recording cost is then in `overhead` and `trust`. Without `steps`, 1 to 10 are recorded.
@@ -105,6 +108,7 @@ class profile(Profile):
         devices: Iterable[int] | None = None,
         pcie: bool = False,
         stop_after: bool = False,
+        until: str | float | None = None,
         measure_overhead: bool = False,
         engine: EngineName = "auto",
         heap: bool = False,
@@ -114,6 +118,8 @@ class profile(Profile):
         # Profile.__init__ is called when there is a Trace; until then __getattr__ explains
         if steps is not None and schedule is not None:
             raise OptionError("steps and schedule were both given: each says when to record; give one")
+        if measure_overhead and until is not None:
+            raise OptionError("measure_overhead and until were both given: each says when to end; give one")
         if measure_overhead and schedule is not None:
             raise OptionError(
                 "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
@@ -134,6 +140,7 @@ class profile(Profile):
             step_by=step_by,
             options=recorded,
             stop_after=stop_after,
+            until=None if until is None else parse_share(until),
             on_cycle=None if on_trace_ready is None else self._deliver_trace,
             title="started by nbp.profile(...)",
         )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import bisect
 import enum
+import math
 import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..interrupts import DelayedInterrupt
 from .schedule import RecordingState, ScheduleFunction, StepRange, WholeRun, as_state
+
+if TYPE_CHECKING:
+    from .early_end import EarlyEnd
 
 _RECORD = RecordingState.RECORD
 
@@ -136,6 +140,8 @@ class StepWindow:
         Clock in Unix nanoseconds.
     timed : bool
         Keep the times of unrecorded steps too, from the first cycle's end on.
+    early_end : EarlyEnd, optional
+        Asked after each step that counts whether to record no more.
 
     Attributes
     ----------
@@ -168,8 +174,10 @@ class StepWindow:
         allowed: frozenset[Source] | None = None,
         now: Callable[[], int] = time.time_ns,
         timed: bool = False,
+        early_end: EarlyEnd | None = None,
     ) -> None:
         self._schedule = schedule
+        self._early_end, self._looks = early_end, 0
         self._coerce = not isinstance(schedule, StepRange | WholeRun)
         self._actions = actions
         self._floor = Source.WEAK_LOOP if announced is None else announced
@@ -265,15 +273,28 @@ class StepWindow:
             if self._timed and self.cycles:
                 self._keep(self.plain, now, partial=failed)
         self.step_count += 1
-        state = self._schedule(self.step_count)
-        if self._coerce:
-            state = as_state(state)
+        state = self._state_after(now)
         if state is not self._state or state is RecordingState.RECORD_AND_SAVE:
             self._move(state)
-        if state is RecordingState.NONE and isinstance(self._schedule, StepRange) and not self.closed:
-            self._quiet_until = self._schedule.quiet_until(self.step_count)
+        if state is RecordingState.NONE and not self.closed:
+            if self._early_end is not None and self._early_end.reason:
+                self._quiet_until = math.inf
+            elif isinstance(self._schedule, StepRange):
+                self._quiet_until = self._schedule.quiet_until(self.step_count)
         if (state >= _RECORD or self._timed) and self._begun_ns < now:
             self._begun_ns = now
+
+    def _state_after(self, now: int) -> RecordingState:
+        """Return the state of the step that begins, and note the time that a look at the steps took."""
+        end = self._early_end
+        if end is not None:
+            over, looks = end.reached(self._steps, self.step_count), end.looks
+            if looks != self._looks:  # a look is no part of the next step
+                self._looks, self._begun_ns = looks, self._now()
+                self.moves.append((now, self._begun_ns))
+            if over:
+                return RecordingState.NONE
+        return self._state_of(self.step_count)
 
     def close(self, *, failed: bool = False) -> None:
         """End the recording.
@@ -295,7 +316,8 @@ class StepWindow:
         self._move(RecordingState.NONE)
 
     def _state_of(self, step: int) -> RecordingState:
-        return as_state(self._schedule(step))
+        state = self._schedule(step)
+        return as_state(state) if self._coerce else state
 
     def _counts(self, source: Source) -> bool:
         """Return whether this source counts from now on; decides when a source ticks that did not so far."""

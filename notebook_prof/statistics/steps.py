@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..trace import Trace
 from ..trace.arrays import BoolArray
-from .intervals import FloatArray
+from .intervals import FloatArray, quantile_interval
 
 LEAST: Final = 4
 """So many steps a side are needed to say anything."""
@@ -98,6 +98,22 @@ def dependence(times: FloatArray) -> float:
             break
         tau += 2 * correlation
     return tau
+
+
+def median_interval(times: FloatArray) -> tuple[float, float, float]:
+    """Return the median of the steps that count, and its interval at 95 %; infinite ends where too few do.
+
+    Warm-up is left out as `counted_steps` does, and so many steps count as `dependence` allows.
+
+    Examples
+    --------
+    >>> median_interval(np.array([90.0, *[10, 11, 12] * 8]))
+    (11.0, 10.0, 12.0)
+    """
+    used = times[warm_up(times) :]
+    if not len(used):
+        return math.nan, -math.inf, math.inf
+    return float(np.median(used)), *quantile_interval(used, 0.5, dependence(used))
 
 
 def block_starts(times: FloatArray) -> npt.NDArray[np.int64]:

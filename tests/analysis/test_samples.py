@@ -32,6 +32,7 @@ from ..unit.test_path_answer import check_path
 from ..unit.test_table_agrees import check_tables
 from .test_advice import MOST_BYTES
 from .test_advice import check as check_advice
+from .test_brief import check_brief
 from .test_call_tree import check_call_trees
 from .test_device import check_busy
 
@@ -65,6 +66,7 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     check_path(trace)
     if path.is_dir() or path.stat().st_size <= MOST_BYTES:
         check_advice(trace)
+        check_brief(trace)
     check_copies(sample, trace, figures, tmp_path)
 
 
