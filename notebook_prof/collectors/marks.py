@@ -46,6 +46,9 @@ class Sink(Protocol):
     def tick(self, source: str) -> None:
         """Note that one step of the user's loop has ended; `source` is ``"mark"``."""
 
+    def announce(self) -> None:
+        """Note that marks will tick: a step has begun that one of them ends."""
+
 
 def install(sink: Sink) -> None:
     """Send the ends of steps to `sink`, and note annotations that open from now on.
@@ -206,7 +209,7 @@ class steps(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         for item in self._iterable:
-            sink = _sink
+            sink = _begin_step()
             try:
                 yield item
             finally:
@@ -214,11 +217,18 @@ class steps(Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[T]:
         async for item in self._iterable:
-            sink = _sink
+            sink = _begin_step()
             try:
                 yield item
             finally:
                 _end_step(sink)
+
+
+def _begin_step() -> Sink | None:
+    # an optimizer ticks before the first mark does, and would place the window
+    if _sink is not None:
+        _sink.announce()
+    return _sink
 
 
 def _end_step(sink: Sink | None) -> None:

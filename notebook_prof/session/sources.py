@@ -119,6 +119,11 @@ class StepSources:
         __tracebackhide__ = True
         self._statement_tick(Source.MARK)
 
+    def announce(self) -> None:
+        """Let no weaker source count, since marks will; `collectors.marks` calls this."""
+        if Source.MARK in allowed(self._step_by):
+            self._window.announce(Source.MARK)
+
     def _statement_tick(self, source: Source) -> None:
         """End a step of a loop of which only the statement of the cell is known that runs it."""
         __tracebackhide__ = True

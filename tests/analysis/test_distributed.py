@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from notebook_prof.analysis import device, distributed
+from notebook_prof.analysis import collectives, device, distributed
 from notebook_prof.errors import OptionError
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw, traces
@@ -52,6 +52,18 @@ def test_collectives_of_the_host():
         12,
         4,
     )
+
+
+@pytest.mark.parametrize(("phase", "before"), [("data", "read"), ("other", "mm")])
+def test_what_came_before_a_collective(phase: str, before: str):
+    trace = draw(
+        f"""
+        steps: [0                             ][1                             ]
+        main:  [read/{phase}    ][mm][all_reduce][read/{phase}    ][mm][all_reduce]
+        """,
+        categories={"read": "annotation", "all_reduce": "collective"},
+    )
+    assert collectives(trace)["before"].tolist() == [before, before]
 
 
 def test_nothing_to_divide():

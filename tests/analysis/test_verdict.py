@@ -127,6 +127,28 @@ def test_a_device_that_is_waited_for_is_what_bounds():
     assert "Critical path: kernels " in str(result)
 
 
+COPIED = "Memcpy HtoD (Pinned -> Device)"
+
+
+@pytest.mark.parametrize(("kernel", "kind"), [(8, "copy-bound"), (14, "compute-bound")])
+def test_a_device_that_is_busy_with_copies_does_not_compute(kernel: int, kind: str):
+    builder = TraceBuilder()
+    stream = builder.track("stream 7", "stream", device=0, stream=7)
+    at, copy = np.arange(10) * 24 * US, 22 - kernel
+    for name, category, ts, dur in (("gemm", "kernel", at + copy * US, kernel), (COPIED, "memcpy", at, copy)):
+        long = np.full(len(at), dur * US)
+        builder.slices(ts=ts, dur=long, track=stream, name=name, category=category, device=0, stream=7)
+    rows = {"device": 0, "stream": 7, "start_unix_ns": at, "bytes": np.full(len(at), 2**20)}
+    builder.metadata["tables"] = {"device_events": pd.DataFrame(rows)}
+    trace = builder.seal()
+    result = verdict(trace)
+    assert result.kind == kind
+    assert all(claim.holds(trace) for claim in result.claims)
+    if kind == "copy-bound":
+        assert result.sentence.endswith("take only 80 µs; it copies for 140 µs, 10 MiB of it HtoD.")
+        assert result.select == {"category": "memcpy"}
+
+
 def test_a_device_that_does_next_to_nothing_lacks_no_launches():
     """What takes the time is the host; that it launches too slowly is not true."""
     builder = TraceBuilder(metadata={"source": "kineto"})

@@ -128,7 +128,8 @@ def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def _kernel(directory: Any) -> Iterator[Kernel]:
+def new_kernel(directory: Any) -> Iterator[Kernel]:
+    """Start a kernel with the extension loaded, and shut it down after its one use."""
     # the cost of a debugger's checks at every start is not what is tested here
     env = {**os.environ, "IPYTHONDIR": str(directory), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env)
@@ -144,14 +145,14 @@ def _kernel(directory: Any) -> Iterator[Kernel]:
 @pytest.fixture(scope="session")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel with the extension loaded."""
-    yield from _kernel(tmp_path_factory.mktemp("ipython"))
+    yield from new_kernel(tmp_path_factory.mktemp("ipython"))
 
 
 @pytest.fixture(scope="session")
 def torch_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """The same with torch and a small model."""
     pytest.importorskip("torch")
-    for made in _kernel(tmp_path_factory.mktemp("ipython")):
+    for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must(
             """
             import torch

@@ -22,9 +22,13 @@ class Counter:
 
     def __init__(self) -> None:
         self.ticks: list[str] = []
+        self.announced = 0
 
     def tick(self, source: str) -> None:
         self.ticks.append(source)
+
+    def announce(self) -> None:
+        self.announced += 1
 
 
 @pytest.fixture
@@ -190,6 +194,9 @@ def test_steps_tick_at_the_end_of_each_body(sink: Counter) -> None:
             break
     assert ticked == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert sink.ticks == ["mark"] * 4
+    assert sink.announced == 4
+    assert list(steps([])) == []
+    assert sink.announced == 4, "a loop that never runs keeps nobody from counting"
 
 
 def test_steps_know_their_length_and_work_asynchronously(sink: Counter) -> None:

@@ -162,6 +162,17 @@ def test_a_better_source_is_only_noted_once_the_window_began() -> None:
     assert numbers(log.steps[0]) == [1]
 
 
+def test_an_announced_source_counts_though_a_weaker_one_ticks_first() -> None:
+    counted, log = window(step_range((1, 3)))
+    for _ in range(4):
+        counted.announce(Source.MARK)  # the step begins
+        counted.tick(Source.HOOK)  # its optimizer
+        counted.tick(Source.MARK)  # the step ends
+    counted.close()
+    assert (counted.source, counted.step_count, counted.ignored[Source.HOOK]) == (Source.MARK, 4, 4)
+    assert numbers(log.steps[0]) == [1, 2]
+
+
 def test_without_a_window_a_better_source_replaces_all_steps() -> None:
     counted, log = window(WholeRun())
     for source in (Source.HOOK, Source.HOOK, Source.MARK, Source.HOOK, Source.MARK):

@@ -137,7 +137,8 @@ def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArr
     -------
     name : Series of str, shape (n,)
         The name with most self time on the thread of the steps or on a device, among slices with their middle
-        between the latest end so far and this start; missing where nothing ran.
+        between the latest end so far and this start; ranges count where they are of the phase *data*, as
+        around a fetch that waits. Missing where nothing ran.
     ns : ndarray of int64, shape (n,)
         That self time.
     """
@@ -163,7 +164,8 @@ def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArr
 
 
 def _work(scope: Scope) -> Scope:
-    return scope.only(~scope.among("category", _NOT_WORK) & (scope.self_ns > 0))
+    fetch = scope.among("category", ("annotation",)) & scope.among("phase", ("data",))
+    return scope.only((~scope.among("category", _NOT_WORK) | fetch) & (scope.self_ns > 0))
 
 
 HOST: Final = -1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from ...units import format_items, format_share
+import pandas as pd
+
+from ...units import format_bytes, format_items, format_share
 from ..device.busy import device, idle_causes
+from ..device.copies import copies
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -91,7 +95,8 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
     -----
     For the device that is busiest from the first step to the last: *compute-bound* from 70 % busy, also if it
     is so from its first work to its last where there are no steps; *launch-bound* even then if most of the
-    critical path is the host, which no faster device makes shorter. Else *sync-bound* if the thread waits for
+    critical path is the host, which no faster device makes shorter; *copy-bound* even then if it computes and
+    communicates for less than half of that. Else *sync-bound* if the thread waits for
     devices at least 25 % of the time. Else what more than half of the idle time is waited for decides:
     *launch-bound* only if that is the host and the latency of launches, and recording is not what slows it.
     """
@@ -110,7 +115,9 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
             if host is not None:
                 return host
             share = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
-            return _busy(facts, busy, say(share, f" of {_span(facts)}"), evidence)
+            when, arguments = say(share, f" of {_span(facts)}"), {"window": tuple(facts.extent)}
+            copied = _copies(busiest, arguments, when, facts, evidence)
+            return copied or _busy(facts, busy, when, evidence)
         if not len(facts.steps) and (finding := _busy_while_it_works(facts, evidence)) is not None:
             return host or finding
     return _waits(facts, busy, evidence) or _idle(facts, busy, evidence, host, costly=costly)
@@ -193,7 +200,44 @@ def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | No
         cite_ns(facts.extent.dur, _device(facts, number, "window_ns")),
         ")",
     )
-    return _busy(facts, busy, when, evidence)
+    return _copies(own, facts.arguments, when, facts, evidence) or _busy(facts, busy, when, evidence)
+
+
+def _copies(
+    row: pd.Series[Any],
+    arguments: Mapping[str, Any],
+    when: Sentence,
+    facts: Facts,
+    evidence: dict[str, Any],
+) -> Finding | None:
+    """Judge a device that is busy, but with copies: its kernels take less than half of that."""
+    number, busy = evidence["device"], int(row["busy_ns"])
+    if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * busy:
+        return None
+
+    def part(column: str) -> Claim:
+        of = {"device": number}
+        return cite_ns(int(row[column]), Source("device", column, of, arguments))
+
+    table = copies(facts.trace, **arguments)
+    table = table[table["device"] == number]
+    longest, more = str(table["direction"].iloc[0]) if len(table) else "", say("")
+    size = table.loc[table["direction"] == longest, "bytes"]
+    if longest and size.notna().all():
+        source = Source("copies", "bytes", {"device": number, "direction": longest}, arguments)
+        more = say(", ", cite(format_bytes(int(size.sum())), int(size.sum()), source), f" of it {longest}")
+    sentence = say(
+        f"Copy-bound: device {number} is busy ",
+        when,
+        ", but its kernels take only ",
+        part("compute_ns"),
+        "; it copies for ",
+        part("memory_ns"),
+        more,
+        ".",
+    )
+    share = int(row["memory_ns"]) / max(int(row["window_ns"]), 1)
+    return Finding("copy-bound", sentence, share, evidence, {"category": "memcpy"})
 
 
 def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:

@@ -29,9 +29,10 @@ class Verdict:
     Attributes
     ----------
     kind : str
-        ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``overhead-bound``,
-        ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``, ``import-bound``,
-        ``one-time``, ``mixed`` (nothing takes most), ``nothing-recorded`` or ``clock-jumped``.
+        ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``copy-bound``,
+        ``overhead-bound``, ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``,
+        ``import-bound``, ``one-time``, ``mixed`` (nothing takes most), ``nothing-recorded`` or
+        ``clock-jumped``.
     sentence : str
         The verdict in words.
     share : float
@@ -93,12 +94,13 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        10 % on it is told after the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps
        is in that phase; the larger one.
     4. With device work: *launch-bound* if the busiest device is busy 70 % of the time, and yet more than half
-       of the critical path is the host; *compute-bound* if it is not. Below 70 %: *sync-bound* if the thread
-       waits for devices at least 25 % of the time (see `host_waits`); else what more than half of the idle
-       time of the device waits for (see `idle_causes`), *launch-bound* only if that is the host; else
-       *mixed*, with the host's share of the critical path if that is more than half. The path is asked of
-       recordings of PyTorch and of cells, up to two million slices, where 90 % of the device work is linked
-       to its launch and something was recorded for half of the path.
+       of the critical path is the host; if it is not, *copy-bound* where kernels are less than half of what
+       it is busy with, else *compute-bound*. Below 70 %: *sync-bound* if the thread waits for devices at
+       least 25 % of the time (see `host_waits`); else what more than half of the idle time of the device
+       waits for (see `idle_causes`), *launch-bound* only if that is the host; else *mixed*, with the host's
+       share of the critical path if that is more than half. The path is asked of recordings of PyTorch and
+       of cells, up to two million slices, where 90 % of the device work is linked to its launch and
+       something was recorded for half of the path.
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
