@@ -28,6 +28,7 @@ VERBS = {
         "account",
         "advice",
         "bottom_up",
+        "brief",
         "call_tree",
         "event_log",
         "expect",
