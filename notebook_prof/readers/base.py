@@ -13,8 +13,18 @@ from ..errors import OptionError
 from ..trace.builder import TraceBuilder
 from ..trace.trace import Trace
 from .codec.compression import decompress
+from .codec.sqlite import Database
 
-__all__ = ["HEAD_BYTES", "MarkedJsonReader", "MmapReader", "PiecesReader", "Probe", "Reader", "decompress"]
+__all__ = [
+    "HEAD_BYTES",
+    "DatabaseReader",
+    "MarkedJsonReader",
+    "MmapReader",
+    "PiecesReader",
+    "Probe",
+    "Reader",
+    "decompress",
+]
 
 HEAD_BYTES: Final = 64 * 1024
 _PIECE: Final = 1 << 20
@@ -30,10 +40,13 @@ class Probe:
         For messages; a name proves nothing.
     head : bytes
         The first 64 KiB after decompression, without a byte-order mark.
+    tables : frozenset of str
+        Names of the tables of an SQLite database; empty for other files, and where only the head is known.
     """
 
     path: Path
     head: bytes
+    tables: frozenset[str] = frozenset()
 
 
 class Reader(ABC):
@@ -129,6 +142,20 @@ class MmapReader(Reader):
         ------
         FormatError
             If it is not complete, damaged, of an unknown version, or larger than `max_bytes`.
+        """
+
+
+class DatabaseReader(Reader):
+    """A reader of SQLite databases; other files that it recognises are given to `read`."""
+
+    @abstractmethod
+    def read_database(self, database: Database, builder: TraceBuilder) -> None:
+        """Put everything that the database holds into `builder`.
+
+        Raises
+        ------
+        FormatError
+            If nothing can be read.
         """
 
 

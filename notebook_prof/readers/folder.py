@@ -69,13 +69,13 @@ class Folder:
             If there is no such file inside the folder.
         """
         return decompress(
-            self._checked_path(name).read_bytes(), self._report, max_bytes=self._max_bytes
+            self.path_of(name).read_bytes(), self._report, max_bytes=self._max_bytes
         ).removeprefix(_BOM)
 
     def head(self, name: str) -> bytes:
         """Return the first 64 KiB after decompression; empty if the file cannot be read."""
         try:
-            with self._checked_path(name).open("rb") as file:
+            with self.path_of(name).open("rb") as file:
                 start = file.read(HEAD_BYTES)
         except OSError:
             return b""
@@ -88,7 +88,14 @@ class Folder:
         shown = ", ".join(self.names[:most]) + (", …" if len(self.names) > most else "")
         return f"{len(self.names)} file{'s' if len(self.names) > 1 else ''}: {shown}"
 
-    def _checked_path(self, name: str) -> Path:
+    def path_of(self, name: str) -> Path:
+        """Return where a file lies.
+
+        Raises
+        ------
+        FormatError
+            If there is no such file inside the folder.
+        """
         # asked again at every read: the link may have been changed meanwhile
         target = (self._root / name).resolve()
         if not target.is_relative_to(self._root) or not target.is_file():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from importlib.metadata import entry_points
@@ -18,8 +18,9 @@ from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from .base import HEAD_BYTES, MmapReader, PiecesReader, Probe, Reader
+from .base import HEAD_BYTES, DatabaseReader, MmapReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
+from .codec.sqlite import MAGIC, Database, mapped
 from .codec.stream import in_pieces
 from .folder import Folder, FolderReader
 from .jax import JaxReader
@@ -28,6 +29,7 @@ from .megengine import MegEngineReader
 from .mindspore import MindSporeReader
 from .native import NativeReader
 from .native.chrome import OwnChromeReader
+from .nsys import NsysReader
 from .paddle import PaddleReader
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
@@ -42,7 +44,6 @@ from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _SIGNS: Final = (
-    (b"SQLite format 3\0", "an SQLite database, as Nsight Systems exports; export its trace as JSON instead"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
@@ -96,6 +97,7 @@ def readers() -> tuple[Reader, ...]:
         MindSporeReader(),
         MegEngineReader(),
         NativeReader(),
+        NsysReader(),
         OwnChromeReader(),
         PaddleReader(),
         PstatsReader(),
@@ -220,6 +222,8 @@ def _read_pieces(
 ) -> Trace:
     """Read a file without having it in memory as a whole, if its reader can do that."""
     first = next(pieces, b"").removeprefix(_BOM)
+    if first.startswith(MAGIC):
+        return _read_database(path, chain([first], pieces), report, name, options)
     reader = _choose(Probe(path, first[:HEAD_BYTES]), name).configured(**options)
     builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
     if isinstance(reader, PiecesReader):
@@ -230,7 +234,25 @@ def _read_pieces(
     return builder.seal()
 
 
+def _read_database(
+    path: Path, pieces: Iterator[bytes], report: ImportReport, name: str | None, options: Mapping[str, object]
+) -> Trace:
+    """Read an SQLite file from a memory map of it, or of what it is uncompressed."""
+    with mapped(path, pieces, report) as data:
+        database = Database(data)
+        tables = frozenset(database.tables)
+        reader = _choose(Probe(path, bytes(data[:HEAD_BYTES]), tables), name).configured(**options)
+        if not isinstance(reader, DatabaseReader):
+            raise FormatError(f"it is an SQLite database, and {reader.name!r} is a format of other files")
+        builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})
+        reader.read_database(database, builder)
+        builder.report.extend(report)
+        return builder.seal()
+
+
 def _is_recognised(head: bytes) -> bool:
+    if head.startswith(MAGIC):
+        return True
     probe = Probe(Path(), head.removeprefix(_BOM))
     return any(reader.recognises(probe) for reader in readers())
 
@@ -285,7 +307,10 @@ def _choose(probe: Probe, name: str | None) -> Reader:
         if reader.name == name or (name is None and reader.recognises(probe)):
             return reader
     names = ", ".join(reader.name for reader in readers())
+    content = describe(probe.head)
+    if probe.tables:
+        content = f"an SQLite database with the tables {', '.join(map(repr, sorted(probe.tables)[:5]))}"
     raise FormatError(
-        f"the format is not recognised ({describe(probe.head)}). "
+        f"the format is not recognised ({content}). "
         f"Formats that can be read: {names}. Name one with format= if the file is one of them."
     )

@@ -73,6 +73,11 @@ class TraceBuilder:
         self._sealed = False
         self.window: tuple[int, int] | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added that has a time: no slice, value of a counter, step or allocation."""
+        return not (self._count or self._marks or self._counters or self._steps or self._allocations)
+
     def track(
         self,
         name: str,

@@ -15,7 +15,7 @@ import pytest
 
 from notebook_prof import open_profile
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
-from notebook_prof.readers import progress, read_trace
+from notebook_prof.readers import list_formats, progress, read_trace
 from notebook_prof.trace import Trace, TraceBuilder
 
 from ..properties.test_damage import CASES, content
@@ -183,3 +183,8 @@ def test_a_profile_is_opened_with_the_same_limits_and_options(tmp_path: Path) ->
     assert len(open_profile(path, max_bytes=300_000).trace) == 1
     with pytest.raises(OptionError, match="fp_point"):
         open_profile(path, fp_point="a")
+
+
+def test_the_documentation_has_every_format() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    assert [name for name in list_formats()["format"] if f"`{name}`" not in text] == []

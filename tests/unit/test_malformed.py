@@ -160,7 +160,7 @@ def test_numbers_are_read_alike_together_and_alone(texts: list[str]) -> None:
 
 def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
     for content, words in (
-        (b"SQLite format 3\0....", "SQLite.*Nsight"),
+        (b"SQLite format 3\0....", "SQLite.*damaged"),
         (b"\x80\x04pickle", "pickle|not recognised"),
         (b'{"a": {"b": 1}}', "keys 'a', 'b'.*nearest format is 'trace_event'"),
     ):

@@ -1,0 +1,174 @@
+"""Columns of tables that other programs wrote: numbers as arrays, texts by code, whatever they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.strings import Coded
+
+Kind: TypeAlias = Literal["ints", "floats", "texts"]
+INTS: Final = "ints"
+FLOATS: Final = "floats"
+TEXTS: Final = "texts"
+MISSING: Final = int(np.iinfo(np.int64).min)
+"""Stands for a whole number that is not there."""
+BYTE_MASKS: Final = np.frombuffer(b"".join(b"\xff" * n + bytes(8 - n) for n in range(9)), np.int64)
+"""Keep the first 0 to 8 bytes of a window."""
+
+
+_PADDING: Final = 16
+_AT_ONCE: Final = 1 << 15
+
+
+class Texts:
+    """A column of texts in Arrow's memory.
+
+    Parameters
+    ----------
+    array : pyarrow.Array of large_string
+        Null for texts that are not there.
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def present(self) -> BoolArray:
+        """Which texts are there."""
+        return np.asarray(self.array.is_valid())
+
+    def where(self, keep: BoolArray) -> Texts:
+        """Return the texts marked in `keep`."""
+        import pyarrow as pa
+
+        return Texts(self.array.filter(pa.array(keep)))
+
+    def before(self, mark: str) -> tuple[Texts, BoolArray]:
+        """Return each text up to the first `mark` in it, and which texts have one."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        at = pc.find_substring(self.array, mark).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        has = at >= 0
+        if not has.any():
+            return self, has
+        _, places, content = self.array.buffers()
+        offsets = np.frombuffer(places, np.int64)[self.array.offset :][: len(self) + 1]
+        data, present = np.frombuffer(content, np.uint8), self.present
+        length = np.where(present, np.where(has, at, np.diff(offsets)), 0)
+        parts = []
+        for begin in range(0, len(self), _AT_ONCE):  # few enough for the processor's cache
+            rows = slice(begin, begin + _AT_ONCE)
+            first, last = offsets[begin], offsets[min(begin + _AT_ONCE, len(self))]
+            near = np.concatenate([data[first:last], np.zeros(_PADDING, np.uint8)])
+            parts.append(texts_of(near, offsets[:-1][rows] - first, length[rows], present[rows]))
+        return Texts(pa.concat_arrays(parts).cast(pa.large_string())), has
+
+    def coded(self) -> Coded:
+        """Return the texts as Python's, by code."""
+        encoded = self.array.dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return Coded(codes, encoded.dictionary.to_pylist())
+
+
+Column: TypeAlias = IntArray | FloatArray | Texts
+
+
+class TableSource(Protocol):
+    """What holds tables: an SQLite file, or a folder of Arrow or Parquet files.
+
+    Attributes
+    ----------
+    tables : mapping of str to tuple of str
+        Names of the columns, by table.
+    broken_pages, broken_rows : int
+        What could not be used so far.
+    """
+
+    tables: Mapping[str, tuple[str, ...]]
+    broken_pages: int
+    broken_rows: int
+
+    def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
+        """Return columns of a table; those that it does not have are left out."""
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has."""
+
+
+def texts_of(data: npt.NDArray[np.uint8], start: IntArray, length: IntArray, present: BoolArray) -> Any:
+    """Return texts that lie in `data` as an Arrow array of bytes.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    start, length : ndarray of int64, shape (n,)
+        In bytes; 0 long where `present` is not.
+    present : ndarray of bool, shape (n,)
+        Absent texts are null.
+
+    Returns
+    -------
+    pyarrow.LargeBinaryArray
+    """
+    import pyarrow as pa
+
+    words = (length + 7) // 8
+    ends = np.cumsum(words)
+    total = int(ends[-1]) if len(ends) else 0
+    # eight bytes at a time, then without those behind the ends
+    content = windows(data, np.arange(0, 8 * total, 8) + np.repeat(start - 8 * (ends - words), words))
+    inside = np.full(total, 8, np.int8)
+    some = words > 0
+    inside[ends[some] - 1] = (length[some] - 1) % 8 + 1
+    compact = content.view(np.uint8)[(np.arange(8, dtype=np.int8) < inside[:, None]).ravel()]
+    places = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
+    buffers = [pa.py_buffer(part) for part in (np.packbits(present, bitorder="little"), places, compact)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(start), buffers)
+
+
+def windows(data: npt.NDArray[np.uint8], at: IntArray) -> IntArray:
+    """Return the eight bytes that begin at each place as a number of this machine; places are kept inside."""
+    last = len(data) - 8
+    if len(at) and (int(at.max()) > last or int(at.min()) < 0):
+        at = np.clip(at, 0, last)
+    first = data[:8].view(np.int64)
+    every = np.lib.stride_tricks.as_strided(first, shape=(last + 1,), strides=(1,), writeable=False)
+    return np.asarray(every[at])
+
+
+def joined(parts: Sequence[Any], kind: Kind, encoding: str = "utf-8") -> Column:
+    """Return parts of a column as one; of texts, Arrow arrays of bytes or text, damaged bytes are replaced.
+
+    Examples
+    --------
+    >>> joined([np.array([1, 2]), np.array([3])], INTS).tolist()
+    [1, 2, 3]
+    """
+    if kind != TEXTS:
+        empty: Any = np.empty(0, np.int64 if kind == INTS else np.float64)
+        return np.concatenate([empty, *parts])
+    import pyarrow as pa
+
+    whole = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
+    return Texts(_decoded(whole, encoding))
+
+
+def _decoded(values: Any, encoding: str) -> Any:
+    import pyarrow as pa
+
+    if encoding == "utf-8":
+        try:
+            return values.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            pass
+    texts = (None if value is None else value.decode(encoding, "replace") for value in values.to_pylist())
+    return pa.array(texts, pa.large_string())
