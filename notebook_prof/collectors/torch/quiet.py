@@ -17,7 +17,7 @@ _NOISE: Final = re.compile(
 _WARNS_EVERY: Final = 1000
 """The allocator warns of every thousandth free of a block that it does not know."""
 _REHEARSALS: Final = 4
-"""At most so many: blocks at the addresses of those that outlived a recording before are known to it, once."""
+"""At most so many: blocks at addresses of those that outlived a recording before are known to it, once."""
 
 _primed = False
 
