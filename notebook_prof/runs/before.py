@@ -110,6 +110,14 @@ class RunBefore:
                     self._earlier = None
             return self._earlier
 
+    def look_again(self) -> None:
+        """Look the run before up anew: when cells follow one another, its row may have been written since."""
+        with self._lock:
+            was, self._looked = self._earlier, False
+            now = self.earlier()
+            if (None if was is None else was[1].run) != (None if now is None else now[1].run):
+                self._comparison = None
+
     def noise(self, profile: Profile) -> Noise:
         """Return by what the interval of this run and the one before is widened."""
         pair = self.earlier()

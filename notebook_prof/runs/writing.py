@@ -211,6 +211,7 @@ def write(
     pause()
     summary = before.summary(profile)
     pause()
+    before.look_again()
     pair = before.earlier()
     noise = before.ratio(profile)
     pause()

@@ -27,6 +27,7 @@ from notebook_prof.trace import TraceBuilder
 US = 1000
 MOST_BYTES = 3_000_000
 MB = 2**20
+DATA = Path(__file__).parents[1] / "data"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
@@ -64,6 +65,29 @@ def test_data_made_in_the_training_thread():
     trace = draw("steps: [0                 ]\nmain:  [next/data ][mm/forward ]", unit_ns=US)
     assert advice_row(trace, "dataloader-workers")["select"] == {"phase": "data"}
     assert advice_row(trace, "input-bound") is None
+
+
+@pytest.mark.parametrize(
+    ("file", "rule", "words"),
+    [
+        ("megengine/cli.chrome_timeline.json.gz", "sync-points", "once, 2.01 ms in all"),
+        ("mindspore/v200_minddata", "input-bound", "The run waits 705 ms for its data"),
+    ],
+)
+def test_nothing_is_said_of_steps_where_there_are_none(file: str, rule: str, words: str):
+    trace = read_trace(DATA / file)
+    assert not len(trace.steps)
+    assert words in advice_row(trace, rule)["finding"]
+    assert not advice(trace)["finding"].str.contains("step").any()
+
+
+def test_a_number_of_waits_a_step_is_written_out():
+    b, main, stream, at = stepped()
+    for start in at:
+        ts = start + 60 * np.arange(1200)
+        b.slices(ts=ts, dur=np.full(1200, 30), name="cudaStreamSynchronize", category="sync", track=main)
+        b.slices(ts=ts, dur=np.full(1200, 25), name="add", category="kernel", track=stream)
+    assert "waits for the device 1200 times a step" in advice_row(b.seal(), "sync-points")["finding"]
 
 
 def test_exposed_communication():

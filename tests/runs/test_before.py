@@ -304,6 +304,25 @@ def test_an_edited_cell_is_known_by_how_much_is_alike(history: Path, monkeypatch
     assert f"the run before ({pair[0].why}) in another kernel" in profile.verdict.lines[1]
 
 
+def test_runs_that_follow_at_once_know_one_another(history: Path) -> None:
+    profiles = [recorded(steps(seed)) for seed in (1, 2, 3)]
+    writes = [writing.remember(profile, source=SOURCE) for profile in profiles]
+    writes[0]()
+    assert writing.wait(60)
+    # shown before the rows of the runs before are there: nothing is known of them, or of an older one only
+    assert [profile.earlier is None for profile in profiles] == [True, False, False]
+    for write in writes[1:]:
+        write()
+    assert writing.wait(60)
+    table = nbp.history()
+    assert table["earlier"].tolist() == [pd.NA, 1, 2]
+    assert table["link"].tolist() == ["", "source", "source"]
+    assert (
+        profiles[2].earlier.change
+        == nbp.compare(nbp.load(2), nbp.load(3), noise=3 * math.sqrt(39 / 12)).change
+    )
+
+
 def test_nothing_of_it_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NOTEBOOK_PROF_HISTORY", str(tmp_path / "file" / NAME))

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.nesting import climb
-from ...units import format_count, format_ns, format_share
+from ...units import format_count, format_ns, format_number, format_share
 from ..device.counters import device_attributes, uses_tensor_cores
 from ..device.launches import launch_calls
 from ..distributed.communication import distributed
@@ -37,12 +37,12 @@ def sync_points(run: Run) -> Finding | None:
     shown = ", ".join(f"{name} ({format_count(count)})" for name, count in callers.head(_SHOWN).items())
     rows, count = evidence(host, waits)
     waited = int(host.self_ns[waits].sum())
-    often = "once" if count == run.step_count else f"{count / run.step_count:.3g} times"
+    often = "once" if count == run.step_count else f"{format_number(count / run.step_count)} times"
     return Finding(
         "sync-points",
-        f"The host waits for the device {often} a step, "
+        f"The host waits for the device {often}{run.a_step}, "
         f"{format_ns(waited / run.step_count)} in all, in {shown}; the device then runs dry for "
-        f"{format_ns(gain / run.step_count)} a step.",
+        f"{format_ns(gain / run.step_count)}{run.a_step}.",
         "Leave values on the device: collect losses as tensors and read them once in a while, in place of "
         ".item(), .cpu(), print(tensor), nonzero() and masks in each step; copy with non_blocking=True.",
         gain,
@@ -198,7 +198,7 @@ def communication_exposed(run: Run) -> Finding | None:
     return Finding(
         "communication-exposed",
         f"{format_share(min(share, 1.0))} of the time is communication behind which nothing computes "
-        f"({format_ns(spent / run.step_count)} a step).",
+        f"({format_ns(spent / run.step_count)}{run.a_step}).",
         "Overlap it with backward (DDP's buckets: bucket_cap_mb, gradient_as_bucket_view), exchange less "
         "often (no_sync with gradient accumulation) or less (compression hooks, bfloat16), and look for a "
         "rank that arrives late: the others' communication is then waiting.",

@@ -198,6 +198,16 @@ class Run:
         """Steps, at least 1."""
         return max(len(self.facts.steps), 1)
 
+    @property
+    def a_step(self) -> str:
+        """Words after a time or a number that was divided by `step_count`."""
+        return " a step" if len(self.facts.steps) else ""
+
+    @property
+    def each_step(self) -> str:
+        """Words for who spends such a time."""
+        return "Each step" if len(self.facts.steps) else "The run"
+
     @cached_property
     def host(self) -> Scope:
         """Slices of the thread that runs the steps, in the steps."""

@@ -84,7 +84,7 @@ def unfused_optimizer(run: Run) -> Finding | None:
     rows, count = evidence(host, of_optimizer)
     finding = (
         f"The optimizer takes {format_share(spent / run.total_ns)} of {run.whole}, in "
-        f"{format_count(calls // run.step_count)} operators a step."
+        f"{format_count(calls // run.step_count)} operators{run.a_step}."
     )
     claim = Claim(format_share(spent / run.total_ns), "phases", {"phase": "optimizer"}, "host_ns", spent)
     claims = (replace(claim, arguments=run.looking),)

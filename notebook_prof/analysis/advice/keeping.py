@@ -120,8 +120,8 @@ def small_allocations(run: Run) -> Finding | None:
         return None
     return Finding(
         "small-allocations",
-        f"The driver is asked for memory {format_count(count // run.step_count)} times a step, which takes "
-        f"{format_share(spent / run.total_ns)} of {run.whole}.",
+        f"The driver is asked for memory {format_count(count // run.step_count)} times{run.a_step}, which "
+        f"takes {format_share(spent / run.total_ns)} of {run.whole}.",
         "Use tensors again: operate in place or with out=, allocate buffers before the loop.",
         spent,
         bound=True,

@@ -84,7 +84,7 @@ def input_bound(run: Run) -> Finding | None:
     if spent is None or _in_process(run) or _is_cheap(run, spent):
         return None
     each = spent / run.step_count
-    finding = _finding_of(run, spent, f"Each step waits {format_ns(each)} for its data")
+    finding = _finding_of(run, spent, f"{run.each_step} waits {format_ns(each)} for its data")
     used = int(run.loader_facts["num_workers"].max()) if len(run.loader_facts) else 0
     if run.cpus and used:
         simulated = _simulated(run)
@@ -127,7 +127,7 @@ def loader_workers(run: Run) -> Finding | None:
     finding = _finding_of(
         run,
         spent,
-        f"Each step spends {format_ns(spent / run.step_count)} on getting its data, in its own thread",
+        f"{run.each_step} spends {format_ns(spent / run.step_count)} on getting its data, in its own thread",
     )
     accelerated = bool(run.machine.get("accelerators"))
     pinned = ", pin_memory=True" if accelerated else ""
@@ -182,7 +182,9 @@ def items_one_by_one(run: Run) -> Finding | None:
     if spent is None or not _is_cheap(run, spent):
         return None
     finding = _finding_of(
-        run, spent, f"Each step spends {format_ns(spent / run.step_count)} on taking items one by one"
+        run,
+        spent,
+        f"{run.each_step} spends {format_ns(spent / run.step_count)} on taking items one by one",
     )
     return finding(
         rule="items-one-by-one",
