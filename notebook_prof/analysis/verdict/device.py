@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...units import format_items, format_share
-from ..device.busy import device, idle_causes
+from ..device.busy import device
+from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
