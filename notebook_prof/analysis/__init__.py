@@ -13,9 +13,10 @@ from .critical_path.replay.answer import WhatIf
 from .critical_path.replay.slack import slack
 from .critical_path.replay.what_if import what_if
 from .critical_path.why import why
-from .device.busy import device, device_idle, idle_causes
+from .device.busy import device
 from .device.copies import copies
 from .device.graphs import graph_nodes
+from .device.idle import device_idle, idle_causes
 from .device.kernel_launches import kernel_launches
 from .device.kernels import kernel_origins, kernels
 from .device.roofline import roofline

@@ -5,14 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import device, device_idle
+from notebook_prof.analysis import device, device_idle, idle_causes, why
+from notebook_prof.analysis.critical_path.dependences import dependences
+from notebook_prof.analysis.critical_path.walk import walk
+from notebook_prof.analysis.critical_path.walks import walk_each
 from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw, traces
-from notebook_prof.trace import TraceBuilder
+from notebook_prof.testing.programs import Run, program
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace.taxonomy import LOADER_WAIT
 
 PARTS = [
     "input_ns",
@@ -131,3 +137,99 @@ def test_the_gaps_of_a_v100(shared_traces: Path):
         "memcpy"
     ] * len(loads)
     assert table["host_ns"].sum() / table["dur"].sum() == pytest.approx(0.8186, abs=1e-3)
+
+
+def test_data_of_another_thread_is_input():
+    """The thread that launches rests, since the one that it works for waits for data."""
+    row = gap(
+        """
+        main:     [add][next/data      ][add ]
+        autograd: [call]                      [call]
+        stream 7:       [gemm]                    [gemm]
+        """
+    )
+    assert row["cause"] == "input"
+    assert (row["input_ns"], row["launch_ns"]) == (10, 4)
+
+
+def test_a_wait_for_another_thread_ends_with_what_that_did():
+    row = gap(
+        """
+        main:     [call]                [call]
+        autograd:        [aten::sum ]
+        stream 7: [gemm]                [gemm]
+        """
+    )
+    assert row["cause"] == "host-bound"
+    assert row["dur"] == row["host_ns"]
+
+
+def test_time_of_a_loader_worker_is_input():
+    b = TraceBuilder()
+    main, worker = b.track("main", pid=1, tid=1), b.track("worker", pid=2, tid=2)
+    stream = b.track("s", "stream", device=0, stream=7)
+    calls = b.slices(ts=[0, 95], dur=[5, 5], name="cudaLaunchKernel", category="launch", track=main)
+    waits = b.slices(ts=[10], dur=[84], name=LOADER_WAIT, category="io", phase="data", track=main)
+    made = b.slices(ts=[12], dur=[78], name="transform", category="python", track=worker)
+    work = b.slices(ts=[5, 100], dur=[5, 5], name="gemm", category="kernel", track=stream)
+    b.flows("launch", calls, work)
+    b.flows("link", made, waits)
+    table = device_idle(b.seal())
+    assert table[["dur", "input_ns", "host_ns", "launch_ns"]].values.tolist() == [[90, 84, 1, 5]]
+
+
+def on_one_stream(seed: int) -> Trace:
+    return Run(program(seed, streams=1)).trace()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_causes_are_those_of_the_critical_path(seed):
+    """Each gap as `why` tells it: what is a launch under way there is here, and the rest is of threads."""
+    trace = on_one_stream(seed)
+    for row in device_idle(trace).to_dict("records"):
+        if pd.isna(row["next"]):
+            continue
+        pieces = why(trace, slice=int(row["next"])).pieces
+        begin = np.maximum(pieces["start_ns"], row["ts"])
+        pieces = pieces.assign(dur_ns=np.maximum(pieces["end_ns"] - begin, 0))
+        by_class = pieces.groupby("class", observed=False)["dur_ns"].sum()
+        late = by_class[["launch-latency", "event-latency", "device-gap"]].sum()
+        own = pieces.loc[(pieces["slice"] == row["launch"]) & ~pieces["class"].eq("launch-latency"), "dur_ns"]
+        assert row["launch_ns"] + row["memcpy_ns"] >= late
+        assert by_class.sum() == row["dur"]
+        assert row["host_ns"] + row["sync_ns"] + row["launch_ns"] + row["memcpy_ns"] == row["dur"]
+        waited = by_class[["sync", "wait-wakeup"]].sum()
+        assert row["sync_ns"] <= waited
+        assert own.sum() <= row["launch_ns"] + row["memcpy_ns"] - late
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
+def test_many_walks_at_once_are_each_of_them_alone(seed, other, waits_recorded):
+    trace = Run(program(seed)).trace(waits_told=waits_recorded)
+    graph, rng = dependences(trace), np.random.default_rng(other)
+    resources, count = graph.resources, 20
+    rows = rng.integers(0, len(trace), count)
+    on_stream = graph.position[rows] >= 0
+    end = np.where(on_stream & (rng.random(count) < 0.5), resources.ts[rows], resources.end[rows])
+    begin = (end * rng.random(count)).astype(np.int64)
+    work = np.where(on_stream, rows, -1)
+    every = walk_each(graph, begin, end, resources.track[rows], work)
+    for number in range(count):
+        one = walk(
+            graph, int(begin[number]), int(end[number]), int(resources.track[rows[number]]), int(work[number])
+        )
+        own = np.flatnonzero(every.of == number)
+        own = own[np.argsort(-every.start[own], kind="stable")]
+        for column in ("track", "start", "end", "kind", "row"):
+            assert getattr(every, column)[own].tolist() == getattr(one.runs, column).tolist()
+
+
+def test_a_wait_that_the_verdict_names_is_the_cause(shared_traces: Path):
+    """JAX on eight devices: 60 % of the time is in `block_until_ready`; gaps were said to be host-bound."""
+    trace = read_trace(shared_traces / "jax_gpu_rocm" / "tw003.xplane.pb")
+    table = idle_causes(trace)
+    assert (table["idle_ns"].groupby(table["device"]).sum() == device(trace)["idle_ns"].to_numpy()).all()
+    sync = table[table["cause"] == "sync"]
+    assert (sync["idle_share"] > 0.5).all()

@@ -13,7 +13,7 @@ import pandas as pd
 from ...trace import Trace, Window
 from ...trace.arrays import BoolArray, IntArray
 from ..critical_path.replay.what_if import what_if
-from ..device.busy import device_idle
+from ..device.idle import device_idle
 from ..input.pipeline import input_pipeline, loaders
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
 from ..source.line_calls import imports, line_calls

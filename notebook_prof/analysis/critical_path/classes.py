@@ -92,7 +92,8 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
     code: IntArray = np.where(device, stream[category], thread[category])
     phases = slices["phase"].cat.categories
     data = np.append(np.append(phases == "data", False)[slices["phase"].cat.codes.to_numpy()], False)
-    code[data[pieces.row] & ~device] = CLASSES.index("data")
+    loading = np.isin(pieces.track, sorted(graph.loader_workers))
+    code[(data[pieces.row] | loading) & ~device] = CLASSES.index("data")
     for name in ("wait-wakeup", "launch-latency", "event-latency"):
         code[pieces.kind == RUNS.index(name)] = CLASSES.index(name)
     return code

@@ -14,7 +14,7 @@ from ...trace.arrays import IntArray
 from ..time.account import ACCOUNT
 from ..time.phases import stepping_track
 from .handovers import hand_overs
-from .resources import NOTHING, Resources, StreamWork, sync_table
+from .resources import NOTHING, WAITS, Resources, StreamWork, sync_table
 from .segments import Segments
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
 from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues, loader_waits
@@ -92,6 +92,16 @@ class Dependences:
     def waits(self, kind: int) -> int:
         """Return how many waits of a kind there are."""
         return sum(int((waits.kind == kind).sum()) for waits in self.threads.values())
+
+    @property
+    def loader_workers(self) -> frozenset[int]:
+        """Tracks that make batches for a DataLoader of a main thread."""
+        loader = WAITS.index("loader")
+        of = (waits.track[waits.kind == loader] for waits in self.threads.values())
+        return frozenset(int(track) for tracks in of for track in np.unique(tracks)) - {
+            self.main,
+            *self.mains.values(),
+        }
 
     def without_launch(self) -> int:
         """Return how much device work has neither a launch nor anything else on record that bound it."""

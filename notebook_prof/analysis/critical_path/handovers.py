@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,9 @@ _PASSIVE: Final = re.compile(
     r"run_backward|\.backward\(|\bwait\b|\bjoin\b|acquire|\bget\b|\bresult\b|select|poll|synchronize|autograd::engine::.*execute"
 )
 """Python frames in which a thread may wait for another."""
+
+_ROUNDS: Final = 64
+"""So many bursts before the end of a rest are looked at one after another, of all rests at once."""
 
 
 def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
@@ -61,23 +65,61 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
         until = cut.until()
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
         spans[track] = _runs(cut.at, until, busy)
-        exchanges[track] = _runs(cut.at, until, collective[cut.owner])
         rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
+        if collective[cut.owner].any():
+            exchanges[track] = _runs(cut.at, until, collective[cut.owner])
     out = []
-    for track, own in rests.items():
-        others = {
-            other: span
-            for other, span in spans.items()
-            if other != track and len(span[0]) and _same_process(resources, other, track)
-        }
-        if others:
-            out.append(_of_thread(resources, track, own, others, exchanges, main))
+    for tracks, others in _processes(resources, [track for track in spans if len(spans[track][0])]):
+        together = _together(resources, {track: rests[track] for track in tracks}, main)
+        own = {track: spans[track] for track in others}
+        exchanged = {track: exchanges[track] for track in others if track in exchanges}
+        out.append(_of_rests(together, own, exchanged, main))
     return out
 
 
-def _same_process(resources: Resources, one: int, other: int) -> bool:
-    a, b = resources.pid.get(one, -1), resources.pid.get(other, -1)
-    return bool(a == b or a < 0 or b < 0)
+def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Return the threads of each process, with those busy ones that they can wait for.
+
+    Threads of which the process is not known can be of any.
+    """
+    by_process: dict[int, list[int]] = {}
+    for track in resources.threads:
+        by_process.setdefault(max(resources.pid.get(track, -1), -1), []).append(track)
+    is_busy = {*busy}
+    busy_of = {pid: [track for track in tracks if track in is_busy] for pid, tracks in by_process.items()}
+    for pid, tracks in by_process.items():
+        others = busy if pid < 0 else busy_of[pid] + busy_of.get(-1, [])
+        if others:
+            yield tracks, others
+
+
+class _Rests(NamedTuple):
+    """Stretches in which threads were not busy; arrays of shape (rests,).
+
+    Attributes
+    ----------
+    track, begin, end : ndarray of int64
+    begun : ndarray of bool
+        Whether nobody owned the thread before a burst of it, so that another may have begun it.
+    """
+
+    track: IntArray
+    begin: IntArray
+    end: IntArray
+    begun: BoolArray
+
+
+def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]], main: int) -> _Rests:
+    """Put the rests of all threads together; what is after the last slice of a thread ends no wait."""
+    parts = []
+    for track, (begin, end) in rests.items():
+        bounded = end < FAR  # before its first slice, a thread can be begun by another
+        begin, end = begin[bounded], end[bounded]
+        cut = resources.segments(track)
+        begun = (cut.owner[np.searchsorted(cut.at, end - 1, side="right") - 1] < 0) & (track != main)
+        parts.append((np.full(len(end), track), begin, end, begun))
+    columns: Any = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _Rests(*columns)
 
 
 def _busy(resources: Resources) -> BoolArray:
@@ -108,55 +150,161 @@ def _cut(begin: IntArray, end: IntArray, cuts: IntArray) -> tuple[IntArray, IntA
     return np.sort(np.concatenate([begin, inner])), np.sort(np.concatenate([end, inner]))
 
 
-def _exchanged(start: IntArray, done: IntArray, begin: IntArray, end: IntArray, last: IntArray) -> BoolArray:
-    """Return in which stretches a collective ended last, at `last`, that was there for at least half."""
-    if not len(start):
-        return np.zeros(len(begin), bool)
-    at = np.maximum(np.searchsorted(done, end, side="right") - 1, 0)
-    lasted = done[at] - np.maximum(start[at], begin)
-    fits = (done[at] == last) & (done[at] <= end) & (lasted > 0) & (2 * lasted >= end - begin)
-    return np.asarray(fits, dtype=bool)
+class _Bursts:
+    """Stretches in which threads of one process were busy, by end; of equal ends, lower tracks last.
+
+    Attributes
+    ----------
+    track, begin, end : ndarray of int64, shape (bursts,)
+    following : ndarray of int64, shape (bursts,)
+        End of the next burst of the same thread; `FAR` without one.
+    """
+
+    def __init__(self, spans: dict[int, tuple[IntArray, IntArray]]) -> None:
+        tracks = np.array(sorted(spans), np.int64)
+        track = np.repeat(tracks, [len(spans[key][0]) for key in tracks.tolist()])
+        begin, end = (np.concatenate([spans[key][i] for key in tracks.tolist()]) for i in (0, 1))
+        following = np.where(np.append(track[1:] == track[:-1], False), np.append(end[1:], FAR), FAR)
+        self._begins, self._instants = begin, np.unique(begin)
+        self._tracks = tracks
+        number = np.searchsorted(tracks, track)
+        self._keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, begin)
+        order = np.lexsort((-track, end))
+        self.track, self.begin, self.end = track[order], begin[order], end[order]
+        self.following = following[order]
+
+    def last_of_each(self, instants: IntArray) -> Iterator[IntArray]:
+        """Give for each thread the place of its last burst that ended by each instant; -1 without one."""
+        by_track = np.argsort(self.track, kind="stable")
+        for own in np.split(by_track, np.searchsorted(self.track[by_track], self._tracks)[1:]):
+            last = np.searchsorted(self.end[own], instants, side="right") - 1
+            yield np.where(last >= 0, own[last], -1)
+
+    def first_since(self, track: IntArray, instants: IntArray) -> IntArray:
+        """Return when the first burst of a thread at or after each instant begins; there has to be one."""
+        number = np.searchsorted(self._tracks, track)
+        keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, instants)
+        return np.asarray(self._begins[np.searchsorted(self._keys, keys)], dtype=np.int64)
 
 
-def _of_thread(
-    resources: Resources,
-    track: int,
-    rests: tuple[IntArray, IntArray],
-    others: dict[int, tuple[IntArray, IntArray]],
+class _Latest(NamedTuple):
+    """What ended last of what each rest could have waited for, what ended before that, and whose it was."""
+
+    best: IntArray
+    second: IntArray
+    source: IntArray
+
+    def take(self, rows: IntArray, done: IntArray, source: IntArray) -> None:
+        """Look at what was done at some instants in other threads; of equal ones the first stays."""
+        best = self.best[rows]
+        later = done > best
+        self.second[rows] = np.where(later, best, np.maximum(self.second[rows], done))
+        self.best[rows] = np.where(later, done, best)
+        self.source[rows[later]] = source[later]
+
+
+def _of_rests(
+    rests: _Rests,
+    spans: dict[int, tuple[IntArray, IntArray]],
     exchanges: dict[int, tuple[IntArray, IntArray]],
     main: int,
 ) -> Waits:
-    """Return waits of a thread for the bursts of others."""
-    begin, end = rests
-    bounded = end < FAR  # before its first slice, a thread can be begun by another
-    begin, end = begin[bounded], end[bounded]
-    cut = resources.segments(track)
-    empty = (cut.owner[np.searchsorted(cut.at, end - 1, side="right") - 1] < 0) & (track != main)
-    best, second = np.full(len(begin), -FAR), np.full(len(begin), -FAR)
-    source, joined = np.full(len(begin), -1), np.zeros(len(begin), bool)
-    for other, (a, b) in others.items():
-        k = np.searchsorted(b, end, side="right") - 1  # its last burst that ended by then
-        last = np.maximum(k, 0)
-        inside = (k >= 0) & (b[last] > begin) & (a[last] >= begin)
-        # a helper that only ticks in between was not what this thread waited for
-        opened = a[np.minimum(np.searchsorted(a, begin, side="left"), len(a) - 1)]
-        inside &= 2 * (b[last] - opened) >= end - np.maximum(begin, opened - (end - opened))
-        inside |= _exchanged(*exchanges[other], begin, end, b[last])
-        later = inside & (b[last] > best)
-        second = np.where(later, best, np.where(inside, np.maximum(second, b[last]), second))
-        best, source = np.where(later, b[last], best), np.where(later, other, source)
-        joined |= later
-    for other, (a, b) in others.items():  # begun by who was busy when it was idle
-        k = np.searchsorted(a, end, side="left") - 1
-        request = np.where(k >= 0, np.minimum(b[np.maximum(k, 0)], end), -FAR)
-        fits = ~joined & empty & (request > begin)
-        later = fits & (request > best)
-        second = np.where(later, best, np.where(fits, np.maximum(second, request), second))
-        best, source = np.where(later, request, best), np.where(later, other, source)
-    hit = source >= 0
-    count = int(hit.sum())
-    none, kind = np.full(count, -1), np.full(count, WAITS.index("hand-over"))
-    margin = np.minimum(best - second, best - begin)[hit]
-    return Waits(
-        np.full(count, track), begin[hit], best[hit], end[hit], source[hit], none, none, kind, margin
-    )
+    """Return waits of threads of one process for the bursts of others."""
+    count, bursts = len(rests.end), _Bursts(spans)
+    latest = _Latest(np.full(count, -FAR), np.full(count, -FAR), np.full(count, -1))
+    _join(rests, bursts, latest)
+    for track, exchange in exchanges.items():
+        _join_exchange(rests, track, spans[track], exchange, latest)
+    _begin(rests, bursts, latest, np.flatnonzero(rests.begun & (latest.source < 0)), main)
+    hit = np.flatnonzero(latest.source >= 0)
+    none, kind = np.full(len(hit), -1), np.full(len(hit), WAITS.index("hand-over"))
+    best, begin = latest.best[hit], rests.begin[hit]
+    margin = np.minimum(best - latest.second[hit], best - begin)
+    return Waits(rests.track[hit], begin, best, rests.end[hit], latest.source[hit], none, none, kind, margin)
+
+
+def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
+    """Find the burst of another thread that a rest waited for: of those that fit, what ended last."""
+    # what covers half of a rest ends in its second half; before the first slice of a thread, at its end
+    since = np.where(rests.begin > -FAR, rests.begin // 2 + rests.end // 2, rests.end)
+    rows = np.arange(len(rests.end))
+    at = np.searchsorted(bursts.end, rests.end, side="right") - 1
+    for _ in range(_ROUNDS):
+        keep = at >= 0
+        keep &= (bursts.end[at] >= since[rows]) & (bursts.end[at] > rests.begin[rows])
+        keep &= latest.second[rows] == -FAR
+        rows, at = rows[keep], at[keep]
+        fits = _fits(rests, bursts, rows, at)
+        latest.take(rows[fits], bursts.end[at[fits]], bursts.track[at[fits]])
+        at = at - 1
+    if len(rows):  # many bursts lie in these rests: of each thread, only the last can be it
+        latest.best[rows] = latest.second[rows] = -FAR
+        latest.source[rows] = -1
+        for last in bursts.last_of_each(rests.end[rows]):
+            there = (last >= 0) & (bursts.end[last] > rests.begin[rows])
+            fits = there.copy()
+            fits[there] = _fits(rests, bursts, rows[there], last[there])
+            latest.take(rows[fits], bursts.end[last[fits]], bursts.track[last[fits]])
+
+
+def _join_exchange(
+    rests: _Rests,
+    track: int,
+    span: tuple[IntArray, IntArray],
+    exchange: tuple[IntArray, IntArray],
+    latest: _Latest,
+) -> None:
+    """Find the rests at whose end a collective of a thread ended last, which was there for at least half."""
+    (start, done), ends = exchange, span[1]
+    at = np.maximum(np.searchsorted(done, rests.end, side="right") - 1, 0)
+    last = ends[np.maximum(np.searchsorted(ends, rests.end, side="right") - 1, 0)]
+    lasted = done[at] - np.maximum(start[at], rests.begin)
+    fits = (rests.track != track) & (done[at] == last) & (done[at] <= rests.end) & (lasted > 0)
+    fits &= 2 * lasted >= rests.end - rests.begin
+    fits &= (latest.source != track) | (latest.best != done[at])  # it is that already
+    rows = np.flatnonzero(fits)
+    latest.take(rows, done[at[rows]], np.full(len(rows), track))
+
+
+def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolArray:
+    """Return whether a burst is the last of its thread in a rest, and the thread busy for half of it."""
+    track, begin, end = bursts.track[at], rests.begin[rows], rests.end[rows]
+    inside = (track != rests.track[rows]) & (bursts.begin[at] >= begin) & (bursts.following[at] > end)
+    opened = bursts.first_since(track[inside], begin[inside])
+    begin, end = begin[inside], end[inside]
+    # a helper that only ticks in between was not what this thread waited for
+    inside[inside] = 2 * (bursts.end[at[inside]] - opened) >= end - np.maximum(begin, 2 * opened - end)
+    return np.asarray(inside, dtype=bool)
+
+
+def _begin(rests: _Rests, bursts: _Bursts, latest: _Latest, rows: IntArray, main: int) -> None:
+    """Find who began a burst of a thread on which nothing was: who was busy then, or before that.
+
+    Of several who are busy it is the main thread, or else the one that goes on longest.
+    """
+    end = rests.end[rows]
+    by_begin = np.argsort(bursts.begin, kind="stable")
+    begun = np.searchsorted(bursts.begin[by_begin], end, side="left")
+    ended = np.searchsorted(bursts.end, end, side="left")
+    busy = begun - ended
+    ends = bursts.end[by_begin]
+    longest = np.maximum.accumulate(np.where(ends == np.maximum.accumulate(ends), np.arange(len(ends)), 0))
+    one = by_begin[longest[np.maximum(begun - 1, 0)]]
+    source = np.where(busy > 0, bursts.track[one], -1)
+    own = np.flatnonzero(bursts.track == main)
+    if len(own):
+        last = own[np.maximum(np.searchsorted(bursts.begin[own], end, side="left") - 1, 0)]
+        source[(bursts.begin[last] < end) & (bursts.end[last] >= end)] = main
+    latest_end = np.maximum(ended - 1, 0)
+    another = np.concatenate([[0], np.flatnonzero(np.diff(bursts.track)) + 1])
+    other = another[np.searchsorted(another, latest_end, side="right") - 1] - 1
+    done = np.where(ended > 0, bursts.end[latest_end], -FAR)
+    source = np.where(source < 0, np.where(ended > 0, bursts.track[latest_end], -1), source)
+    further = np.where(bursts.track[latest_end] == source, other, latest_end)
+    second = np.where((ended > 0) & (further >= 0), bursts.end[further], -FAR)
+    second = np.where(busy > 1, end, second)
+    best = np.where(busy > 0, end, done)
+    fits = best > rests.begin[rows]
+    hit = rows[fits]
+    latest.best[hit], latest.source[hit] = best[fits], source[fits]
+    latest.second[hit] = np.where(second[fits] > rests.begin[hit], second[fits], -FAR)

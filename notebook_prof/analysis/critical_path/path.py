@@ -219,8 +219,7 @@ def critical_path(
           waited for, to the start of `slice`; ``device-gap``: nothing ran between work that followed upon
           work;
         - ``launch-call``, ``host-operator``, ``python``, ``data``, ``overhead``: own time of a thread;
-          ``data``
-          is everything in phase data;
+          ``data`` is everything in phase data, and on the workers of a DataLoader;
         - ``wait-wakeup``: from the end of what a thread waited for until it went on; ``sync``: a wait in
           which
           nothing ended that it could have waited for;

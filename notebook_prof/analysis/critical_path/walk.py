@@ -19,7 +19,7 @@ stream that follows one upon another, from a launch to the start, from an event 
 HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
 """Why the path goes on elsewhere: waits of threads, then what bound device work."""
 
-_STUCK: Final = 8
+STUCK: Final = 8
 """After so many hops in which no time passed, only waits that ended strictly earlier are followed."""
 
 
@@ -140,7 +140,7 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
         waits = graph.threads.get(walker.track)
         k = -1
         if waits is not None:
-            side = "right" if walker.still < _STUCK else "left"
+            side = "right" if walker.still < STUCK else "left"
             k = int(np.searchsorted(waits.done, walker.t, side=side)) - 1  # type: ignore[call-overload]
         if k < 0 or waits is None:
             walker.charge(begin, host)

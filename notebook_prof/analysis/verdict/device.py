@@ -8,8 +8,9 @@ from typing import Any, Final
 import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
-from ..device.busy import device, idle_causes
+from ..device.busy import device
 from ..device.copies import copies
+from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ... import analysis
-from ...analysis.device.busy import CAUSES
+from ...analysis.device.idle import CAUSES
 from ...selection import Selection
 from ...service.palette import CATEGORIES, IDLE, PHASES, RESOURCE
 from ...trace import Trace

@@ -127,7 +127,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
     by_data = question.data if question.workers is None else 0.0  # the schedule says how long steps wait
     removed = np.zeros(len(factor), bool)
     if by_data != 1:
-        factor[_is_word(phases, "data") | _on_workers(graph)] *= by_data
+        factor[_is_word(phases, "data") | np.isin(resources.track, sorted(graph.loader_workers))] *= by_data
     if question.launch != 1:
         factor[resources.category("launch")] *= question.launch
     if "sync" in question.remove:
@@ -158,16 +158,6 @@ def communication(graph: Dependences) -> BoolArray:
 def _is_word(column: Any, word: str) -> BoolArray:
     """Return which rows of a categorical column have a word."""
     return np.asarray(np.append(column.categories == word, False)[column.codes.to_numpy()], dtype=bool)
-
-
-def _on_workers(graph: Dependences) -> BoolArray:
-    """Return which slices are on threads that make batches for a DataLoader."""
-    loader = WAITS.index("loader")
-    makers = {
-        int(t) for waits in graph.threads.values() for t in np.unique(waits.track[waits.kind == loader])
-    }
-    makers -= {graph.main, *graph.mains.values()}
-    return np.isin(graph.resources.track, sorted(makers))
 
 
 def _choice(word: str, words: Iterable[Any], kind: str) -> str:

@@ -1,0 +1,271 @@
+"""Why devices were idle: what the critical path did while they had nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Intervals, Trace, add, complement, subtract, union
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
+from ...trace.schema import Column, Table
+from ..busy_time import device_of, device_window
+from ..critical_path.dependences import Dependences, dependences
+from ..critical_path.waits import waiting_calls
+from ..critical_path.walk import RUNS
+from ..critical_path.walks import ManyRuns, walk_each
+from ..scope import Scope, WindowLike, ints, length_within, on_device, sharing
+from ..time.host_states import STATES, host_states
+from .busy import device
+from .launches import launch_calls
+
+CAUSES: Final = (*STATES, "host-bound", "launch-latency", "tail", "unknown")
+"""``input sync memcpy communication host-bound launch-latency tail unknown``."""
+
+
+@sharing
+def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> pd.DataFrame:
+    """List the stretches in which a device had nothing to do, and what it waited for.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns. Default: from the first to the last work of each device, as in `device`.
+    min_ns : int
+        Leave out shorter gaps.
+
+    Returns
+    -------
+    DataFrame
+        A row a gap, by `device`, then `ts`; no rows without device work.
+
+        - ``device`` int16; ``ts``, ``dur`` int64 ns;
+        - ``cause`` category, the one with the largest part: ``input sync memcpy communication host-bound
+          launch-latency tail unknown``;
+        - ``input_ns``, ``sync_ns``, ``memcpy_ns``, ``communication_ns``, ``host_ns``, ``launch_ns``,
+          ``tail_ns``, ``unknown_ns`` int64: they sum exactly to `dur`, and `dur` sums to the ``idle_ns`` of
+          `device` (with ``min_ns=0``);
+        - ``next`` Int64: row of the device slice that ends the gap, missing in the tail; ``launch`` Int64:
+          row of the call that launched it; ``step`` Int32 and ``phase`` category of `next`.
+
+    Notes
+    -----
+    A gap ends when some work K begins, launched by the call L. What is followed from there is the critical
+    path, as `why` follows it, back to the begin of the gap: each of its instants is one of the gap.
+
+    1. *launch latency*: from the launch, or an event, to the start of K; in L itself; where K had been
+       launched before the gap; *memcpy*, where K is a copy, which the host still prepares.
+    2. On a thread, an instant goes to the first that it has open: a slice of phase data, or anything on a
+       worker of a DataLoader (*input*); a call that waits for a device (*sync*); a call that copies
+       (*memcpy*); a collective on any thread (*communication*); else it is *host-bound*: Python, operators
+       and launches of other work.
+    3. Work of another device that is waited for: *communication* if it is a collective, else *sync*.
+    4. Without further work until the end of the window it is the *tail*. Where K has no recorded launch it is
+       *unknown*, as in traces of the device alone.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm]  [next/data     ][mm]
+    ... stream 7:    [gemm]                [gemm]
+    ... ''', launches=[("mm", "gemm")])
+    >>> device_idle(trace)[["ts", "dur", "cause", "input_ns", "host_ns", "launch_ns"]].values.tolist()
+    [[9, 16, 'input', 13, 0, 3]]
+    """
+    work = on_device(trace, window)
+    where = device_of(trace, work)
+    parts = [_gaps(work.only(where == number), int(number), window) for number in np.unique(where)]
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [_NONE] * 4
+    number, start, end, after = (as_ints(column) for column in columns)
+    long_enough = end - start >= min_ns
+    number, start, end, after = (column[long_enough] for column in (number, start, end, after))
+    launch = launch_calls(trace)[after]
+    launch[after < 0] = -1
+    spent = _divide(trace, start, end, after, launch)
+    table = pd.DataFrame({"device": number.astype(np.int16), "ts": start, "dur": end - start})
+    largest = np.column_stack([spent[name] for name in CAUSES]).argmax(axis=1)
+    make: Any = pd.Categorical.from_codes
+    table["cause"] = make(largest, categories=list(CAUSES))
+    for name in CAUSES:
+        table[cause_column(name)] = spent[name]
+    table["next"] = pd.arrays.IntegerArray(after, after < 0)
+    table["launch"] = pd.arrays.IntegerArray(launch, launch < 0)
+    beyond = pd.Series(np.where(after < 0, len(trace.slices), after))
+    for column in ("step", "phase"):
+        table[column] = trace.slices[column].reindex(beyond.to_numpy()).reset_index(drop=True)
+    return table
+
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+def cause_column(cause: str) -> str:
+    """Return the column of `device_idle` with the time of a cause."""
+    return {"host-bound": "host_ns", "launch-latency": "launch_ns"}.get(cause, f"{cause}_ns")
+
+
+def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
+    """Return device, start, end, and the row of the work that ends each gap (-1 at the end of the window)."""
+    cut = device_window(work, window)
+    start, end = complement(union(work.ts, work.end), cut)
+    # of what begins at the end of a gap, the first that is not empty
+    lasting = work.end > work.ts
+    ts, rows = work.ts[lasting], work.rows[lasting]
+    at = np.searchsorted(ts, end, side="left")
+    after = np.append(rows, -1)[np.minimum(at, len(rows))]
+    after[end == cut.end] = np.where(at[end == cut.end] < len(rows), after[end == cut.end], -1)
+    return np.full(len(start), number), start, end, after
+
+
+def _divide(
+    trace: Trace, start: IntArray, end: IntArray, after: IntArray, launch: IntArray
+) -> dict[str, IntArray]:
+    """Return the time of each cause in each gap."""
+    spent = {name: np.zeros(len(start), dtype=np.int64) for name in CAUSES}
+    tail, unknown = after < 0, (after >= 0) & (launch < 0)
+    spent["tail"] += np.where(tail, end - start, 0)
+    spent["unknown"] += np.where(unknown, end - start, 0)
+    gaps = np.flatnonzero(~tail & ~unknown)
+    if not len(gaps):
+        return spent
+    graph = dependences(trace)
+    begin, until, work, call = start[gaps], end[gaps], after[gaps], launch[gaps]
+    track = graph.resources.track
+    runs = walk_each(graph, begin, until, track[work], work)
+    copies = graph.resources.category("memcpy", rows=work)
+    for name, of, time in _causes(graph, runs, call, copies, track[work]):
+        spent[name][gaps] += np.bincount(of, time, minlength=len(gaps)).astype(np.int64)
+    return spent
+
+
+def _causes(
+    graph: Dependences, runs: ManyRuns, call: IntArray, copies: BoolArray, streams: IntArray
+) -> Iterator[tuple[str, IntArray, IntArray]]:
+    """Divide runs of paths by what they wait for: cause, number of the gap, and time of each part.
+
+    Parameters
+    ----------
+    graph : Dependences
+    runs : ManyRuns
+        Of one walk for each gap.
+    call, copies, streams : ndarray, shape (gaps,)
+        The call that launched what ends each gap, whether that is a copy, and its stream.
+    """
+    resources, length = graph.resources, runs.end - runs.start
+    device = _device_of_tracks(resources.trace)
+    on_stream = np.isin(runs.track, list(graph.streams))
+    late = (runs.kind == _LAUNCH) | (runs.kind == _EVENT)
+    late |= on_stream & (device[runs.track] == device[streams[runs.of]])
+    elsewhere = on_stream & ~late
+    shared = elsewhere & resources.category("collective", rows=runs.row)
+    # the launch is under way from its begin on
+    own = (runs.kind == _HOST) & (runs.track == resources.track[call][runs.of])
+    called = np.where(own, np.clip(resources.ts[call][runs.of], runs.start, runs.end), runs.end)
+    host = ~late & ~on_stream
+    under_way = np.where(late, length, np.where(host, runs.end - called, 0))
+    of_copy = copies[runs.of]
+    yield "memcpy", runs.of[of_copy], under_way[of_copy]
+    yield "launch-latency", runs.of[~of_copy], under_way[~of_copy]
+    yield "communication", runs.of[shared], length[shared]
+    yield "sync", runs.of[elsewhere & ~shared], length[elsewhere & ~shared]
+    loading = host & np.isin(runs.track, sorted(graph.loader_workers))
+    yield "input", runs.of[loading], (called - runs.start)[loading]
+    waits = np.append(waiting_calls(resources), False)
+    for track in np.unique(runs.track[host & ~loading]).tolist():
+        here = np.flatnonzero(host & ~loading & (runs.track == track))
+        left = called[here] - runs.start[here]
+        explained: Intervals = (_NONE, _NONE)
+        for name, open_ in host_states(resources.trace, track).items():
+            time = length_within(subtract(open_, explained), runs.start[here], called[here])
+            yield name, runs.of[here], time
+            left = left - time
+            explained = add(explained, open_)
+        woken = (runs.kind[here] == _WAKE) & waits[runs.row[here]]
+        yield "sync", runs.of[here[woken]], left[woken]
+        yield "host-bound", runs.of[here[~woken]], left[~woken]
+
+
+_HOST, _WAKE, _LAUNCH, _EVENT = (
+    RUNS.index(name) for name in ("host", "wait-wakeup", "launch-latency", "event-latency")
+)
+
+
+def _device_of_tracks(trace: Trace) -> IntArray:
+    tracks = trace.tracks
+    out = np.full(int(tracks["track"].max()) + 1, -1, np.int64)
+    out[tracks["track"].to_numpy()] = np.maximum(ints(tracks["device"]), 0)
+    return out
+
+
+_CAUSE_COLUMNS: Final = Table(
+    "idle_causes",
+    (
+        Column("device", "int16", "", "number of the device"),
+        Column("cause", "str", "", "as in `device_idle`"),
+        Column("gaps", "int64", "", "gaps that have a part of this cause"),
+        Column("idle_ns", "int64", "ns", "idle time of this cause; sums to the device's idle time"),
+        Column("window_ns", "int64", "ns", "span of the device, busy or idle"),
+        Column("share", "float64", "1", "of `window_ns`; with the busy share it sums to 1"),
+        Column("idle_share", "float64", "1", "of the device's idle time; NaN where it has none"),
+    ),
+)
+
+
+@sharing
+def idle_causes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
+    """Sum the idle time of every device by what it waited for.
+
+    Parameters
+    ----------
+    trace : Trace
+    window : (int, int), optional
+        Half-open, in ns. Default: from the first to the last work of each device, as in `device`.
+
+    Returns
+    -------
+    DataFrame
+        ``device cause gaps idle_ns window_ns share idle_share``: a row a device and cause, by
+        device, in the order ``input sync memcpy communication host-bound launch-latency tail unknown``; rows
+        without time are kept, so that every device has all of them; no rows without device work.
+
+    Notes
+    -----
+    Each gap of `device_idle` is divided among its causes; here they are added up, so that for each device
+    ``idle_ns`` sums to that of `device` and, with its ``busy_ns``, to ``window_ns``.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm]  [next/data     ][mm]
+    ... stream 7:    [gemm]                [gemm]
+    ... ''', launches=[("mm", "gemm")])
+    >>> table = idle_causes(trace)
+    >>> table[table["idle_ns"] > 0][["cause", "idle_ns", "window_ns"]].values.tolist()
+    [['input', 13, 28], ['launch-latency', 3, 28]]
+    """
+    busy, gaps = device(trace, window=window), device_idle(trace, window=window)
+    if busy.empty:
+        return _CAUSE_COLUMNS.empty()
+    columns = [cause_column(cause) for cause in CAUSES]
+    times = gaps.groupby("device")[columns].sum().reindex(busy["device"], fill_value=0)
+    counts = (gaps[columns] > 0).groupby(gaps["device"]).sum().reindex(busy["device"], fill_value=0)
+    repeated = busy.loc[busy.index.repeat(len(CAUSES)), ["device", "window_ns", "idle_ns"]]
+    spent = times.to_numpy(dtype=np.int64).ravel()
+    whole = repeated["idle_ns"].to_numpy(dtype=np.float64)
+    return _CAUSE_COLUMNS.frame(
+        {
+            "device": repeated["device"].to_numpy(),
+            "cause": list(CAUSES) * len(busy),
+            "gaps": counts.to_numpy(dtype=np.int64).ravel(),
+            "idle_ns": spent,
+            "window_ns": repeated["window_ns"].to_numpy(),
+            "share": spent / np.maximum(repeated["window_ns"].to_numpy(), 1),
+            "idle_share": np.divide(spent, whole, out=np.full(len(spent), np.nan), where=whole > 0),
+        }
+    )
