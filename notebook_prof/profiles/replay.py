@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from .. import analysis
+from ..analysis.work.arguments import ARGUMENTS
+from ..analysis.work.optimizer_steps import OPTIMIZER_STEP, optimizer_steps
 from ..errors import NotRecordedError, OptionError, nearest
 from ..statistics.intervals import FloatArray
 from ..statistics.shift import shift_of_runs
@@ -132,11 +135,11 @@ def replay(
     ----------
     trace : Trace
     operator : str
-        As ``aten::convolution_backward``.
+        As ``aten::convolution_backward``; or ``Optimizer.step#Adam.step``, a step of an optimizer.
     tries : str or sequence of str
         ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
-        ``threads=1,2``: of the host, each a try; ``compile``: by ``torch.compile``. ``channels_last+bf16`` is
-        both at once.
+        ``threads=1,2``: of the host, each a try; ``compile``: by ``torch.compile``; of an optimizer ``fused``
+        and ``foreach``, its arguments. ``channels_last+bf16`` is both at once.
     calls : int
         So many distinct ways in which it was called are replayed, the longest first
         (`operator_arguments`); each counts as often as it was recorded.
@@ -167,7 +170,8 @@ def replay(
     numbers there were is not on record. Files before PyTorch 2.4 tell no strides: then inputs are contiguous.
     Runs are without autograd and autocast. All ways run in turns, A B C C B A, so that what the machine does
     meanwhile meets all of them; the interval is Student's t over the rounds, paired (`shift_of_runs`). The
-    caches of the processor are warm, which they may not be in the loop. Converting inputs is not in the
+    caches of the processor are warm, which they may not be in the loop. An optimizer has parameters of the
+    shapes that got gradients, and default arguments. Converting inputs is not in the
     times: what makes them would have to be of that layout or type.
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
@@ -187,19 +191,15 @@ def replay(
     notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
 on record: record again with %%profile --shapes, or record_shapes=True
     """
-    from ..collectors.torch.replay.calls import Recorded
     from ..collectors.torch.replay.tries import tries_of
     from ..collectors.torch.replay.turns import replay as run_in_turns
 
     names = tries_of(tries)
-    table = _calls_of(trace, operator)
-    device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
-    chosen = table.head(calls)
-    texts = [chosen[name].tolist() for name in ("shapes", "dtypes", "strides", "concrete", "count")]
-    recorded = [
-        Recorded(operator, shapes, dtypes, strides, concrete, count, device)
-        for shapes, dtypes, strides, concrete, count in zip(*texts, strict=True)
-    ]
+    if OPTIMIZER_STEP.fullmatch(operator):
+        table, recorded = _recorded_steps(trace, operator)
+    else:
+        table, recorded = _recorded_calls(trace, operator, calls)
+    device = recorded[0].device
     measured, replayed = run_in_turns(recorded, names, seconds, memory)
     made = np.zeros(len(table), bool)
     made[[i for i, call in enumerate(recorded) if call in replayed]] = True
@@ -225,20 +225,54 @@ on record: record again with %%profile --shapes, or record_shapes=True
     )
 
 
-def _calls_of(trace: Trace, operator: str) -> pd.DataFrame:
-    """Return how the operator was called; says what is missing where that is not known."""
+def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFrame, list[Any]]:
+    """Return how the operator was called, and its longest calls; say what is missing if it is not known."""
+    from ..collectors.torch.replay.calls import Recorded
+
+    _check_name(trace, operator)
     table = analysis.operator_arguments(trace, name=operator)
     if len(table):
-        return table
-    names = [str(name) for name in trace.slices["name"].cat.categories]
-    if operator not in names:
-        raise OptionError(
-            f"replay finds no operator {operator!r} in the recording: {nearest(operator, names)}"
-        )
+        device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
+        texts = ["shapes", "dtypes", "strides", "concrete", "count"]
+        rows: list[dict[Any, Any]] = table.head(most)[texts].to_dict("records")
+        return table, [Recorded(name=operator, device=device, **row) for row in rows]
     raise NotRecordedError(
         f"replay needs the shapes of the inputs of {operator}, which are not on record: record again with "
         "%%profile --shapes, or record_shapes=True"
     )
+
+
+def _recorded_steps(trace: Trace, name: str) -> tuple[pd.DataFrame, list[Any]]:
+    """Return the steps of an optimizer, as a table of one row."""
+    from ..collectors.torch.replay.optimizers import RecordedStep
+
+    _check_name(trace, name)
+    steps = optimizer_steps(trace, name)
+    times = analysis.operators(trace, name=name)
+    row = {
+        "name": name,
+        "shapes": str(steps.shapes),
+        "dtypes": json.dumps(steps.dtypes),
+        "strides": "",
+        "concrete": "",
+    }
+    table = ARGUMENTS.frame(
+        {
+            **{key: [value] for key, value in row.items()},
+            **{c: times[c] for c in ("count", "total_ns", "device_ns")},
+        }
+    )
+    device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
+    shapes = tuple(tuple(shape) for shape in steps.shapes)
+    return table, [
+        RecordedStep(name, steps.optimizer, shapes, tuple(steps.dtypes), steps.way, steps.count, device)
+    ]
+
+
+def _check_name(trace: Trace, name: str) -> None:
+    names = [str(one) for one in trace.slices["name"].cat.categories]
+    if name not in names:
+        raise OptionError(f"replay finds no operator {name!r} in the recording: {nearest(name, names)}")
 
 
 def _alike(alone: int, recorded: int) -> bool:
