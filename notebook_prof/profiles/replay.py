@@ -26,8 +26,10 @@ TRIES: Final = Table(
     "replay",
     (
         Column("try", "str", "", ""),
-        Column("before_ns", "Int64", "ns", "a call as it was recorded, mean; missing where it was not tried"),
-        Column("after_ns", "Int64", "ns", "a call so, mean"),
+        Column(
+            "before_ns", "Int64", "ns", "a call as recorded, geometric mean; missing where it was not tried"
+        ),
+        Column("after_ns", "Int64", "ns", "a call so, geometric mean"),
         Column("change", "float64", "1", "of the time of a call: -0.2 is 20 % less"),
         Column("low", "float64", "1", "lower end of its interval at 95 %"),
         Column("high", "float64", "1", "upper end"),
@@ -112,9 +114,11 @@ class Replayed:
             text = f"{name}: ≈ {times} a call, no change is shown ({interval})"
         text += f"; results differ by {row['relative']:.2g} of the largest"
         if not pd.isna(row["gain_ns"]):
-            low, high = format_ns(row["lower_ns"]), format_ns(row["upper_ns"])
             where = "a step" if self.steps else "in all"
-            text += f"; worth {format_ns(row['gain_ns'])} {where} ({low} … {high})"
+            verb = "worth" if row["gain_ns"] >= 0 else "it costs"
+            ends = sorted(abs(row[end]) for end in ("lower_ns", "upper_ns"))
+            low, high = map(format_ns, ends)
+            text += f"; {verb} {format_ns(abs(row['gain_ns']))} {where} ({low} … {high})"
         elif row["reason"]:
             text += f"; {row['reason']}"
         return f"{text}."
@@ -208,7 +212,7 @@ on record: record again with %%profile --shapes, or record_shapes=True
     covered = float(took[made].sum() / max(took.sum(), 1))
     count = int(table.loc[made, "count"].sum())
     base = measured[0].times / count
-    alone, before = round(float(np.median(base))), round(took[made].sum() / max(count, 1))
+    alone, before = _mean(base), round(took[made].sum() / max(count, 1))
     alike = device != "cpu" or _alike(alone, before)
     rows = [_row(base, one, count) for one in measured[1:]]
     rows = [row | _worth(trace, operator, covered, row, alike) for row in rows]
@@ -279,6 +283,11 @@ def _alike(alone: int, recorded: int) -> bool:
     return recorded <= _FACTOR * alone and alone <= _FACTOR * recorded
 
 
+def _mean(times: FloatArray) -> int:
+    """Return the geometric mean over the rounds, of which `shift_of_runs` takes the medians."""
+    return round(math.exp(float(np.log(np.median(times, axis=1)).mean())))
+
+
 def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
     """Return a row of the table of tries, without what it is worth."""
     row: dict[str, Any] = dict.fromkeys(TRIES.names, pd.NA)
@@ -289,7 +298,7 @@ def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
     times = one.times / count
     shift = shift_of_runs(list(base), list(times), paired=True)
     change, low, high = (math.expm1(value) for value in (shift.value, shift.low, shift.high))
-    row |= {"before_ns": round(float(np.median(base))), "after_ns": round(float(np.median(times)))}
+    row |= {"before_ns": _mean(base), "after_ns": _mean(times)}
     row |= {"change": change, "low": low, "high": high, "significant": shift.significant}
     return row | {"difference": one.difference, "relative": one.relative}
 

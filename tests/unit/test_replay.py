@@ -230,7 +230,10 @@ def test_a_gain_is_that_of_what_if(cnn: nbp.Profile, monkeypatch: pytest.MonkeyP
     assert text[1].startswith("bf16: ")
     assert f"worth {format_ns(gain)} a step" in text[1]
     assert "no change is shown" in text[2]
-    assert "worth −" in text[3] or "worth -" in text[3]
+    assert f"it costs {format_ns(-table.loc['fp64', 'gain_ns'])} a step" in text[3]
+    for row, line in zip(answer.tries.to_dict("records"), text[1:], strict=True):
+        assert row["after_ns"] == pytest.approx((1 + row["change"]) * row["before_ns"], abs=1)
+        assert f"{format_ns(row['before_ns'])} → {format_ns(row['after_ns'])} a call" in line
 
 
 def test_calls_that_were_not_replayed_count_as_unchanged(
