@@ -403,3 +403,10 @@ def test_gradients_that_add_up_are_refused() -> None:
         optimizer.step()
     with pytest.raises(nbp.NotebookProfError, match="added up over several backward passes"):
         p.replay("Optimizer.step#SGD.step", "foreach")
+
+
+def test_advice_names_the_call_that_tries_it(cnn: nbp.Profile) -> None:
+    remedy = cnn.advice().set_index("rule").loc["unfused-optimizer", "remedy"]
+    call = re.search(r"p\.replay\('(.+)', '(.+)'\) tries it\.$", remedy)
+    assert call is not None
+    assert cnn.replay(*call.groups(), seconds=60).tries["try"].tolist() == ["fused"]
