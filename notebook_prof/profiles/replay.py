@@ -47,6 +47,9 @@ TRIES: Final = Table(
 )
 MEMORY: Final = 2 << 30
 _CALLS: Final = 4
+_OTHER: Final = 0.05
+"""Results in the same type that differ by a larger share are others, or random."""
+_DTYPES: Final = ("bf16", "fp16", "fp32", "fp64")
 _FACTOR: Final = 3.0
 """Calls that take so many times as long alone as in the recording, or as little, do not tell of it."""
 
@@ -180,8 +183,8 @@ def replay(
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
     its interval; calls that were not replayed count as unchanged. It is not told where no change is shown,
-    where `what_if` refuses, and where calls on the host take three times as long alone as in the recording,
-    or a third: then the machine is not as it was.
+    where `what_if` refuses, where results in the same type differ by over 5 %, and where calls on the host
+    take three times as long alone as in the recording, or a third: then the machine is not as it was.
 
     Tensors, random states, number of threads, element type and flags of PyTorch are the user's, and are
     afterwards as they were.
@@ -307,6 +310,8 @@ def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], ali
     """Return by how much the step would be shorter, or why that is not told; empty if nothing changes."""
     if not row["significant"]:
         return {}
+    if row["relative"] > _OTHER and not any(dtype in row["try"].split("+") for dtype in _DTYPES):
+        return {"reason": "its results are others, or random: nothing is told of a step"}
     if not alike:
         return {"reason": "what it is worth a step is not told, since alone the calls take another time"}
     factors = [max(1 + covered * row[name], 0.0) for name in ("change", "high", "low")]

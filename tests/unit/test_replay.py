@@ -160,6 +160,26 @@ def test_an_operator_that_writes_begins_each_time_with_the_same_numbers() -> Non
     assert measured[1].relative < 1e-6  # one product; thousands in a row would be 0 or infinite
 
 
+def test_other_results_are_worth_nothing(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    took = float(cnn.operators.arguments(name=CONVOLUTION)["total_ns"].sum())
+
+    def measured(calls: Sequence[Recorded], *_: Any) -> Any:
+        drift = np.linspace(0.99, 1.01, 8).reshape(4, 2)
+        ways = [Measured(name, took / 2 * drift, 1.0, 0.5) for name in ("channels_last", "bf16")]
+        return [Measured("", np.full((4, 2), took)), *ways], list(calls)
+
+    monkeypatch.setattr(turns, "replay", measured)
+    layout, half = cnn.replay(CONVOLUTION, ["channels_last", "bf16"], calls=99).tries.to_dict("records")
+    assert "its results are others" in layout["reason"]
+    assert half["gain_ns"] > 0
+
+
+def test_an_operator_that_changes_shapes_is_refused() -> None:
+    texts = "[[0], [], []]", '["float","ScalarList",""]', "", '["","[4]",""]'
+    with pytest.raises(nbp.NotebookProfError, match="changes the shape of its input"):
+        turns.replay([Recorded("aten::resize_", *texts, 1, "cpu")], ["bf16"], 60, 1 << 20)
+
+
 def test_ways_take_turns_forwards_and_backwards(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     turn = turns._Way.turn

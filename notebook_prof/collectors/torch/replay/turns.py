@@ -148,6 +148,11 @@ class _Runner:
             total += clock() - begin
         return total / repeats
 
+    def keeps_shapes(self) -> bool:
+        """Return whether the inputs that it wrote to have the shapes that they had."""
+        pairs = zip(self._written, self._before, strict=True)
+        return all(one.shape == before.shape for one, before in pairs)
+
     def _restore(self) -> None:
         for one, before in zip(self._written, self._before, strict=True):
             one.copy_(before)
@@ -297,6 +302,8 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
         every = list(_tensors(runner.once()))
     except Exception as error:  # whatever an operator says of its inputs
         raise CannotReplayError(f"PyTorch cannot run it so: {first_line(error)}") from error
+    if not runner.keeps_shapes():
+        raise CannotReplayError("it changes the shape of its input, so that it cannot run twice")
     wide = [one.detach().to("cpu") for one in every]
     return len(every), [
         one.to(torch.complex128 if one.is_complex() else torch.float64, copy=True) for one in wide
