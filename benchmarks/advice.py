@@ -24,6 +24,7 @@ ROUNDS: Final = 5
 BOUNDS: Final = {
     "communication-exposed": "all communication that nothing hides",
     "pandas-chained-indexing": "the copy of the chosen rows of all columns",
+    "recompilations": "what compiling again took",
     "uneven-steps": "what slow steps take above the median step",
     "launch-bound": "all gaps of the device in which the host did not launch",
     "sync-points": "the gaps of the device after waits of the host",

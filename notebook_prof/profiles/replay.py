@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import numpy as np
 import pandas as pd
 
 from .. import analysis
+from ..analysis.work.arguments import ARGUMENTS
+from ..analysis.work.optimizer_steps import OPTIMIZER_STEP, optimizer_steps
 from ..errors import NotRecordedError, OptionError, nearest
 from ..statistics.intervals import FloatArray
 from ..statistics.shift import shift_of_runs
@@ -23,8 +26,10 @@ TRIES: Final = Table(
     "replay",
     (
         Column("try", "str", "", ""),
-        Column("before_ns", "Int64", "ns", "a call as it was recorded, mean; missing where it was not tried"),
-        Column("after_ns", "Int64", "ns", "a call so, mean"),
+        Column(
+            "before_ns", "Int64", "ns", "a call as recorded, geometric mean; missing where it was not tried"
+        ),
+        Column("after_ns", "Int64", "ns", "a call so, geometric mean"),
         Column("change", "float64", "1", "of the time of a call: -0.2 is 20 % less"),
         Column("low", "float64", "1", "lower end of its interval at 95 %"),
         Column("high", "float64", "1", "upper end"),
@@ -42,6 +47,9 @@ TRIES: Final = Table(
 )
 MEMORY: Final = 2 << 30
 _CALLS: Final = 4
+_OTHER: Final = 0.05
+"""Results in the same type that differ by a larger share are others, or random."""
+_DTYPES: Final = ("bf16", "fp16", "fp32", "fp64")
 _FACTOR: Final = 3.0
 """Calls that take so many times as long alone as in the recording, or as little, do not tell of it."""
 
@@ -109,9 +117,11 @@ class Replayed:
             text = f"{name}: ≈ {times} a call, no change is shown ({interval})"
         text += f"; results differ by {row['relative']:.2g} of the largest"
         if not pd.isna(row["gain_ns"]):
-            low, high = format_ns(row["lower_ns"]), format_ns(row["upper_ns"])
             where = "a step" if self.steps else "in all"
-            text += f"; worth {format_ns(row['gain_ns'])} {where} ({low} … {high})"
+            verb = "worth" if row["gain_ns"] >= 0 else "it costs"
+            ends = sorted(abs(row[end]) for end in ("lower_ns", "upper_ns"))
+            low, high = map(format_ns, ends)
+            text += f"; {verb} {format_ns(abs(row['gain_ns']))} {where} ({low} … {high})"
         elif row["reason"]:
             text += f"; {row['reason']}"
         return f"{text}."
@@ -132,11 +142,11 @@ def replay(
     ----------
     trace : Trace
     operator : str
-        As ``aten::convolution_backward``.
+        As ``aten::convolution_backward``; or ``Optimizer.step#Adam.step``, a step of an optimizer.
     tries : str or sequence of str
         ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
-        ``threads=1,2``: of the host, each a try; ``compile``: by ``torch.compile``. ``channels_last+bf16`` is
-        both at once.
+        ``threads=1,2``: of the host, each a try; ``compile``: by ``torch.compile``; of an optimizer ``fused``
+        and ``foreach``, its arguments. ``channels_last+bf16`` is both at once.
     calls : int
         So many distinct ways in which it was called are replayed, the longest first
         (`operator_arguments`); each counts as often as it was recorded.
@@ -167,13 +177,14 @@ def replay(
     numbers there were is not on record. Files before PyTorch 2.4 tell no strides: then inputs are contiguous.
     Runs are without autograd and autocast. All ways run in turns, A B C C B A, so that what the machine does
     meanwhile meets all of them; the interval is Student's t over the rounds, paired (`shift_of_runs`). The
-    caches of the processor are warm, which they may not be in the loop. Converting inputs is not in the
+    caches of the processor are warm, which they may not be in the loop. An optimizer has parameters of the
+    shapes that got gradients, and default arguments. Converting inputs is not in the
     times: what makes them would have to be of that layout or type.
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
     its interval; calls that were not replayed count as unchanged. It is not told where no change is shown,
-    where `what_if` refuses, and where calls on the host take three times as long alone as in the recording,
-    or a third: then the machine is not as it was.
+    where `what_if` refuses, where results in the same type differ by over 5 %, and where calls on the host
+    take three times as long alone as in the recording, or a third: then the machine is not as it was.
 
     Tensors, random states, number of threads, element type and flags of PyTorch are the user's, and are
     afterwards as they were.
@@ -187,19 +198,15 @@ def replay(
     notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
 on record: record again with %%profile --shapes, or record_shapes=True
     """
-    from ..collectors.torch.replay.calls import Recorded
     from ..collectors.torch.replay.tries import tries_of
     from ..collectors.torch.replay.turns import replay as run_in_turns
 
     names = tries_of(tries)
-    table = _calls_of(trace, operator)
-    device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
-    chosen = table.head(calls)
-    texts = [chosen[name].tolist() for name in ("shapes", "dtypes", "strides", "concrete", "count")]
-    recorded = [
-        Recorded(operator, shapes, dtypes, strides, concrete, count, device)
-        for shapes, dtypes, strides, concrete, count in zip(*texts, strict=True)
-    ]
+    if OPTIMIZER_STEP.fullmatch(operator):
+        table, recorded = _recorded_steps(trace, operator)
+    else:
+        table, recorded = _recorded_calls(trace, operator, calls)
+    device = recorded[0].device
     measured, replayed = run_in_turns(recorded, names, seconds, memory)
     made = np.zeros(len(table), bool)
     made[[i for i, call in enumerate(recorded) if call in replayed]] = True
@@ -208,7 +215,7 @@ on record: record again with %%profile --shapes, or record_shapes=True
     covered = float(took[made].sum() / max(took.sum(), 1))
     count = int(table.loc[made, "count"].sum())
     base = measured[0].times / count
-    alone, before = round(float(np.median(base))), round(took[made].sum() / max(count, 1))
+    alone, before = _mean(base), round(took[made].sum() / max(count, 1))
     alike = device != "cpu" or _alike(alone, before)
     rows = [_row(base, one, count) for one in measured[1:]]
     rows = [row | _worth(trace, operator, covered, row, alike) for row in rows]
@@ -225,24 +232,63 @@ on record: record again with %%profile --shapes, or record_shapes=True
     )
 
 
-def _calls_of(trace: Trace, operator: str) -> pd.DataFrame:
-    """Return how the operator was called; says what is missing where that is not known."""
+def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFrame, list[Any]]:
+    """Return how the operator was called, and its longest calls; say what is missing if it is not known."""
+    from ..collectors.torch.replay.calls import Recorded
+
+    _check_name(trace, operator)
     table = analysis.operator_arguments(trace, name=operator)
     if len(table):
-        return table
-    names = [str(name) for name in trace.slices["name"].cat.categories]
-    if operator not in names:
-        raise OptionError(
-            f"replay finds no operator {operator!r} in the recording: {nearest(operator, names)}"
-        )
+        device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
+        texts = ["shapes", "dtypes", "strides", "concrete", "count"]
+        rows: list[dict[Any, Any]] = table.head(most)[texts].to_dict("records")
+        return table, [Recorded(name=operator, device=device, **row) for row in rows]
     raise NotRecordedError(
         f"replay needs the shapes of the inputs of {operator}, which are not on record: record again with "
         "%%profile --shapes, or record_shapes=True"
     )
 
 
+def _recorded_steps(trace: Trace, name: str) -> tuple[pd.DataFrame, list[Any]]:
+    """Return the steps of an optimizer, as a table of one row."""
+    from ..collectors.torch.replay.optimizers import RecordedStep
+
+    _check_name(trace, name)
+    steps = optimizer_steps(trace, name)
+    times = analysis.operators(trace, name=name)
+    row = {
+        "name": name,
+        "shapes": str(steps.shapes),
+        "dtypes": json.dumps(steps.dtypes),
+        "strides": "",
+        "concrete": "",
+    }
+    table = ARGUMENTS.frame(
+        {
+            **{key: [value] for key, value in row.items()},
+            **{c: times[c] for c in ("count", "total_ns", "device_ns")},
+        }
+    )
+    device = "cuda" if table["device_ns"].sum() > 0 else "cpu"
+    shapes = tuple(tuple(shape) for shape in steps.shapes)
+    return table, [
+        RecordedStep(name, steps.optimizer, shapes, tuple(steps.dtypes), steps.way, steps.count, device)
+    ]
+
+
+def _check_name(trace: Trace, name: str) -> None:
+    names = [str(one) for one in trace.slices["name"].cat.categories]
+    if name not in names:
+        raise OptionError(f"replay finds no operator {name!r} in the recording: {nearest(name, names)}")
+
+
 def _alike(alone: int, recorded: int) -> bool:
     return recorded <= _FACTOR * alone and alone <= _FACTOR * recorded
+
+
+def _mean(times: FloatArray) -> int:
+    """Return the geometric mean over the rounds, of which `shift_of_runs` takes the medians."""
+    return round(math.exp(float(np.log(np.median(times, axis=1)).mean())))
 
 
 def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
@@ -255,7 +301,7 @@ def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
     times = one.times / count
     shift = shift_of_runs(list(base), list(times), paired=True)
     change, low, high = (math.expm1(value) for value in (shift.value, shift.low, shift.high))
-    row |= {"before_ns": round(float(np.median(base))), "after_ns": round(float(np.median(times)))}
+    row |= {"before_ns": _mean(base), "after_ns": _mean(times)}
     row |= {"change": change, "low": low, "high": high, "significant": shift.significant}
     return row | {"difference": one.difference, "relative": one.relative}
 
@@ -264,6 +310,8 @@ def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], ali
     """Return by how much the step would be shorter, or why that is not told; empty if nothing changes."""
     if not row["significant"]:
         return {}
+    if row["relative"] > _OTHER and not any(dtype in row["try"].split("+") for dtype in _DTYPES):
+        return {"reason": "its results are others, or random: nothing is told of a step"}
     if not alike:
         return {"reason": "what it is worth a step is not told, since alone the calls take another time"}
     factors = [max(1 + covered * row[name], 0.0) for name in ("change", "high", "low")]

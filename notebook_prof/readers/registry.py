@@ -39,6 +39,7 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
+from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
@@ -104,6 +105,7 @@ def readers() -> tuple[Reader, ...]:
         PyinstrumentReader(),
         ScaleneReader(),
         SpeedscopeReader(),
+        TorchCompileReader(),
         TorchMemoryReader(),
         TraceEventReader(),
         VizTracerReader(),

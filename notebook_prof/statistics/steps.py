@@ -28,7 +28,8 @@ def counted_steps(trace: Trace) -> pd.DataFrame:
     -------
     DataFrame
         ``step ts dur_ns used slow`` by time; of a recording without steps one row, the whole of it,
-        numbered -1. Warm-up (`statistics.warm_up`) and steps that the recording cut are not used.
+        numbered -1. Warm-up (`statistics.warm_up`), steps that the recording cut and, as long as more than
+        half of the others remain, steps in which ``torch.compile`` compiled are not used.
     """
     table = trace.steps
     if not len(table):
@@ -40,10 +41,37 @@ def counted_steps(trace: Trace) -> pd.DataFrame:
     used = ~rows["step"].isin(trace.metadata.get("partial_steps") or []).to_numpy()
     counted = np.flatnonzero(used)
     used[counted[: warm_up(times[counted])]] = False
+    steady = used & ~compiling(trace, rows["ts"].to_numpy(np.int64), rows["dur"].to_numpy(np.int64))
+    used = steady if 2 * steady.sum() > used.sum() else used
     slow = np.zeros(len(rows), bool)
     slow[used] = slow_steps(times[used])
     columns = {"step": rows["step"].astype("int64"), "ts": rows["ts"], "dur_ns": rows["dur"]}
     return pd.DataFrame(columns).assign(used=used, slow=slow).reset_index(drop=True)
+
+
+def compiling(trace: Trace, ts: npt.NDArray[np.int64], dur: npt.NDArray[np.int64]) -> BoolArray:
+    """Return in which spans ``torch.compile`` compiled, as far as the recording tells.
+
+    Parameters
+    ----------
+    trace : Trace
+    ts, dur : ndarray of int64, shape (n,)
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0], dur=[90], name=["mm"], track=b.track("main"))
+    >>> b.table("compilations", pd.DataFrame({"ts": [35], "dur": [10]}))
+    >>> compiling(b.seal(), np.array([0, 30, 60]), np.full(3, 30)).tolist()
+    [False, True, False]
+    """
+    table = (trace.metadata.get("tables") or {}).get("compilations")
+    if not isinstance(table, pd.DataFrame) or not len(table):
+        return np.zeros(len(ts), bool)
+    begins = np.sort(table["ts"].to_numpy(np.int64))
+    ends = np.sort((table["ts"] + table["dur"]).to_numpy(np.int64))
+    return np.asarray(np.searchsorted(begins, ts + dur) > np.searchsorted(ends, ts, side="right"))
 
 
 def warm_up(times: FloatArray) -> int:

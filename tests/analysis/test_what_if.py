@@ -388,7 +388,7 @@ def test_the_worked_question_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(root)
     text = re.sub(r"^```.*$", "", (root / "docs" / "why.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     worked = doctest.DocTestParser().get_doctest(text, {}, "docs/why.md", "docs/why.md", 0)
-    assert len(worked.examples) == 31
+    assert len(worked.examples) > 25
     assert doctest.DocTestRunner().run(worked).failed == 0
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.collectors.torch import compilations as module
-from notebook_prof.collectors.torch.compilations import CompilationWatch
+from notebook_prof.collectors.torch.collector import CompilationWatch
+from notebook_prof.readers.torch_compile.metrics import compilation_row
+from notebook_prof.statistics.steps import counted_steps
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.trace.report import ImportReport
 from notebook_prof.views import tabs
@@ -100,7 +104,7 @@ def test_other_versions_of_torch_may_tell_less(monkeypatch: pytest.MonkeyPatch) 
     reasons = ["0/0: len(x) == 3", "tensor 'x' size mismatch  # y = x  # a.py:5 in f\nmore"]
     rows = [_metrics(begin - 10), *(_metrics(begin + 10, recompile_reason=one) for one in reasons)]
     rows.append(_metrics(begin + 20, fail_reason="Unsupported: a generator\nmore", co_name=None))
-    monkeypatch.setitem(module.sys.modules, "torch._dynamo.utils", SimpleNamespace(_compilation_metrics=rows))
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", SimpleNamespace(_compilation_metrics=rows))
     b = TraceBuilder()
     b.slices(ts=[begin * 1000], dur=[SECOND], name=["mm"], track=b.track("main"))
     watch.put(b, ImportReport())
@@ -115,3 +119,56 @@ def test_nothing_is_said_where_nothing_was_compiled() -> None:
     b = TraceBuilder()
     CompilationWatch().put(b, ImportReport())
     assert "tables" not in b.metadata or "compilations" not in b.metadata["tables"]
+
+
+def steps_of(durations: list[int], compiled: dict[int, tuple[str, int]]) -> nbp.Trace:
+    """Steps of these ms, in some of which something compiles: its guard and its ms."""
+    builder = TraceBuilder()
+    main = builder.track("main")
+    dur = 1_000_000 * np.array(durations)
+    ts = np.cumsum(dur) - dur
+    builder.slices(ts=ts, dur=dur, name="work", track=main)
+    builder.steps(list(range(len(ts))), ts, dur, "loop")
+    rows = []
+    for step, (guard, took) in compiled.items():
+        metrics = {
+            "start_time_us": int(ts[step]) // 1000 + 10,
+            "duration_us": 1000 * took,
+            "co_name": "f",
+            "co_filename": "a.py",
+            "co_firstlineno": 3,
+            "compile_id": f"0/{step}",
+            "recompile_reason": f"0/0: {guard}" if guard else None,
+        }
+        rows.append(compilation_row(metrics.get))
+    if rows:
+        builder.table("compilations", pd.DataFrame(rows))
+    return builder.seal()
+
+
+def test_steps_that_compile_do_not_count() -> None:
+    durations = [900, 11, 10, 11, 10, 300, 10, 11, 10, 11]
+    trace = steps_of(durations, {0: ("", 890), 5: ("k == 1", 280)})
+    assert np.flatnonzero(counted_steps(trace)["used"]).tolist() == [1, 2, 3, 4, 6, 7, 8, 9]
+    plain = steps_of(durations, {})
+    assert np.flatnonzero(counted_steps(plain)["used"]).tolist() == list(range(1, 10))
+    always = steps_of(durations, {i: (f"n == {i}", 5) for i in range(10)})
+    assert np.flatnonzero(counted_steps(always)["used"]).tolist() == list(range(1, 10)), "that is how it runs"
+
+
+def test_advice_names_what_was_compiled_again() -> None:
+    trace = steps_of([900, 11, 10, 11, 10, 300, 10, 11, 200, 11], {0: ("", 890), 5: ("k == 1", 280)})
+    table = nbp.analysis.advice(trace).set_index("rule")
+    row = table.loc["recompilations"]
+    assert (
+        row["finding"]
+        == "Compiled again 1 time while steps ran, in 280 ms, 48.8 % of the steps: `k == 1` no longer held."
+    )
+    assert row["gain_ns"] == 280_000_000
+    assert row["place"] == "a.py:3"
+    assert row["bound"]
+    assert row["select"] == {"step": (5,)}
+    assert all(claim.holds(trace) for claim in row["claims"])
+    assert "step 8 200 ms" in table.loc["uneven-steps", "finding"]
+    assert "step 5" not in table.loc["uneven-steps", "finding"], "its reason is told"
+    assert "recompilations" not in set(nbp.analysis.advice(steps_of([11] * 8, {0: ("", 5)}))["rule"])

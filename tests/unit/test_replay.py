@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import random
@@ -15,9 +16,11 @@ import numpy as np
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.analysis.work.optimizer_steps import optimizer_steps
 from notebook_prof.collectors.torch.replay import tries, turns
 from notebook_prof.collectors.torch.replay.calls import CannotReplayError, Recorded, prepare
 from notebook_prof.collectors.torch.replay.isolation import isolated
+from notebook_prof.collectors.torch.replay.optimizers import RecordedStep, prepare_step
 from notebook_prof.collectors.torch.replay.turns import Measured
 from notebook_prof.profiles.replay import Replayed
 from notebook_prof.units import format_ns
@@ -157,6 +160,26 @@ def test_an_operator_that_writes_begins_each_time_with_the_same_numbers() -> Non
     assert measured[1].relative < 1e-6  # one product; thousands in a row would be 0 or infinite
 
 
+def test_other_results_are_worth_nothing(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    took = float(cnn.operators.arguments(name=CONVOLUTION)["total_ns"].sum())
+
+    def measured(calls: Sequence[Recorded], *_: Any) -> Any:
+        drift = np.linspace(0.99, 1.01, 8).reshape(4, 2)
+        ways = [Measured(name, took / 2 * drift, 1.0, 0.5) for name in ("channels_last", "bf16")]
+        return [Measured("", np.full((4, 2), took)), *ways], list(calls)
+
+    monkeypatch.setattr(turns, "replay", measured)
+    layout, half = cnn.replay(CONVOLUTION, ["channels_last", "bf16"], calls=99).tries.to_dict("records")
+    assert "its results are others" in layout["reason"]
+    assert half["gain_ns"] > 0
+
+
+def test_an_operator_that_changes_shapes_is_refused() -> None:
+    texts = "[[0], [], []]", '["float","ScalarList",""]', "", '["","[4]",""]'
+    with pytest.raises(nbp.NotebookProfError, match="changes the shape of its input"):
+        turns.replay([Recorded("aten::resize_", *texts, 1, "cpu")], ["bf16"], 60, 1 << 20)
+
+
 def test_ways_take_turns_forwards_and_backwards(cnn: nbp.Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     turn = turns._Way.turn
@@ -227,7 +250,10 @@ def test_a_gain_is_that_of_what_if(cnn: nbp.Profile, monkeypatch: pytest.MonkeyP
     assert text[1].startswith("bf16: ")
     assert f"worth {format_ns(gain)} a step" in text[1]
     assert "no change is shown" in text[2]
-    assert "worth −" in text[3] or "worth -" in text[3]
+    assert f"it costs {format_ns(-table.loc['fp64', 'gain_ns'])} a step" in text[3]
+    for row, line in zip(answer.tries.to_dict("records"), text[1:], strict=True):
+        assert row["after_ns"] == pytest.approx((1 + row["change"]) * row["before_ns"], abs=1)
+        assert f"{format_ns(row['before_ns'])} → {format_ns(row['after_ns'])} a call" in line
 
 
 def test_calls_that_were_not_replayed_count_as_unchanged(
@@ -320,3 +346,87 @@ def test_a_live_recording_is_replayed_as_its_file_would_be() -> None:
     answer = p.replay("aten::_softmax", "contiguous", seconds=60)
     assert answer.tries["reason"].tolist() == ["all inputs were contiguous"]
     assert not math.isnan(answer.alone_ns)
+
+
+@pytest.mark.parametrize(("sample", "optimizer"), [("cnn_adam", "Adam"), ("lm_adamw", "AdamW")])
+def test_a_step_of_an_optimizer_is_made_again(data: Path, sample: str, optimizer: str) -> None:
+    p = nbp.open_profile(data / f"torch213_cpu/{sample}.pt.trace.json.gz")
+    name = f"Optimizer.step#{optimizer}.step"
+    steps = optimizer_steps(p.trace, name)
+    assert (steps.optimizer, steps.way, steps.count) == (optimizer, "for-loop", len(p.trace.steps))
+    gradients = p.operators.arguments(name="torch::autograd::AccumulateGrad")
+    assert len(steps.shapes) * steps.count == gradients["count"].sum()
+    answer = p.replay(name, ["fused", "foreach", "bf16"], seconds=60)
+    fused, foreach, other = answer.tries.to_dict("records")
+    assert fused["relative"] < 1e-5
+    assert foreach["relative"] < 1e-5
+    assert "step of an optimizer" in other["reason"]
+    assert answer.covered == 1.0
+    assert answer.recorded_ns == round(p.operators(name=name)["total_ns"].item() / steps.count)
+
+
+def test_a_step_of_an_optimizer_calls_no_hook_of_the_users(cnn: nbp.Profile) -> None:
+    calls: list[Any] = []
+    hooks = importlib.import_module("torch.optim.optimizer")
+    hook = hooks.register_optimizer_step_pre_hook(lambda *_: calls.append(1))
+    try:
+        cnn.replay("Optimizer.step#Adam.step", "fused", seconds=60)
+    finally:
+        hook.remove()
+    assert calls == []
+
+
+def test_an_update_is_that_of_torch(cnn: nbp.Profile) -> None:
+    step = RecordedStep("s", "SGD", ((2, 3), (4,)), ("float", "float"), "for-loop", 1, "cpu")
+    with isolated(torch):
+        prepared = prepare_step(torch, step, 1 << 20)
+        before = [one.detach().clone() for one in prepared.args[0][:2]]
+        after = prepared()
+        for one, old in zip(after, before, strict=True):
+            assert torch.allclose(one, old - 1e-3 * one.grad)
+
+
+@pytest.mark.parametrize(
+    ("step", "way", "message"),
+    [
+        (("Lion", "for-loop"), "", "torch.optim has no Lion"),
+        (("LBFGS", "for-loop"), "fused", "no argument 'fused'"),
+        (("Adam", "fused"), "fused", "was fused when it was recorded"),
+        (("Adam", "for-loop"), "compile", "step of an optimizer"),
+    ],
+)
+def test_steps_that_cannot_be_made(step: tuple[str, str], way: str, message: str) -> None:
+    recorded_step = RecordedStep("s", step[0], ((2,),), ("float",), step[1], 1, "cpu")
+    with isolated(torch), pytest.raises(CannotReplayError, match=re.escape(message)):
+        made_again(recorded_step, way)
+
+
+def made_again(step: RecordedStep, way: str) -> None:
+    """Ask for another way of a step that can be made as it was, else for the step."""
+    if step.optimizer == "Adam":
+        prepare_step(torch, step, 1 << 20).remade(way)  # type: ignore[misc]
+    else:
+        prepare_step(torch, step, 1 << 20, way)
+
+
+def test_fused_is_no_way_of_an_operator(cnn: nbp.Profile) -> None:
+    measured, _ = turns.replay(recorded(cnn, "aten::relu")[:1], ["fused"], 60, 1 << 30)
+    assert "a way of optimizers" in measured[1].reason
+
+
+def test_gradients_that_add_up_are_refused() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    optimizer = torch.optim.SGD(network.parameters())
+    with nbp.profile("torch") as p:
+        for _ in range(2):
+            network(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+    with pytest.raises(nbp.NotebookProfError, match="added up over several backward passes"):
+        p.replay("Optimizer.step#SGD.step", "foreach")
+
+
+def test_advice_names_the_call_that_tries_it(cnn: nbp.Profile) -> None:
+    remedy = cnn.advice().set_index("rule").loc["unfused-optimizer", "remedy"]
+    call = re.search(r"p\.replay\('(.+)', '(.+)'\) tries it\.$", remedy)
+    assert call is not None
+    assert cnn.replay(*call.groups(), seconds=60).tries["try"].tolist() == ["fused"]

@@ -19,13 +19,14 @@ from .finding import Finding, Run
 from .host_overhead import launch_bound, small_operators, unfused_optimizer
 from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
 from .loading import input_bound, items_one_by_one, loader_workers
-from .steps import uneven_steps
+from .steps import recompilations, uneven_steps
 
 RULES = (
     input_bound,
     loader_workers,
     items_one_by_one,
     communication_exposed,
+    recompilations,
     uneven_steps,
     launch_bound,
     unfused_optimizer,
@@ -65,9 +66,9 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
         - ``rule`` str: of data ``input-bound dataloader-workers items-one-by-one``; of pandas and NumPy
           ``pandas-apply-rows pandas-iterrows pandas-python-function pandas-scalar-access object-column
           growing-array repeated-copies pandas-chained-indexing numpy-vectorize``; of
-          threads and processes ``threads-take-turns pool-overhead``; of training ``uneven-steps
-          unfused-optimizer communication-exposed launch-bound sync-points pageable-copies low-occupancy
-          tensor-cores-unused``; of memory ``memory-growth memory-near-full memory-fragmented
+          threads and processes ``threads-take-turns pool-overhead``; of training ``recompilations
+          uneven-steps unfused-optimizer communication-exposed launch-bound sync-points pageable-copies
+          low-occupancy tensor-cores-unused``; of memory ``memory-growth memory-near-full memory-fragmented
           small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
         - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``

@@ -9,6 +9,7 @@ from ...trace import DEVICE_CATEGORIES
 from ...units import format_count, format_ns, format_share
 from ..verdict.claims import Claim
 from ..verdict.facts import TINY_NS
+from ..work.optimizer_steps import OPTIMIZER_STEP
 from .finding import COSTLY, Finding, Run, evidence, named
 
 _IDLE: Final = 0.1
@@ -95,7 +96,7 @@ def unfused_optimizer(run: Run) -> Finding | None:
             "unfused-optimizer",
             finding,
             "Step all parameters at once: fused=True in torch.optim's Adam, AdamW and SGD. Without "
-            "foreach=False the default does so too.",
+            f"foreach=False the default does so too.{_trial(run)}",
             min(gain, spent),
             bound=True,
             what_if={"phase": {"optimizer": 0}},
@@ -114,10 +115,17 @@ def unfused_optimizer(run: Run) -> Finding | None:
         "unfused-optimizer",
         finding,
         "Step all parameters at once: fused=True in torch.optim's Adam and AdamW; without an accelerator it "
-        "is not the default.",
+        f"is not the default.{_trial(run)}",
         int((spent - run.cost_ns(host.among("phase", ("optimizer",)))) * FUSED),
         claims=claims,
         select={"phase": "optimizer"},
         rows=rows,
         count=count,
     )
+
+
+def _trial(run: Run) -> str:
+    """Return the call that tries a fused step, where PyTorch's range around it was recorded."""
+    names = [str(name) for name in run.trace.slices["name"].cat.categories]
+    steps = [name for name in names if OPTIMIZER_STEP.fullmatch(name)]
+    return f" p.replay({steps[0]!r}, 'fused') tries it." if len(steps) == 1 else ""

@@ -1,14 +1,18 @@
-"""Steps that take much longer than the others."""
+"""Steps that take much longer than the others, and those in which ``torch.compile`` compiles again."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
+from ...statistics.steps import compiling
 from ...units import format_items, format_ns, format_share
+from ..source.compilations import compilations
 from ..time.phases import phases
 from ..verdict.claims import Sentence, Source, cite, cite_ns, joined, say
+from ..verdict.lines import short
 from .finding import Finding, Run
 
 SLOW: Final = 1.25
@@ -18,6 +22,54 @@ WORTH: Final = 0.05
 _FEWEST: Final = 5
 _NAMED: Final = 5
 _MOSTLY: Final = 0.5
+_LONGEST_GUARD: Final = 60
+
+
+def recompilations(run: Run) -> Finding | None:
+    """Find steps in which a function was compiled again, since a condition no longer held.
+
+    The gain is what compiling again took, of forward and backward graphs: a bound, since code for changing
+    shapes may take longer.
+    """
+    table = compilations(run.trace)
+    again = table.loc[table["guard"] != "", "id"]
+    steps = [int(number) for number in run.facts.steps["step"]] if len(run.facts.steps) else []
+    table = table[table["id"].isin(list(again)) & table["step"].isin(steps)]
+    guarded = table[table["guard"] != ""]
+    if not len(guarded):
+        return None
+    where: dict[str, Any] = {
+        "id": tuple(sorted(set(table["id"]))),
+        "step": tuple(sorted({int(number) for number in table["step"]})),
+    }
+    total = Source("compilations", "dur", where)
+    longest = guarded.loc[guarded["dur"].idxmax()]
+    one = {"ts": int(longest["ts"]), "id": str(longest["id"])}
+    guard, line = str(longest["guard"]), str(longest["guard_place"])
+    lost = int(table["dur"].sum())
+    number = format_items(len(guarded), "time")
+    at = say(" (", cite(line, line, Source("compilations", "guard_place", one)), ")") if line else say()
+    sentence = say(
+        f"Compiled again {number} while steps ran, in ",
+        cite_ns(lost, total),
+        f", {format_share(lost / run.total_ns)} of {run.whole}: `",
+        cite(short(guard, _LONGEST_GUARD), guard, Source("compilations", "guard", one)),
+        "` no longer held",
+        at,
+        ".",
+    )
+    return Finding(
+        "recompilations",
+        str(sentence),
+        "Keep what the condition is about the same: pad batches to few shapes, drop the last one, pass "
+        "numbers that change as tensors; or tell that it changes: torch.compile(dynamic=True), "
+        "torch._dynamo.mark_dynamic(x, 0). p.compilations() lists every reason.",
+        lost,
+        bound=True,
+        place=line or str(longest["place"]),
+        claims=sentence.placed(0),
+        select={"step": where["step"]},
+    )
 
 
 def uneven_steps(run: Run) -> Finding | None:
@@ -32,8 +84,12 @@ def uneven_steps(run: Run) -> Finding | None:
         where, steps = {"loop": loop}, steps[steps["loop"] == loop]
     if len(steps) < _FEWEST:
         return None
+    spans = steps["ts"].to_numpy(np.int64), steps["dur"].to_numpy(np.int64)
+    compiled = compiling(run.trace, *spans)  # `recompilations` tells of these
     median = float(steps["dur"].median())
-    slow = steps[steps["dur"] > SLOW * median].sort_values("dur", ascending=False, kind="stable")
+    slow = steps[(steps["dur"] > SLOW * median) & ~compiled].sort_values(
+        "dur", ascending=False, kind="stable"
+    )
     lost = int((slow["dur"] - median).sum())
     if lost < WORTH * run.total_ns:
         return None

@@ -94,7 +94,8 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Notes
     -----
-    From ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64.
+    Of a live recording from ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64; of
+    logs that PyTorch writes where ``TORCH_TRACE`` names a folder all of them.
 
     Examples
     --------

@@ -31,7 +31,8 @@ MUCH: Final = 0.1
 COMPILATION: Final = re.compile(
     r"nvrtcCompileProgram|hiprtcCompileProgram|XlaCompile\w*|\S*::Compile(?:AndLoad)?|backend_compile\w*"
     r"|_?compile_fx\w*|async_compile\w*|.*torch/_dynamo/convert_frame\.py\(\d+\): (?:_compile|compile_inner)"
-    r"|(?:_compile\.compile_inner|OutputGraph\.call_user_compiler|fx_codegen_and_compile)\b.*"
+    r"|(?:_compile\.compile_inner|OutputGraph\.call_user_compiler|fx_codegen_and_compile|backend_compile)\b.*"
+    r"|entire_\w+_compile\b.*"
     r"|.*triton/compiler/compiler\.py\(\d+\): compile|.*cupy/cuda/compiler\.py\S* _?compile\w*"
 )
 LOADING: Final = re.compile(

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Final
+
+import pandas as pd
 
 from ...optional import installed, require
 from ...readers.kineto import assemble
+from ...readers.torch_compile.metrics import COMPILATIONS, compilation_row
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
+from ...trace.report import ImportReport
 from ..base import Availability, Collector
 from ..devices import of_devices
 from ..options import CollectorOptions
-from .compilations import CompilationWatch
+from ..python.assemble import OTHER_CELLS
+from ..python.frames import CELL, owner_of
 from .frames import users_only
 from .fused_kernels import put_fused_kernels
 from .loader.tables import put as put_loaders
@@ -204,3 +212,42 @@ class TorchCollector(Collector):
         if self._conflicts is not None:
             self._conflicts.unwatch()
         self._loaders.unwatch()
+
+
+class CompilationWatch:
+    """Remembers when watching began; TorchDynamo keeps the rest, of its latest 64 compilations."""
+
+    def __init__(self) -> None:
+        self._begin_us = 0
+
+    def watch(self) -> None:
+        """Count compilations from now on; a second call does nothing."""
+        self._begin_us = self._begin_us or time.time_ns() // 1000
+
+    def put(self, builder: TraceBuilder, report: ImportReport) -> None:
+        """Add the table of compilations, where there were any."""
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        recorded = getattr(dynamo, "_compilation_metrics", None)
+        if not recorded or not self._begin_us:
+            return
+        cells = builder.metadata.get(OTHER_CELLS, {})
+        rows = [compilation_row(partial(_field, one), partial(_file, cells)) for one in list(recorded)]
+        rows = [row for row in rows if row["ts"] >= self._begin_us * 1000]
+        if rows:
+            builder.table(COMPILATIONS, pd.DataFrame(rows))
+        if len(rows) == getattr(recorded, "maxlen", None):
+            report.add(
+                "compilations-forgotten",
+                "loss",
+                len(rows),
+                effect="TorchDynamo remembers its latest compilations only: earlier ones are not listed",
+                advice="torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more",
+            )
+
+
+def _field(metrics: Any, name: str) -> Any:
+    return getattr(metrics, name, None)
+
+
+def _file(cells: Mapping[str, str], path: str) -> str:
+    return cells.get(path, "cell") if owner_of(path) == CELL else path

@@ -13,7 +13,7 @@ from ....trace.intervals import as_ints
 from ..resources import LAUNCH, STREAM
 from ..segments import FAR
 from .constraints import Constraints, constraints
-from .edges import COPY, DEVICE_WAIT, HOST_COLLECTIVE, QUEUE, Edges, launch_queues
+from .edges import COPY, DEVICE_WAIT, QUEUE, Edges, launch_queues
 from .scans import Clocks, running_maximum, runs_of
 
 
@@ -117,6 +117,7 @@ def replay(edges: Constraints, change: Change = Change()) -> Replay:
 
 
 _ROUNDS: Final = 12
+_TIES: Final = 64
 
 
 def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[Replay] | None:
@@ -339,13 +340,24 @@ class Forward:
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
     def order(self) -> IntArray:
-        """Return all nodes but the first pieces of threads, by their recorded time."""
+        """Return all nodes but the first pieces of threads, by recorded time, and sources before targets."""
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
-        time = np.concatenate([waits.end, self.edges.work.start[begins]])
-        after = np.select([waits.kind == QUEUE, waits.kind == HOST_COLLECTIVE], [2, 3], 0)
-        late = np.concatenate([after, np.ones(len(begins), np.int64)])
-        return node[np.lexsort((node, late, time))]
+        time, rank = (np.full(self.pieces + len(begins), value) for value in (-FAR, 0))
+        time[node] = np.concatenate([waits.end, self.edges.work.start[begins]])
+        rank[self.pieces :] = 1
+        rank[self.own[waits.kind == QUEUE]] = 2
+        launched = np.flatnonzero(self.runs.piece >= 0)
+        target = np.concatenate([*(part.target for part in self.parts), self.pieces + launched])
+        source = np.concatenate([*(part.source for part in self.parts), self.runs.piece[launched]])
+        tied = np.flatnonzero(time[target] == time[source])
+        target, source = target[tied], source[tied]
+        for _ in range(_TIES):
+            before = (rank[source] < rank[target]) | ((rank[source] == rank[target]) & (source < target))
+            if before.all():
+                break
+            np.maximum.at(rank, target[~before], rank[source[~before]] + 1)
+        return node[np.lexsort((node, rank[node], time[node]))]
 
 
 def _loop(

@@ -88,12 +88,15 @@ class Prepared:
     kwargs : dict
     written : tuple of int
         Positions of `args` that the operator writes to.
+    remade : callable or None
+        The same in another way of an optimizer; None for operators.
     """
 
     run: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     written: tuple[int, ...]
+    remade: Callable[[str], Prepared] | None = None
 
     def __call__(self) -> Any:
         return self.run(*self.args, **self.kwargs)
@@ -325,11 +328,7 @@ class _Maker:
     def tensor(self, shape: Sequence[int], dtype: str, strides: Sequence[int] | None) -> Any:
         """Return a tensor; without strides it is contiguous."""
         torch = self._torch
-        element = getattr(torch, _DTYPES.get(_plain(dtype), ""), None)
-        if element is None:
-            raise CannotReplayError(
-                f"{self.call.name} had an input of type {dtype!r}, which PyTorch {torch.__version__} has not"
-            )
+        element = dtype_named(torch, dtype, self.call.name)
         shape = [int(size) for size in shape]
         steps = _contiguous(shape) if strides is None or len(strides) != len(shape) else list(strides)
         count = 1 + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))
@@ -352,6 +351,22 @@ class _Maker:
         if self._positive and element.is_floating_point:
             return (torch.rand(count, dtype=wide, **options) + 0.5).to(element)
         return torch.randn(count, dtype=wide, **options).to(element)
+
+
+def dtype_named(torch: Any, dtype: str, operator: str) -> Any:
+    """Return the element type that C++ calls so.
+
+    Raises
+    ------
+    CannotReplayError
+        If this PyTorch has none.
+    """
+    element = getattr(torch, _DTYPES.get(_plain(dtype), ""), None)
+    if element is None:
+        raise CannotReplayError(
+            f"{operator} had an input of type {dtype!r}, which PyTorch {torch.__version__} has not"
+        )
+    return element
 
 
 def _contiguous(shape: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ from .calls import CannotReplayError, Prepared
 
 LAYOUTS: Final = ("channels_last", "contiguous")
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
-TRIES: Final = (*LAYOUTS, *DTYPES, "threads", "compile")
+TRIES: Final = (*LAYOUTS, *DTYPES, "fused", "foreach", "threads", "compile")
 _numbers: Final = count()
 
 
@@ -55,8 +55,16 @@ def changed(torch: Any, prepared: Prepared, name: str) -> Prepared:
         If the try would change nothing, or cannot be done.
     """
     for part in name.split("+"):
-        change = _CHANGES.get(part.partition("=")[0])
-        prepared = prepared if change is None else change(torch, prepared, part)
+        if part.startswith("threads="):
+            continue
+        if prepared.remade is not None:
+            prepared = prepared.remade(part)
+        elif part in _CHANGES:
+            prepared = _CHANGES[part](torch, prepared, part)
+        else:
+            raise CannotReplayError(
+                "that is a way of optimizers: ask for the step of yours, as 'Optimizer.step#Adam.step'"
+            )
     return prepared
 
 

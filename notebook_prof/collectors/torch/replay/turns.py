@@ -15,6 +15,7 @@ from ....optional import require
 from ....statistics.intervals import FloatArray
 from .calls import CannotReplayError, Prepared, Recorded, prepare
 from .isolation import isolated
+from .optimizers import RecordedStep, prepare_step
 from .tries import changed, first_line, threads_of
 
 LEAST_ROUNDS: Final = 3
@@ -52,13 +53,13 @@ class Measured:
 
 
 def replay(
-    calls: Sequence[Recorded], tries: Sequence[str], seconds: float, memory: int
-) -> tuple[list[Measured], list[Recorded]]:
+    calls: Sequence[Recorded | RecordedStep], tries: Sequence[str], seconds: float, memory: int
+) -> tuple[list[Measured], list[Recorded | RecordedStep]]:
     """Run calls in turns: as recorded, each try, and back again, A B C C B A.
 
     Parameters
     ----------
-    calls : sequence of Recorded
+    calls : sequence of Recorded or RecordedStep
     tries : sequence of str
         As `tries_of` gives them.
     seconds : float
@@ -107,7 +108,7 @@ def replay(
 class _Runner:
     """A call that is made again and again, each time with the inputs that it began with."""
 
-    def __init__(self, torch: Any, prepared: Prepared, call: Recorded) -> None:
+    def __init__(self, torch: Any, prepared: Prepared, call: Recorded | RecordedStep) -> None:
         self.prepared, self.call = prepared, call
         self._synchronize = torch.cuda.synchronize if call.device == "cuda" else None
         written = [prepared.args[i] for i in prepared.written]
@@ -147,6 +148,11 @@ class _Runner:
             total += clock() - begin
         return total / repeats
 
+    def keeps_shapes(self) -> bool:
+        """Return whether the inputs that it wrote to have the shapes that they had."""
+        pairs = zip(self._written, self._before, strict=True)
+        return all(one.shape == before.shape for one, before in pairs)
+
     def _restore(self) -> None:
         for one, before in zip(self._written, self._before, strict=True):
             one.copy_(before)
@@ -176,12 +182,14 @@ class _Way:
         return total
 
 
-def _base(torch: Any, call: Recorded, memory: int) -> Prepared:
+def _base(torch: Any, call: Recorded | RecordedStep, memory: int) -> Prepared:
     """Return a call as it was recorded, with numbers for which its results are finite, if there are such."""
     if call.device == "cuda" and not torch.cuda.is_available():
         raise CannotReplayError(
             "it ran on a GPU, and PyTorch finds none here: replay it on the machine that recorded it"
         )
+    if isinstance(call, RecordedStep):
+        return prepare_step(torch, call, memory)
     prepared = prepare(torch, call, memory)
     _, result = _results(torch, _Runner(torch, prepared, call))
     if all(bool(one.isfinite().all()) for one in result):
@@ -294,6 +302,8 @@ def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
         every = list(_tensors(runner.once()))
     except Exception as error:  # whatever an operator says of its inputs
         raise CannotReplayError(f"PyTorch cannot run it so: {first_line(error)}") from error
+    if not runner.keeps_shapes():
+        raise CannotReplayError("it changes the shape of its input, so that it cannot run twice")
     wide = [one.detach().to("cpu") for one in every]
     return len(every), [
         one.to(torch.complex128 if one.is_complex() else torch.float64, copy=True) for one in wide
