@@ -77,6 +77,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
         ".": 30,
         "analysis": 17,
         "collectors": 22,
+        "jupyter": 17,
         "readers": 17,
         "readers/kineto": 14,
         "trace": 17,
