@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython import get_ipython
 from IPython.core.error import UsageError
@@ -31,6 +31,9 @@ from ..session.schedule import WholeRun
 from .cell import ResultUnknown, current_cell, watch
 from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
 from .options import MAGIC, MagicOptions, parse
+
+if TYPE_CHECKING:
+    from .live.display import LiveDisplay
 
 _LATE: Final = "_notebook_prof_interrupted_late"
 
@@ -87,6 +90,7 @@ def _begin(
     options = parse(line)
     if why := too_little_memory():
         raise UsageError(f"{MAGIC}: {why}")
+    make_live = _live_display(shell, options)  # what it imports is not to be recorded
     try:
         _name_options(file, line)
         session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
@@ -96,11 +100,14 @@ def _begin(
     except NotebookProfError as error:
         raise UsageError(f"{MAGIC}: {error}") from None
     ticks.offer()
+    live = None if make_live is None else make_live(session, shell.user_ns)
     restore = _let_leave(shell) if options.stop_after else None
     failed_ns, restore_traceback = _when_failing(shell)
 
     def finish(result: Any, now_ns: int) -> None:
         restore_traceback()
+        if live is not None:
+            live.end()
         error = result.error_in_exec or result.error_before_exec
         session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
         unknown = isinstance(result, ResultUnknown)
@@ -156,6 +163,19 @@ def _begin(
 
     watch.when_done(info, done)
     session.begin_cell(file)
+    if live is not None:
+        live.begin()
+
+
+def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None:
+    """Return what shows the cell while it runs; None where nobody would see it, or keep on listening."""
+    if options.quiet or getattr(shell, "kernel", None) is None or not current_cell(shell):
+        return None
+    try:
+        from .live.display import LiveDisplay
+    except Exception:  # a cell runs without
+        return None
+    return LiveDisplay
 
 
 def interrupted_late(result: Any) -> bool:

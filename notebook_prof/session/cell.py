@@ -18,7 +18,8 @@ from ..collectors.statements import SHOWING
 from ..trace.arrays import IntArray
 from ..trace.builder import TraceBuilder
 from ..trace.intervals import union
-from .window import Run, StepRecords, StepWindow
+from .records import Run, StepRecords
+from .window import StepWindow
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
 """What a stretch of the cell is."""

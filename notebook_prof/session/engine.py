@@ -24,12 +24,13 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from . import budget, current, findings
 from .cell import Cell
-from .early_end import EarlyEnd
 from .interleaved import Interleaved, OverheadMeter
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source
+from .records import EarlyEnd, Run, StepRecords
+from .schedule import ScheduleFunction
 from .sources import StepSources, allowed
 from .ticks import LoopTicker
-from .window import Run, Source, StepRecords, StepWindow
+from .window import Source, StepWindow
 
 
 @dataclass
@@ -235,6 +236,20 @@ class Session:
             return False
         schedule = self._plan.schedule
         return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
+
+    @property
+    def schedule(self) -> ScheduleFunction:
+        """Step number to state."""
+        return self._plan.schedule
+
+    @property
+    def marks(self) -> statements.Marks:
+        """When statements of the cell began."""
+        return self._cell.marks
+
+    def text(self, line: int) -> str:
+        """Return the source of a line of the cell."""
+        return self._cell.text(line)
 
     # what the window calls: see window.Actions
 

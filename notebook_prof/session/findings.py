@@ -11,10 +11,10 @@ from ..analysis.device.launches import least_launch_delay
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from ..units import format_items, format_ns, format_share
-from .early_end import EarlyEnd
+from .records import EarlyEnd, StepRecords
 from .schedule import ScheduleFunction, StepRange, WholeRun
 from .ticks import SHORTEST_NS
-from .window import Source, StepRecords, StepWindow
+from .window import Source, StepWindow
 
 _first_delay_ns: int | None = None
 _TEXTS: Final = ("out of memory", "can't allocate memory", "RESOURCE_EXHAUSTED")

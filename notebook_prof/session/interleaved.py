@@ -8,8 +8,8 @@ from typing import Final
 
 from ..analysis.time.overhead import overhead_ratio
 from ..trace.report import ImportReport
+from .records import StepRecords
 from .schedule import RecordingState, StepRange
-from .window import StepRecords
 
 SETTLE: Final = 1
 """Steps after every change that are not measured: the first ones pay for starting and stopping."""

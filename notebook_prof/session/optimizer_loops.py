@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
-from .window import Run
+from .records import Run
 
 
 class CodeLocation(Protocol):

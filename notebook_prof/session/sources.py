@@ -13,7 +13,8 @@ from ..collectors.trainers import trainer_ticks
 from ..errors import OptionError, nearest
 from ..trace.report import ImportReport
 from .optimizer_loops import CodeLocation, OptimizerLoops
-from .window import Run, Source, StepWindow
+from .records import Run
+from .window import Source, StepWindow
 
 STEP_BY: Final = ("auto", "loop", "optimizer", "dataloader", "mark")
 

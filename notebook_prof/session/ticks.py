@@ -13,7 +13,8 @@ from ..collectors import statements
 from . import current
 
 if TYPE_CHECKING:
-    from .window import Run, Source, StepWindow
+    from .records import Run
+    from .window import Source, StepWindow
 
 SHORTEST_NS: Final = 50_000
 """A tick that comes more often costs more than it tells."""

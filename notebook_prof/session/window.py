@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
 import enum
 import math
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..interrupts import DelayedInterrupt
+from .records import EarlyEnd, Progress, Run, StepRecords
 from .schedule import RecordingState, ScheduleFunction, StepRange, WholeRun, as_state
-
-if TYPE_CHECKING:
-    from .early_end import EarlyEnd
 
 _RECORD = RecordingState.RECORD
 
@@ -52,73 +47,6 @@ class Actions(Protocol):
 
     def abandon(self) -> None:
         """Give up a warm-up that led to nothing."""
-
-
-@dataclass
-class StepRecords:
-    """Recorded steps of one cycle: consecutive numbers from ``first``, Unix nanoseconds."""
-
-    first: int = 0
-    ts: array[int] = field(default_factory=lambda: array("q"))
-    dur: array[int] = field(default_factory=lambda: array("q"))
-    loop: array[int] = field(default_factory=lambda: array("i"))
-    partial: set[int] = field(default_factory=set)
-
-    def __len__(self) -> int:
-        return len(self.ts)
-
-    def add(self, ts: int, dur: int, loop: int) -> None:
-        """Append a step; its begin comes last, so that an interrupt between the columns leaves none."""
-        self.whole()
-        self.dur.append(dur)
-        self.loop.append(loop)
-        self.ts.append(ts)
-
-    def whole(self) -> StepRecords:
-        """Drop what an interrupt has left of a step, and give these records."""
-        del self.dur[len(self.ts) :], self.loop[len(self.ts) :]
-        return self
-
-    def drop_from(self, begin_ns: int) -> int:
-        """Forget the steps that began then or later; how many they were."""
-        kept = bisect.bisect_left(self.ts, begin_ns)
-        gone = len(self.ts) - kept
-        for column in (self.ts, self.dur, self.loop):
-            del column[kept:]
-        self.partial = {number for number in self.partial if number < self.first + kept}
-        return gone
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """One run of a loop, from its begin to its last tick.
-
-    Attributes
-    ----------
-    key : hashable
-        Runs with the same key are runs of the same loop.
-    line : int
-        Where the loop, or the statement that runs it, stands in the cell; -1 if not known.
-    text : str
-        Its head.
-    begin_ns, end_ns : int
-        Unix ns; `end_ns` is that of the last tick.
-    loop : int
-        Number of the loop, given with the first tick that counts.
-    unrecorded : list of (int, int)
-        How many ticks before which moment ended steps that were not recorded.
-    given_up : bool
-        Whether it ticks no more, but goes on.
-    """
-
-    key: Hashable
-    line: int
-    text: str
-    begin_ns: int
-    end_ns: int = 0
-    loop: int = -1
-    unrecorded: list[tuple[int, int]] = field(default_factory=list)
-    given_up: bool = False
 
 
 class StepWindow:
@@ -187,7 +115,7 @@ class StepWindow:
         self._state = RecordingState.NONE
         self._begun_ns = 0
         self._quiet_until = 0.0
-        self._steps = StepRecords()
+        self._steps = self._last_steps = StepRecords()
         self.plain = StepRecords()
         self.closed = True
         self.step_count = 0
@@ -211,6 +139,17 @@ class StepWindow:
     def past(self) -> bool:
         """Whether a cycle was recorded and no step from here on asks for anything."""
         return self.cycles > 0 and self._state is RecordingState.NONE
+
+    def progress(self, last: int = 60) -> Progress:
+        """Return how far it has come, with the times of the last steps; any thread may ask."""
+        run, steps = self._run, self._steps
+        if not len(steps):
+            steps = self._last_steps
+        times = steps.dur[-last:].tolist()
+        first, line, text, begin_ns = 0, -1, "", 0
+        if run is not None:
+            first, line, text, begin_ns = run.first, run.line, run.text, run.begin_ns
+        return Progress(self.step_count, first, len(steps), times, line, text, begin_ns)
 
     def open(self) -> None:
         """Begin step 0."""
@@ -346,6 +285,8 @@ class StepWindow:
             return
         run.loop = self._loops.setdefault(run.key, len(self._loops))
         if run not in self.runs:
+            run.first = self.step_count
+        if run not in self.runs:
             self.runs.append(run)
         if self._begun_ns < run.begin_ns <= now_ns:
             self._begun_ns = run.begin_ns
@@ -382,6 +323,7 @@ class StepWindow:
         if ends:
             self.cycles += 1
             steps, self._steps = self._steps, StepRecords()
+            self._last_steps = steps
             self._actions.stop(steps.whole())
         elif before is RecordingState.WARMUP and state is RecordingState.NONE:
             self._actions.abandon()

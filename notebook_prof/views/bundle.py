@@ -16,8 +16,8 @@ BOKEHJS: Final = ("bokeh",)
 VERSION: Final[str] = bokeh.__version__
 """Of Bokeh and BokehJS."""
 
-Entry = Literal["profile_widget", "profile_report", "rank_widget", "rank_report"]
-"""The files of ``js/src/entries``: live views and report of a profile, live page and report of ranks."""
+Entry = Literal["profile_widget", "profile_report", "rank_widget", "rank_report", "live_widget"]
+"""The files of ``js/src/entries``: views and report of a profile and of ranks, and a recording that runs."""
 
 
 @cache
@@ -27,8 +27,8 @@ def script(entry: Entry) -> str:
 
 
 @cache
-def stylesheet(name: Literal["dashboard", "ranks"] = "dashboard") -> str:
-    """Return the page's CSS, or what the ranks' page has on top of it."""
+def stylesheet(name: Literal["dashboard", "ranks", "live"] = "dashboard") -> str:
+    """Return the page's CSS, what the ranks' page has on top of it, or that of a recording that runs."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 

@@ -33,8 +33,8 @@ def test_a_changed_source_builds_to_another_script(tmp_path: Path) -> None:
     shutil.copytree(JS, sources, ignore=shutil.ignore_patterns("node_modules"))
     before = _built(JS, tmp_path / "before")
     (sources / "node_modules").symlink_to(JS / "node_modules", target_is_directory=True)
-    path = sources / "src" / "shared" / "store.js"
-    path.write_text(path.read_text(encoding="utf-8").replace("'python'", "'kernel'"))
+    path = sources / "src" / "shared" / "elements.js"
+    path.write_text(path.read_text(encoding="utf-8").replace("el.className = ", "el.title = "))
     after = _built(sources, tmp_path / "after")
     assert [name for name in after if before[name] == after[name]] == []
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from notebook_prof.collectors.statements import SHOWING
 from notebook_prof.session.cell import KINDS, account
+from notebook_prof.session.records import Run, StepRecords
 from notebook_prof.session.schedule import WholeRun, step_range
-from notebook_prof.session.window import Run, Source, StepRecords, StepWindow
+from notebook_prof.session.window import Source, StepWindow
 
 
 class Clock:

@@ -9,9 +9,9 @@ import notebook_prof as nbp
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.options import parse
 from notebook_prof.session import current
-from notebook_prof.session.early_end import EarlyEnd
+from notebook_prof.session.records import EarlyEnd, Run, StepRecords
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
-from notebook_prof.session.window import Run, Source, StepRecords, StepWindow
+from notebook_prof.session.window import Source, StepWindow
 from notebook_prof.statistics.steps import counted_steps, median_interval
 from notebook_prof.units import parse_share
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from notebook_prof.session.optimizer_loops import OptimizerLoops
-from notebook_prof.session.window import Run
+from notebook_prof.session.records import Run
 
 
 class Optimizer:

@@ -9,8 +9,9 @@ import timeit
 from types import FrameType
 from typing import Any
 
+from notebook_prof.session.records import Run, StepRecords
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
-from notebook_prof.session.window import Run, Source, StepRecords, StepWindow
+from notebook_prof.session.window import Source, StepWindow
 
 
 class Log:

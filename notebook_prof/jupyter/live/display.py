@@ -1,0 +1,124 @@
+"""What is shown while a cell is recorded: its steps, and a button that ends the recording but not the cell.
+
+A thread of its own tells the page twice a second. It is shown where a front-end draws widgets and keeps
+listening, which says so by the id of the cell: not in terminals, nor where something only executes (nbclient,
+papermill, nbconvert).
+
+A message of the page is handled while the cell runs where the kernel has subshells and the front-end uses
+them for comms (ipykernel 7 with JupyterLab 4.4 or Notebook 7.4). Elsewhere it waits until the cell has ended:
+the page offers the button once the kernel has answered it, and else says how a recording can be ended.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from ...session.engine import Session
+from ...views.bundle import script, stylesheet
+from .state import LiveState
+
+AFTER_S: Final = 1.0
+"""A cell that takes less shows nothing meanwhile."""
+PERIOD_S: Final = 0.5
+_MIME: Final = "application/vnd.jupyter.widget-view+json"
+_GONE: Final = {"text/plain": ""}
+
+
+class LiveWidget(anywidget.AnyWidget):
+    """One display of a recording that runs.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    _esm = script("live_widget")
+    _css = stylesheet("live")
+    state = traitlets.Dict().tag(sync=True)
+    heard = traitlets.Bool(False).tag(sync=True)
+    """Whether a message of the page has come while the cell runs."""
+
+    def __init__(self, session: Session, state: dict[str, Any]) -> None:
+        self._session = session
+        super().__init__(state=state)
+        self.on_msg(self._receive)
+
+    def _receive(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
+        if not isinstance(message, Mapping):
+            return
+        if message.get("t") == "stop":
+            self._session.early_end.ask()
+        self.heard = True
+
+    def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
+        """Send, and forget the subshell of the page's last message: see `LinkedWidget`."""
+        super()._send(msg, buffers)
+        if self.comm is not None:
+            getattr(self.comm, "__dict__", {}).pop("_reply_subshell_id", None)
+
+
+class LiveDisplay:
+    """Shows a recording from its second second on, and takes the display away when it has ended.
+
+    Parameters
+    ----------
+    session : Session
+    namespace : mapping
+        The user's names.
+    """
+
+    def __init__(self, session: Session, namespace: Mapping[str, Any]) -> None:
+        self._state = LiveState(session, namespace, time.time_ns())
+        self._session, self._uid = session, uuid.uuid4().hex[:12]
+        self._ended, self._telling = threading.Event(), threading.Lock()
+        self._widget: LiveWidget | None = None
+        own = contextvars.copy_context()  # messages belong to the cell
+        self._thread = threading.Thread(
+            target=own.run, args=(self._run,), name="notebook_prof live", daemon=True
+        )
+
+    def begin(self) -> None:
+        """Begin to wait for the second second."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Take the display away; it has nothing to say that the Profile has not. Never raises."""
+        self._ended.set()
+        try:
+            with self._telling:
+                widget, self._widget = self._widget, None
+                if widget is not None:
+                    widget.close()
+                    display(_GONE, raw=True, display_id=self._uid, update=True)
+        except Exception:  # what is shown beside it must not make a cell fail
+            return
+
+    def _run(self) -> None:
+        wait = AFTER_S
+        while not self._ended.wait(wait):
+            wait = PERIOD_S
+            try:
+                with self._telling:
+                    if self._ended.is_set():
+                        return
+                    self._tell(self._state.at(time.time_ns()))
+            except Exception:  # the recording goes on without
+                return
+
+    def _tell(self, state: dict[str, Any]) -> None:
+        if self._widget is not None:
+            self._widget.state = state
+            return
+        self._widget = LiveWidget(self._session, state)
+        view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
+        text = "This cell is being recorded; its profile comes when it has ended."
+        display({_MIME: view, "text/plain": text}, raw=True, display_id=self._uid)

@@ -1,0 +1,228 @@
+"""What a running recording tells of itself: steps, phases, rate and the estimated end, in 1.5 kB."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ...session.engine import Session
+from ...session.records import Progress
+from ...session.schedule import StepRange
+from ...trace.arrays import IntArray
+
+LAST_STEPS: Final = 60
+"""Steps whose times are message one by one."""
+_LAST_MARKS: Final = 4096
+_LINES: Final = 5
+_TEXT: Final = 48
+_RATE_NS: Final = 3_000_000_000
+"""The rate is that of so many ns."""
+_BACKWARD: Final = re.compile(r"\.backward\(")
+_OPTIMIZER: Final = re.compile(
+    r"\b\w*(?:optim|opt|scaler|sched)\w*\.(?:step|zero_grad|update|unscale_)\(", re.I
+)
+_SIZED: Final = (list, tuple, range, dict, set, frozenset, str, bytes, np.ndarray)
+"""Types whose length is message without running code of the user's."""
+_PASSED_ON: Final = frozenset({"enumerate", "tqdm", "trange", "iter", "reversed", "sorted"})
+"""Functions that give as many items as they get."""
+
+
+class LiveState:
+    """Puts together what is message of a recording, from another thread than the one that it records.
+
+    Parameters
+    ----------
+    session : Session
+    namespace : mapping
+        The user's names: a loop over one of them has a known length.
+    began_ns : int
+        When the cell began.
+    """
+
+    def __init__(self, session: Session, namespace: Mapping[str, Any], began_ns: int) -> None:
+        self._session, self._namespace, self._began_ns = session, namespace, began_ns
+        self._counts: deque[tuple[int, int]] = deque(maxlen=64)
+
+    def at(self, now_ns: int) -> dict[str, Any]:
+        """Return the state: JSON of at most 1.5 kB.
+
+        Returns
+        -------
+        dict
+            ``seconds`` since the cell began; ``steps`` that ended; ``rate`` of them a second; ``of`` and
+            ``step``: of how many this loop consists, if that is known, and how many have ended; ``left``:
+            seconds until its end; ``state`` (``before recording after``), ``reason`` (``asked known`` or
+            empty); ``recorded``: number of recorded steps, ``last``: the times of the last ones in µs,
+            ``median`` of them; ``window``: first and last asked step; ``lines``: line, text, share of the
+            last steps, phase; ``phases``: their shares; ``until``: what was asked, and how well the median
+            is known.
+        """
+        window, end = self._session.window, self._session.early_end
+        progress = window.progress()
+        self._counts.append((now_ns, progress.steps))
+        while len(self._counts) > 2 and now_ns - self._counts[0][0] > _RATE_NS:
+            self._counts.popleft()
+        rate = self._rate()
+        length = None if not progress.text else loop_length(progress.text, self._namespace)
+        within = progress.steps - progress.first
+        left = (length - within) / rate if length and rate > 0 and length >= within else None
+        message: dict[str, Any] = {
+            "seconds": round((now_ns - self._began_ns) / 1e9, 1),
+            "steps": progress.steps,
+            "rate": _figures(rate),
+            "of": length,
+            "step": within,
+            "left": None if left is None else _figures(left),
+            "state": "recording" if window.recording else "after" if window.past or end.reason else "before",
+            "reason": end.reason,
+            "recorded": progress.recorded,
+            "last": [round(time / 1000) for time in progress.times],
+            "median": _figures(float(np.median(progress.times)) / 1000) if progress.times else None,
+            "window": self._window(),
+            **self._spent(progress),
+            "until": None,
+        }
+        if end.until is not None:
+            median, low, high = end.interval or (0.0, 0.0, 0.0)
+            width = max(high - median, median - low) / median if median > 0 else math.inf
+            message["until"] = [end.until, _figures(width) if math.isfinite(width) else None]
+        return message
+
+    def _rate(self) -> float:
+        (first_ns, first), (last_ns, last) = self._counts[0], self._counts[-1]
+        return (last - first) * 1e9 / (last_ns - first_ns) if last_ns > first_ns else 0.0
+
+    def _window(self) -> list[int | None] | None:
+        schedule = self._session.schedule
+        return [schedule.first, schedule.end] if isinstance(schedule, StepRange) else None
+
+    def _spent(self, progress: Progress) -> dict[str, Any]:
+        """Return the statements of the last steps that take most, and the phases."""
+        lines: list[list[Any]] = []
+        phases: dict[str, float] = {}
+        rows = np.array(self._session.marks.rows[-_LAST_MARKS:], np.int64)
+        if self._session.window.recording and progress.steps and len(rows) % 2 == 0:
+            ts, line = rows[0::2], rows[1::2]
+            in_loop = ts >= progress.begin_ns
+            number, spent = time_by_line(ts[in_loop], line[in_loop])
+            whole = max(int(spent.sum()), 1)
+            for row in np.argsort(-spent, kind="stable").tolist():
+                text, share = self._session.text(int(number[row])), float(spent[row]) / whole
+                phase = "data" if number[row] == progress.line else phase_of(text)
+                phases[phase] = phases.get(phase, 0.0) + share
+                if len(lines) < _LINES:
+                    short = text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
+                    lines.append([int(number[row]), short, round(share, 3), phase])
+        return {"lines": lines, "phases": {name: round(share, 3) for name, share in phases.items()}}
+
+
+def time_by_line(ts: IntArray, line: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the lines of marks, ascending, and the time from each mark to the next one.
+
+    Examples
+    --------
+    >>> lines, spent = time_by_line(np.array([0, 5, 6, 9]), np.array([2, 3, 2, 3]))
+    >>> lines.tolist(), spent.tolist()
+    ([2, 3], [8, 1])
+    """
+    lines, number = np.unique(line[:-1], return_inverse=True)
+    spent = np.zeros(len(lines), np.int64)
+    np.add.at(spent, number, np.maximum(np.diff(ts), 0))
+    return lines[lines > 0], spent[lines > 0]
+
+
+def phase_of(text: str) -> str:
+    """Return the phase that the source of a statement tells: ``backward``, ``optimizer`` or ``other``.
+
+    Examples
+    --------
+    >>> [phase_of(text) for text in ("loss.backward()", "optimizer.step()", "loss = f(model(x), y)")]
+    ['backward', 'optimizer', 'other']
+    """
+    if _BACKWARD.search(text):
+        return "backward"
+    return "optimizer" if _OPTIMIZER.search(text) else "other"
+
+
+def loop_length(head: str, namespace: Mapping[str, Any]) -> int | None:
+    """Return how many iterations a loop has, if its head tells; no code of the user's is run.
+
+    Parameters
+    ----------
+    head : str
+        First line of the loop.
+    namespace : mapping
+        The user's names.
+
+    Examples
+    --------
+    >>> loop_length("for i, x in enumerate(rows):", {"rows": [1, 2, 3]})
+    3
+    >>> loop_length("for _ in range(n)", {"n": 7})
+    7
+    >>> loop_length("while True:", {}) is None
+    True
+    """
+    try:
+        (loop,) = ast.parse(f"{head.strip().removesuffix(':')}:\n    pass").body
+    except (SyntaxError, ValueError):
+        return None
+    return _length(loop.iter, namespace) if isinstance(loop, ast.For) else None
+
+
+def _length(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
+    if isinstance(node, ast.Name):
+        return _size(namespace.get(node.id))
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if name in ("range", "trange"):
+        numbers = [_integer(one, namespace) for one in node.args]
+        if any(number is None for number in numbers) or len(numbers) > 3 or numbers[2:] == [0]:
+            return None
+        return len(range(*(number for number in numbers if number is not None)))
+    if name == "zip":
+        lengths = [_length(one, namespace) for one in node.args]
+        return min((one for one in lengths if one is not None), default=None) if None not in lengths else None
+    return _length(node.args[0], namespace) if name in _PASSED_ON else None
+
+
+def _integer(node: ast.expr, namespace: Mapping[str, Any]) -> int | None:
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.Name):
+        value = namespace.get(node.id)
+    return value if type(value) is int else None
+
+
+def _size(value: Any) -> int | None:
+    if type(value) in _SIZED:
+        return len(value) if getattr(value, "ndim", 1) else None
+    kind = type(value)
+    if kind.__name__ != "DataLoader" or not kind.__module__.startswith("torch."):
+        return None
+    return _batches(value)
+
+
+def _batches(loader: Any) -> int | None:
+    """Return the batches of a DataLoader, where its samplers and its dataset are PyTorch's own."""
+    facts = vars(loader)
+    sampler, batches = facts.get("sampler"), facts.get("batch_sampler")
+    source = vars(sampler).get("data_source") if hasattr(sampler, "__dict__") else None
+    parts = [one for one in (sampler, batches, source) if one is not None]
+    if any(not type(one).__module__.startswith("torch.") for one in parts):
+        return None
+    try:
+        return len(sampler if batches is None else batches)
+    except Exception:  # samplers without a length
+        return None
+
+
+def _figures(value: float) -> float:
+    """Round to three figures: a message is short."""
+    return float(f"{value:.3g}") if math.isfinite(value) else 0.0
