@@ -31,6 +31,7 @@ from .native import NativeReader
 from .native.chrome import OwnChromeReader
 from .nsys import NsysReader
 from .paddle import PaddleReader
+from .perfetto import PerfettoReader
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
@@ -100,6 +101,7 @@ def readers() -> tuple[Reader, ...]:
         NsysReader(),
         OwnChromeReader(),
         PaddleReader(),
+        PerfettoReader(),
         PstatsReader(),
         PyinstrumentReader(),
         ScaleneReader(),

@@ -58,6 +58,7 @@ SAMPLES = {
         "paddle/v262_static.json.gz",
         "paddle/v262_static.pb.gz",
     ),
+    "perfetto": ("perfetto/sdk_deltas.pftrace",),
     "pstats": ("python_profilers/profile.pstats",),
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
