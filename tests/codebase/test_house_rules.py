@@ -77,7 +77,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
         ".": 30,
         "analysis": 17,
         "collectors": 22,
-        "readers": 19,
+        "readers": 20,
         "readers/kineto": 14,
         "trace": 17,
         "views/tabs": 17,

@@ -8,8 +8,9 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ..codec.columns import INTS
+from ..codec.rows import groups, texts
 from ..python_profilers.call_tree import Frame, Sampled, add_samples, sample_durations
-from .session import Session, groups, texts
+from .session import Session
 
 _SAMPLES: Final = "COMPOSITE_EVENTS"
 _CHAINS: Final = "SAMPLING_CALLCHAINS"
