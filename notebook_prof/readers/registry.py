@@ -31,6 +31,7 @@ from .native import NativeReader
 from .native.chrome import OwnChromeReader
 from .nsys import NsysReader
 from .paddle import PaddleReader
+from .perfetto import PerfettoReader
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
@@ -39,12 +40,24 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
+from .rocm import RocmReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
+_ROCM_CSV: Final = (
+    "a CSV of rocprofv3, which tells a part; record with --output-format rocpd, and open the *_results.db"
+)
+_TACHYON: Final = "the binary file of Tachyon (Python 3.15); make collapsed stacks of it, and open these"
 _SIGNS: Final = (
+    *((head, _ROCM_CSV) for head in (b'"Kind","Agent_Id"', b'"Domain","Function"', b'"Guid","Kind"')),
+    (b'"Correlation_Id","Dispatch_Id"', _ROCM_CSV),
+    *(
+        (head, "Tachyon's binary file; make collapsed stacks of it, and open these")
+        for head in (b"HCAT", b"TACH")
+    ),
+    (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
@@ -101,8 +114,10 @@ def readers() -> tuple[Reader, ...]:
         NsysReader(),
         OwnChromeReader(),
         PaddleReader(),
+        PerfettoReader(),
         PstatsReader(),
         PyinstrumentReader(),
+        RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),
         TorchCompileReader(),

@@ -58,8 +58,10 @@ SAMPLES = {
         "paddle/v262_static.json.gz",
         "paddle/v262_static.pb.gz",
     ),
+    "perfetto": ("perfetto/sdk_deltas.pftrace",),
     "pstats": ("python_profilers/profile.pstats",),
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
+    "rocm": ("rocm/rocpd_decode_results.db.gz",),
     "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
     "torch_memory": (
         "torch213_cpu/cnn_sgd.memory_timeline.json.gz",

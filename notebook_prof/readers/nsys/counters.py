@@ -9,7 +9,8 @@ import pandas as pd
 
 from ...trace.arrays import IntArray
 from ..codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind
-from .session import Session, groups, pid_of, texts_in
+from ..codec.rows import groups, texts_in
+from .session import Session, pid_of
 
 _ON_DEVICE: Final = (2, 3, 4, 5, 6)
 """Kinds of memory: of a device, its arrays, managed and static; 0 and 1 are the host's."""

@@ -12,7 +12,8 @@ from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel
 from ..codec.columns import INTS, MISSING
-from .session import GRAPHS, KERNELS, MEMCPY, MEMSET, NO_ID, Rows, Session, groups, marked, pid_of
+from ..codec.rows import Rows, groups, marked
+from .session import GRAPHS, KERNELS, MEMCPY, MEMSET, NO_ID, Session, pid_of
 
 _KEYS: Final = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 _GRID: Final = ("gridX", "gridY", "gridZ")

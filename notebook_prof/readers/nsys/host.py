@@ -11,8 +11,9 @@ import pandas as pd
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded
 from ..codec.columns import INTS
+from ..codec.rows import Rows, groups, marked
 from .device import DeviceWork
-from .session import Rows, Session, groups, marked, pid_of
+from .session import Session, pid_of
 from .stacks import chain_stacks
 
 RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"

@@ -13,9 +13,10 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_range, phase_of
 from ..codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Texts
+from ..codec.rows import Rows, groups, marked, texts_in
 from ..event_arguments import NAME, argument_rows, argument_table
 from ..matching import lanes
-from .session import NVTX, Rows, Session, groups, marked, texts_in
+from .session import NVTX, Session
 
 _MARK, _NESTED, _FREE = 34, 59, 60
 _NAMES: Final = (33, 39, 75, 76)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
-from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ...trace.strings import Coded
-from ..codec.columns import INTS, MISSING, TEXTS, Column, Kind, TableSource, Texts
+from ..codec.columns import INTS, MISSING, TEXTS, Kind, TableSource
+from ..codec.rows import Rows, Strings, groups, read_rows, texts, texts_in
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -40,74 +38,6 @@ _FACTS: Final = {
     "sharedMemPerMultiprocessor": "maxShmemPerSm",
 }
 """Kineto's words for what a report tells of a GPU."""
-
-
-class Rows:
-    """Columns of a table; those that it lacks are all missing.
-
-    Parameters
-    ----------
-    columns : mapping of str to Column
-    count : int
-    """
-
-    def __init__(self, columns: Mapping[str, Column], count: int) -> None:
-        self._columns, self._count = columns, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def has(self, name: str) -> bool:
-        """Return whether any row has a number in this column."""
-        column = self._columns.get(name)
-        return isinstance(column, np.ndarray) and bool((column != MISSING).any())
-
-    def ints(self, name: str, missing: int = -1) -> IntArray:
-        """Return whole numbers, with `missing` for those that are not there."""
-        column = self._columns.get(name)
-        if not isinstance(column, np.ndarray):
-            return np.full(self._count, missing, np.int64)
-        return np.where(column == MISSING, missing, column).astype(np.int64, copy=False)
-
-    def floats(self, name: str) -> FloatArray:
-        """Return numbers, NaN where there are none."""
-        column = self._columns.get(name)
-        return column.astype(np.float64) if isinstance(column, np.ndarray) else np.full(self._count, np.nan)
-
-    def texts(self, name: str) -> Texts | None:
-        """Return texts; None if the table has no such column."""
-        column = self._columns.get(name)
-        return column if isinstance(column, Texts) else None
-
-    def where(self, keep: BoolArray) -> Rows:
-        """Return the rows marked in `keep`."""
-        if keep.all():
-            return self
-        chosen = {
-            name: column.where(keep) if isinstance(column, Texts) else column[keep]
-            for name, column in self._columns.items()
-        }
-        return Rows(chosen, int(keep.sum()))
-
-
-def groups(*columns: npt.NDArray[Any]) -> tuple[IntArray, IntArray]:
-    """Return the number of the group of each row, and the first row of each group.
-
-    Examples
-    --------
-    >>> codes, first = groups(np.array([5, 5, 6]), np.array([1, 2, 2]))
-    >>> codes.tolist(), first.tolist()
-    ([0, 1, 2], [0, 1, 2])
-    """
-    code = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        if not len(column) or (column == column[0]).all():
-            continue
-        own, values = pd.factorize(column)
-        code = pd.factorize(code * max(len(values), 1) + own)[0].astype(np.int64)
-    first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    return code, first
 
 
 def pid_of(global_id: IntArray) -> IntArray:
@@ -146,9 +76,7 @@ class Session:
         self.source, self.builder = source, builder
         self._tables_used: set[str] = set()
         strings = self.rows("StringIds", {"id": INTS, "value": TEXTS})
-        self._string_ids = strings.ints("id")
-        self._string_order = np.argsort(self._string_ids, kind="stable")
-        self._strings = strings.texts("value")
+        self.names = Strings(strings.ints("id"), strings.texts("value")).names
         start = self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTS}).ints("utcEpochNs", 0)
         self.base = int(start[0]) if len(start) and 0 < start[0] < _LATEST_NS else 0
         self.ranks: dict[int, int] = {}
@@ -161,9 +89,7 @@ class Session:
     def rows(self, table: str, kinds: Mapping[str, Kind]) -> Rows:
         """Return columns of a table; no rows where the report has no such table."""
         self._tables_used.add(table)
-        columns = self.source.read(table, kinds)
-        first: Column = next(iter(columns.values()), np.empty(0, np.int64))
-        return Rows(columns, len(first))
+        return read_rows(self.source, table, kinds)
 
     def times(self, rows: Rows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
         """Return starts in Unix ns and durations; what has no end lasts until the end of the session."""
@@ -172,18 +98,6 @@ class Session:
         last = max(self.end, int(ts.max(initial=self.base)))
         ends = np.where(ends == MISSING, last, np.clip(ends, -_LATEST_NS, _LATEST_NS) + self.base)
         return ts, ends - ts
-
-    def names(self, ids: IntArray) -> Coded:
-        """Return the strings with these numbers; code -1 where there is none."""
-        if self._strings is None or not len(self._string_ids):
-            return Coded(np.full(len(ids), -1, np.int64), [])
-        number, used = pd.factorize(ids)
-        sorted_ids = self._string_ids[self._string_order]
-        at = np.minimum(np.searchsorted(sorted_ids, used), len(sorted_ids) - 1)
-        exists = sorted_ids[at] == used
-        values = self._strings.array.take(self._string_order[at]).to_pylist()
-        codes = np.where(exists, np.arange(len(used)), -1)
-        return Coded(codes[number], [value or "" for value in values])
 
     def number_ranks(self, pids: Iterable[int]) -> None:
         """Make processes that use GPUs ranks, in the order of their numbers, if there are several."""
@@ -282,20 +196,3 @@ class Session:
             for i, number in enumerate(rows.ints("id").tolist())
         ]
         metadata["devices"] = names
-
-
-def texts_in(column: Texts | None) -> list[str]:
-    """Return a short column of texts as a list, empty where there is none."""
-    return [] if column is None else [value or "" for value in column.array.to_pylist()]
-
-
-def texts(column: Coded) -> list[str]:
-    """Return a short column of texts as a list, empty where there is none."""
-    values = [*column.values, ""]
-    return [values[code] for code in column.codes.tolist()]
-
-
-def marked(names: Coded, test: Any) -> BoolArray:
-    """Return which rows have a name that passes a test; each name is tested once."""
-    passed = np.array([*(bool(test(name)) for name in names.values), False])
-    return np.asarray(passed[names.codes])

@@ -8,8 +8,9 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ..codec.columns import INTS
-from ..python_profilers.call_tree import Frame, Sampled, add_samples
-from .session import Session, groups, texts
+from ..codec.rows import groups, texts
+from ..python_profilers.call_tree import Frame, Sampled, add_samples, sample_durations
+from .session import Session
 
 _SAMPLES: Final = "COMPOSITE_EVENTS"
 _CHAINS: Final = "SAMPLING_CALLCHAINS"
@@ -76,8 +77,7 @@ def chain_stacks(session: Session, table: str, ids: IntArray) -> IntArray | None
 def add_stack_samples(session: Session) -> None:
     """Put samples of threads into the builder, beside them.
 
-    A sample stands for the time until the next one of its thread, but for no more than twice the median of
-    these times: what is sampled is time on a processor, and a thread that sleeps has no samples.
+    How long a sample stands for is told by `sample_durations`: what is sampled is time on a processor.
     """
     rows = session.rows(_SAMPLES, dict.fromkeys(("id", "start", "globalTid"), INTS))
     if not len(rows):
@@ -98,10 +98,9 @@ def add_stack_samples(session: Session) -> None:
         own = np.flatnonzero(code == number)
         own = own[np.argsort(ts[own], kind="stable")]
         begin, stack = ts[own], at[own]
-        gaps = np.diff(begin)
-        usual = int(np.median(gaps)) if len(gaps) else 0
-        dur = np.append(np.minimum(gaps, 2 * usual), usual)
         length = chains.length[stack]
         within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
         frames = chains.frames[np.repeat(chains.begin[stack], length) + within]
-        add_samples(session.builder, track, Sampled(begin, dur, frames, length), chains.functions)
+        add_samples(
+            session.builder, track, Sampled(begin, sample_durations(begin), frames, length), chains.functions
+        )

@@ -119,6 +119,22 @@ def add_samples(
         )
 
 
+def sample_durations(ts: IntArray) -> IntArray:
+    """Return how long samples of one thread stand for, where they are taken while it runs.
+
+    Each stands for the time until the next one, but for no more than twice the median of these times: a
+    thread that sleeps has no samples. The last one stands for the median.
+
+    Examples
+    --------
+    >>> sample_durations(np.array([0, 10, 20, 1_000])).tolist()
+    [10, 10, 20, 10]
+    """
+    gaps = np.diff(ts)
+    usual = int(np.median(gaps)) if len(gaps) else 0
+    return np.append(np.minimum(gaps, 2 * usual), usual).astype(np.int64)
+
+
 def depth_limit(lengths: IntArray, builder: TraceBuilder) -> int:
     """Return how many outer frames of each stack can be used, so that all stay within `MAX_FRAMES`."""
     limit = deepest = int(lengths.max(initial=0))

@@ -21,7 +21,7 @@ from .tracks import Tracks
 
 FrameOf = Callable[[str], Frame | None]
 
-_CATEGORY: Final = {
+CATEGORY_OF_WORD: Final = {
     "fee": "python",
     "python": "python",
     "python_function": "python",
@@ -111,7 +111,7 @@ def add_slices(
 
 def categories(events: Events, row: IntArray) -> IntArray:
     """Return codes into `CATEGORIES`, from the event's own word."""
-    words = [_CATEGORY.get(word.lower(), "operator") for word in events.cat.values]
+    words = [CATEGORY_OF_WORD.get(word.lower(), "operator") for word in events.cat.values]
     codes = np.array([CATEGORIES.index(word) for word in words], np.int64)
     return np.asarray(codes[events.cat.codes[row]])
 

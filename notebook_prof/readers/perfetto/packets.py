@@ -1,0 +1,336 @@
+"""Packets of a Perfetto trace: what each sequence has told before, and what time it was."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
+from ..codec.columns import TEXTS, Texts, joined
+from ..codec.protobuf import WireError, varint
+from ..codec.protobuf_columns import PADDING, Fields
+
+TIMESTAMP, SEQUENCE, INTERNED, FLAGS, COMPRESSED, DROPPED = 8, 10, 12, 13, 50, 42
+CLOCK_SNAPSHOT, CLEARED, CLOCK, DEFAULTS = 6, 41, 58, 59
+TRACK_EVENT, TRACK_DESCRIPTOR, PROCESS_TREE = 11, 60, 2
+GPU_COUNTER, GPU_STAGE, PERF_SAMPLE, FTRACE = 52, 53, 66, 1
+CATEGORIES, NAMES, ANNOTATION_NAMES, FUNCTIONS, FRAMES, CALLSTACKS = 1, 2, 3, 5, 6, 7
+PATHS, MAPPINGS, SPECIFICATIONS, ANNOTATION_STRINGS, COUNTER_DESCRIPTORS = 17, 19, 24, 29, 47
+_BOOT, _REAL = 6, 1
+_OWN_CLOCKS: Final = (64, 128)
+_STATE_CLEARED, _NEEDS_STATE = 1, 2
+_IID_BITS: Final = 40
+_LIMIT: Final = 8 << 30
+_MAX_DEPTH: Final = 3
+
+
+class Snapshot(NamedTuple):
+    """What one clock showed, and clock 6 at the same time; -1 where the snapshot lacks that."""
+
+    order: int
+    value: int
+    boot: int
+    multiplier: int
+    incremental: bool
+
+
+class Packets:
+    """All packets of a trace.
+
+    Parameters
+    ----------
+    raw : bytes
+    report : ImportReport
+        Told about packets that are cut, lost or cannot be used.
+
+    Attributes
+    ----------
+    fields : Fields
+        A message a packet.
+    usable : ndarray of bool
+        Whether the sequence had told what the packet needs.
+    epoch : ndarray of int64
+        Number of a stretch of a sequence between two clearings of its state.
+    ts : ndarray of int64
+        Of clock 6 (since boot) in ns; 0 where a packet has none.
+    unix_offset : int
+        What makes Unix time of it; 0 where the trace does not tell.
+    """
+
+    def __init__(self, raw: bytes, report: ImportReport) -> None:
+        content, begin, end = _scanned(raw, report)
+        data = np.frombuffer(content + bytes(PADDING), np.uint8)
+        self.fields = Fields(data, begin, end)
+        self.sequence = self.fields.ints(SEQUENCE, 0)
+        flags = self.fields.ints(FLAGS, 0)
+        cleared = ((flags & _STATE_CLEARED) > 0) | (self.fields.ints(CLEARED, 0) == 1)
+        generation = pd.Series(cleared.astype(np.int64)).groupby(self.sequence).cumsum().to_numpy(np.int64)
+        code = pd.factorize(self.sequence)[0].astype(np.int64)
+        self.epoch: IntArray = code * (int(generation.max(initial=0)) + 1) + generation
+        self.usable: BoolArray = ((flags & _NEEDS_STATE) == 0) | (generation > 0)
+        self._interned = self.fields.inside(self.fields.rows(INTERNED))
+        self._interned_epoch = self.epoch[self.fields.owner[self.fields.rows(INTERNED)]]
+        self._defaults()
+        self.unix_offset = 0
+        self.ts = self._times(report)
+        report.add(
+            "packets-without-state",
+            "loss",
+            int((~self.usable).sum()),
+            example=f"packet {int(np.flatnonzero(~self.usable)[0]):,}" if not self.usable.all() else "",
+            effect="what they refer to was lost before the trace begins: left out",
+            advice="record with a larger buffer",
+        )
+        report.add(
+            "packets-dropped",
+            "loss",
+            int((self.fields.ints(DROPPED, 0) == 1).sum()),
+            example="previous_packet_dropped",
+            effect="the recorder lost data here: events are missing",
+            advice="record with a larger buffer",
+        )
+
+    def messages(self, number: int) -> tuple[IntArray, Fields]:
+        """Return the usable packets that have a payload, and the fields of these payloads."""
+        rows = self.fields.rows(number)
+        rows = rows[self.usable[self.fields.owner[rows]]]
+        return self.fields.owner[rows], self.fields.inside(rows)
+
+    def entries(self, kind: int) -> tuple[IntArray, Fields]:
+        """Return the epochs of interned entries of a kind, and their fields."""
+        rows = self._interned.rows(kind)
+        return self._interned_epoch[self._interned.owner[rows]], self._interned.inside(rows)
+
+    def interned(self, kind: int) -> Interned:
+        """Return the texts that sequences have interned: their number is field 1, the text field 2."""
+        epoch, entries = self.entries(kind)
+        return Interned(epoch, entries.ints(1, 0), text_column(entries, 2))
+
+    def _defaults(self) -> None:
+        """Find what packets of each epoch have where they do not say it themselves: a clock and a track."""
+        rows = self.fields.rows(DEFAULTS)
+        owner, defaults = self.fields.owner[rows], self.fields.inside(rows)
+        clock, track = defaults.ints(CLOCK, -1), np.full(len(rows), -1, np.int64)
+        of_events = defaults.rows(TRACK_EVENT)
+        track[defaults.owner[of_events]] = defaults.inside(of_events).ints(11, -1)
+        count = self.fields.count
+        key = self.epoch[owner] * count + owner
+        order = np.argsort(key)
+        own = self.epoch * count + np.arange(count)
+        at = np.searchsorted(key[order], own, side="right") - 1
+        at = order[np.maximum(at, 0)] if len(order) else at
+        same = self.epoch[owner[at]] == self.epoch if len(order) else np.zeros(count, bool)
+        self.default_clock: IntArray = np.where(same, clock[at], -1) if len(order) else np.full(count, -1)
+        self.default_track: IntArray = np.where(same, track[at], -1) if len(order) else np.full(count, -1)
+
+    def _snapshots(self) -> dict[tuple[int, int], list[Snapshot]]:
+        """Return what was told of each clock, by sequence (0 for those of the machine) and number."""
+        result: dict[tuple[int, int], list[Snapshot]] = {}
+        rows = self.fields.rows(CLOCK_SNAPSHOT)
+        snapshots = self.fields.inside(rows)
+        of_clock = snapshots.rows(1)
+        clocks = snapshots.inside(of_clock)
+        owner = self.fields.owner[rows][snapshots.owner[of_clock]]
+        columns = [clocks.ints(1, 0), clocks.ints(2, 0), np.maximum(clocks.ints(4, 1), 1), clocks.ints(3, 0)]
+        table = pd.DataFrame(dict(zip("nvmi", columns, strict=True))).assign(p=owner)
+        for packet, part in table.groupby("p"):
+            order = int(str(packet))
+            values = {int(n): int(v * m) for n, v, m in zip(part["n"], part["v"], part["m"], strict=True)}
+            boot = values.get(_BOOT, -1)
+            if not self.unix_offset and boot >= 0 and _REAL in values:
+                self.unix_offset = values[_REAL] - boot
+            for n, m, i in zip(part["n"], part["m"], part["i"], strict=True):
+                own = _OWN_CLOCKS[0] <= n < _OWN_CLOCKS[1]
+                key = (int(self.sequence[order]) if own else 0, int(n))
+                result.setdefault(key, []).append(Snapshot(order, values[int(n)], boot, int(m), bool(i)))
+        return result
+
+    def _times(self, report: ImportReport) -> IntArray:
+        ts, has = self.fields.ints(TIMESTAMP, 0), self.fields.has(TIMESTAMP)
+        clock = self.fields.ints(CLOCK, -1)
+        clock = np.where(clock < 0, self.default_clock, clock)
+        snapshots = self._snapshots()
+        other = np.flatnonzero(has & (clock > 0) & (clock != _BOOT))
+        own = (clock[other] >= _OWN_CLOCKS[0]) & (clock[other] < _OWN_CLOCKS[1])
+        scope = np.where(own, self.sequence[other], 0)
+        unknown = 0
+        for (sequence, number), rows in pd.Series(other).groupby([scope, clock[other]]):
+            shown = [s for s in snapshots.get((int(sequence), int(number)), []) if s.boot >= 0]
+            packets = rows.to_numpy(np.int64)
+            if not shown:
+                unknown += len(packets)
+                continue
+            ts[packets] = _in_boot_time(ts[packets], packets, shown)
+        report.add(
+            "unknown-clock",
+            "loss",
+            unknown,
+            example="no clock_snapshot tells how it relates to the others",
+            effect="these times are used as they are: they may be shifted against others",
+            advice="record the whole trace, from its first packet on",
+        )
+        return ts
+
+
+def _in_boot_time(ts: IntArray, packets: IntArray, shown: list[Snapshot]) -> IntArray:
+    """Return times of one clock as those of clock 6, by the snapshot before each packet."""
+    at = np.searchsorted(np.array([s.order for s in shown]), packets, side="right") - 1
+    at = np.maximum(at, 0)
+    value, boot, multiplier = (
+        np.array([getattr(s, name) for s in shown])[at] for name in ("value", "boot", "multiplier")
+    )
+    scaled = ts * multiplier
+    incremental = np.array([s.incremental for s in shown])[at]
+    if incremental.any():
+        # each is the time since the one before it, from the snapshot on
+        sums = pd.Series(np.where(incremental, scaled, 0)).groupby(at).cumsum().to_numpy(np.int64)
+        scaled = np.where(incremental, value + sums, scaled)
+    return np.asarray(scaled - value + boot)
+
+
+class Interned:
+    """Texts by number, each epoch with its own numbers."""
+
+    def __init__(self, epoch: IntArray, number: IntArray, texts: Coded) -> None:
+        key = _keys(epoch, number)
+        self._order = np.argsort(key, kind="stable")
+        self._key, self.texts = key[self._order], texts
+
+    def find(self, epoch: IntArray, number: IntArray) -> IntArray:
+        """Return positions of entries, the last of several; -1 where there is none."""
+        if not len(self._key):
+            return np.full(len(epoch), -1, np.int64)
+        key = _keys(epoch, number)
+        at = np.searchsorted(self._key, key, side="right") - 1
+        exists = (at >= 0) & (self._key[np.maximum(at, 0)] == key)
+        return np.asarray(np.where(exists, self._order[np.maximum(at, 0)], -1))
+
+    def names(self, epoch: IntArray, number: IntArray) -> Coded:
+        """Return the texts with these numbers."""
+        at = self.find(epoch, number)
+        codes = np.append(self.texts.codes, -1)
+        return Coded(codes[at], self.texts.values)
+
+
+def _keys(epoch: IntArray, number: IntArray) -> IntArray:
+    return (epoch << _IID_BITS) | (number & ((1 << _IID_BITS) - 1))
+
+
+def text_column(fields: Fields, number: int) -> Coded:
+    """Return a text field of each message; code -1 where it has none."""
+    rows = fields.rows(number)
+    coded = coded_texts(fields, rows)
+    codes = np.full(fields.count, -1, np.int64)
+    codes[fields.owner[rows]] = coded.codes
+    return Coded(codes, coded.values)
+
+
+def coded_texts(fields: Fields, rows: IntArray) -> Coded:
+    """Return the content of fields as texts by code."""
+    column = joined([fields.texts(rows)], TEXTS)
+    assert isinstance(column, Texts)
+    return column.coded()
+
+
+def either(first: Coded, second: Coded) -> Coded:
+    """Return the first of two texts that is there."""
+    shift = len(first.values)
+    codes = np.where(first.codes >= 0, first.codes, np.where(second.codes >= 0, second.codes + shift, -1))
+    return distinct(codes, [*first.values, *second.values])
+
+
+def distinct(codes: IntArray, values: Sequence[str]) -> Coded:
+    """Return a column in which no value has two codes."""
+    number: dict[str, int] = {}
+    lookup = [number.setdefault(value, len(number)) for value in values]
+    if len(number) == len(values):
+        return Coded(codes, values)
+    return Coded(np.array([*lookup, -1], np.int64)[codes], list(number))
+
+
+def _scanned(raw: bytes, report: ImportReport) -> tuple[bytes, IntArray, IntArray]:
+    """Return the trace with its compressed packets undone, and where its packets lie."""
+    content, spans = raw, _spans(raw, 0, len(raw), report)
+    for _ in range(_MAX_DEPTH):
+        begin, end = (np.array(column, np.int64) for column in (spans[0], spans[1]))
+        data = np.frombuffer(content + bytes(PADDING), np.uint8)
+        packed = _compressed(data, begin, end)
+        if not len(packed):
+            break
+        begins: list[int] = []
+        ends: list[int] = []
+        pieces, size, last = [content], len(content), 0
+        for row, at, stop in packed:
+            begins += spans[0][last:row]
+            ends += spans[1][last:row]
+            last = row + 1
+            undone = _inflated(content[at:stop], report)
+            inner = _spans(undone, 0, len(undone), report)
+            begins += [size + each for each in inner[0]]
+            ends += [size + each for each in inner[1]]
+            pieces.append(undone)
+            size += len(undone)
+        begins += spans[0][last:]
+        ends += spans[1][last:]
+        content, spans = b"".join(pieces), (begins, ends)
+    return content, np.array(spans[0], np.int64), np.array(spans[1], np.int64)
+
+
+def _compressed(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> list[tuple[int, int, int]]:
+    """Return the packets that hold others: their number, and where the compressed bytes lie."""
+    # such a packet has nothing else, so its first field tells
+    tags = data.take(begin, mode="clip").astype(np.int64) | (
+        data.take(begin + 1, mode="clip").astype(np.int64) << 8
+    )
+    rows = np.flatnonzero((tags == 0x0392) & (end > begin))
+    fields = Fields(data, begin[rows], end[rows])
+    own = fields.rows(COMPRESSED)
+    places = zip(
+        rows[fields.owner[own]].tolist(), fields.begin[own].tolist(), fields.end[own].tolist(), strict=True
+    )
+    return [span for span in places if span[1] >= 0]
+
+
+def _inflated(packed: bytes, report: ImportReport) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        return stream.decompress(packed, _LIMIT)
+    except zlib.error as error:
+        report.add("broken-message", "loss", example=f"compressed packets: {error}", effect="left out")
+        return b""
+
+
+def _spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[list[int], list[int]]:
+    """Return where packets lie: only the length of one tells where the next begins."""
+    begins: list[int] = []
+    ends: list[int] = []
+    put_begin, put_end = begins.append, ends.append
+    try:
+        while at < end:
+            tag = data[at]
+            size = data[at + 1] if at + 1 < end else 0x80
+            if size < 0x80 and tag == 0x0A:
+                at += 2
+            else:
+                tag, at = varint(data, at, end)
+                if tag & 7 not in (0, 2):
+                    raise WireError(f"no packet begins at byte {at}")
+                size, at = varint(data, at, end)
+                if tag & 7 == 0:
+                    continue
+            if at + size > end:
+                raise WireError(f"the packet at byte {at} ends behind the end of the file")
+            if tag == 0x0A:
+                put_begin(at)
+                put_end(at + size)
+            at += size
+    except WireError as error:
+        report.add("truncated-file", "loss", example=str(error), effect="packets from there on are missing")
+    return begins, ends
