@@ -10,7 +10,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test test-fast test-workloads test-front-ends truth check js docs fuzz soak bench images clean
+.PHONY: help demo stories lab test test-fast test-workloads test-front-ends truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -26,9 +26,12 @@ $(BIN)/.test: pyproject.toml $(BIN)/.demo
 	@touch $@
 
 demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an HTML report
-	$(BIN)/python notebooks/run_quickstart.py
+	$(BIN)/python notebooks/run.py
 	@echo
 	@echo "Open it yourself:  make lab   (JupyterLab on $(QUICKSTART))"
+
+stories: $(BIN)/.demo ## run all notebooks for real and print what each found
+	$(BIN)/python notebooks/run.py all
 
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
