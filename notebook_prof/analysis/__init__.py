@@ -20,6 +20,7 @@ from .device.kernels import kernel_origins, kernels
 from .device.roofline import roofline
 from .distributed.collectives import collectives
 from .distributed.communication import distributed
+from .distributed.exposed_by import exposed
 from .distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
 from .input.loader_batches import loader_batches, loader_transforms, loader_workers
 from .input.loader_bounds import loader_bounds, loader_throughput
@@ -58,6 +59,7 @@ from .time.thread_time import thread_time
 from .trust.trust import trust
 from .verdict.claims import Claim
 from .verdict.verdict import Verdict, verdict
+from .work.training import training
 
 __all__ = [
     "Claim",
@@ -87,6 +89,7 @@ __all__ = [
     "device_idle",
     "distributed",
     "event_log",
+    "exposed",
     "flame",
     "graph_breaks",
     "graph_nodes",
@@ -134,6 +137,7 @@ __all__ = [
     "step_trace",
     "steps",
     "thread_time",
+    "training",
     "trust",
     "verdict",
     "what_if",

@@ -240,6 +240,7 @@ class Profile(OldNames):
     event_log = method(analysis.event_log)
     why = method(analysis.why)
     what_if = method(analysis.what_if)
+    training = method(analysis.training)
     expect = method(expect)
 
     @property

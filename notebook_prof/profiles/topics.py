@@ -128,6 +128,7 @@ class Distributed(Namespace):
     __call__ = method(analysis.distributed)
     breakdown = method(analysis.breakdown)
     collectives = method(analysis.collectives)
+    exposed = method(analysis.exposed)
 
 
 class MindSpore(Namespace):
