@@ -18,6 +18,7 @@ from .device.graphs import graph_nodes
 from .device.kernel_launches import kernel_launches
 from .device.kernels import kernel_origins, kernels
 from .device.roofline import roofline
+from .device.sequences import sequences
 from .distributed.collectives import collectives
 from .distributed.communication import distributed
 from .distributed.exposed_by import exposed
@@ -133,6 +134,7 @@ __all__ = [
     "phases",
     "roofline",
     "sandwich",
+    "sequences",
     "step_breakdown",
     "step_trace",
     "steps",

@@ -80,6 +80,7 @@ class Device(Namespace):
     copies = method(analysis.copies)
     graph_nodes = method(analysis.graph_nodes)
     roofline = method(analysis.roofline)
+    sequences = method(analysis.sequences)
 
 
 class CriticalPath(Namespace):
