@@ -180,3 +180,15 @@ def test_the_path_of_a_rank_that_waits_for_nobody_is_that_of_its_own_recording(s
     own = ranks[1].critical_path(by="class")[["class", "path_ns"]]
     expected = own.astype({"class": str}).sort_values("class").values.tolist()
     assert sums.astype({"class": str}).sort_values("class").values.tolist() == expected
+
+
+def test_the_page_says_on_which_rank_the_path_is(shared_traces: Path) -> None:
+    ranks = nbp.read_ranks(shared_traces / "param_dlrm_8rank", processes=1)
+    first, line, *_ = ranks.dashboard().headline.splitlines()
+    share = ranks.critical_path(by="rank").set_index("rank")["share"]
+    assert first.endswith(f"; {100 * share[7]:.1f} % of the critical path is on rank 7")
+    idle = ranks.critical_path(by=["rank", "class"]).set_index(["rank", "class"])["share"][7, "idle"]
+    assert line.startswith(
+        f"critical path: {100 * share[7]:.1f} % on rank 7 ({100 * idle:.1f} % nothing recorded"
+    )
+    assert line.endswith(f"{100 * share[4]:.1f} % on rank 4")
