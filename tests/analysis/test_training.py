@@ -201,3 +201,28 @@ def test_steps_tell_their_tokens_while_they_are_recorded_and_what_is_no_number_i
     used = counted_steps(p.trace).query("used")
     expected = np.median(100 * (used["step"] + 1) / (used["dur_ns"] / 1e9))
     assert rate["tokens_per_s"] == pytest.approx(expected)
+
+
+def test_what_checkpointing_computes_anew_is_work_of_the_hardware_and_not_of_the_model() -> None:
+    torch = pytest.importorskip("torch")
+    checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
+    block = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
+    embedding = torch.nn.Embedding(100, 32)
+
+    def recorded(anew: bool) -> pd.DataFrame:
+        with nbp.profile(shapes=True) as p:
+            for _ in range(3):
+                hidden = embedding(torch.randint(0, 100, (4, 16)))
+                hidden = checkpoint(block, hidden, use_reentrant=False) if anew else block(hidden)
+                hidden.sum().backward()
+                nbp.step()
+        return p.training().set_index("quantity")
+
+    plain, anew = recorded(False), recorded(True)
+    assert plain.loc["tokens_per_s", "source"].startswith("shapes of aten::embedding")
+    model, hardware = (table.loc[["model_flops", "hardware_flops"], "value"] for table in (plain, anew))
+    assert model["model_flops"] == model["hardware_flops"]
+    relu = 4 * 16 * 64  # what is computed anew outside of products, convolutions and attention stays in both
+    assert hardware["model_flops"] == pytest.approx(model["model_flops"] + relu, abs=2 * relu)
+    products = 2 * (2 * 4 * 16 * 32 * 64)
+    assert hardware["hardware_flops"] - hardware["model_flops"] == pytest.approx(products, rel=0.05)
