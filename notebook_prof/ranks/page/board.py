@@ -137,7 +137,7 @@ class RankBoard:
         if len(self.ranks) < 2 or files["slices"].sum() > _MOST_SLICES:
             return []
         try:
-            return path_sentence(self.ranks.critical_path(by=["rank", "class"]))
+            return path_sentence(self.ranks.critical_path(by=["rank", "class"], end="last"))
         except (NotebookProfError, OSError, MemoryError):
             return []
 
@@ -226,7 +226,7 @@ def path_sentence(path: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     path : DataFrame
-        ``ranks.critical_path(by=["rank", "class"])``.
+        ``ranks.critical_path(by=["rank", "class"], end="last")``.
 
     Returns
     -------
