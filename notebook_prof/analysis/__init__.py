@@ -18,10 +18,10 @@ from .device.graphs import graph_nodes
 from .device.kernel_launches import kernel_launches
 from .device.kernels import kernel_origins, kernels
 from .device.roofline import roofline
-from .device.sequences import sequences
+from .device.sequences import kernel_sequences
 from .distributed.collectives import collectives
 from .distributed.communication import distributed
-from .distributed.exposed_by import exposed
+from .distributed.exposed_by import exposed_collectives
 from .distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
 from .input.loader_batches import loader_batches, loader_transforms, loader_workers
 from .input.loader_bounds import loader_bounds, loader_throughput
@@ -90,7 +90,7 @@ __all__ = [
     "device_idle",
     "distributed",
     "event_log",
-    "exposed",
+    "exposed_collectives",
     "flame",
     "graph_breaks",
     "graph_nodes",
@@ -104,6 +104,7 @@ __all__ = [
     "input_queues",
     "kernel_launches",
     "kernel_origins",
+    "kernel_sequences",
     "kernels",
     "layers",
     "level_growth",
@@ -134,7 +135,6 @@ __all__ = [
     "phases",
     "roofline",
     "sandwich",
-    "sequences",
     "step_breakdown",
     "step_trace",
     "steps",

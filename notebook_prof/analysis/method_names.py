@@ -13,6 +13,8 @@ ADDED: Final = {
     "critical_path_spans": "critical_path.spans",
     "critical_path_doubts": "critical_path.doubts",
     "graph_breaks": "compilations.graph_breaks",
+    "exposed_collectives": "distributed.exposed",
+    "kernel_sequences": "device.sequences",
 }
 """Those that came after the namespaces: no method of a Profile ever had their name."""
 

@@ -38,7 +38,7 @@ VERBS = {
         "hotspots",
         "layers",
     ),
-    *("overview", "phases", "sandwich", "save", "summary", "what_if", "why"),
+    *("overview", "phases", "sandwich", "save", "summary", "training", "what_if", "why"),
 }
 FACTS = {"earlier", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

@@ -64,7 +64,7 @@ class _Occurrences(NamedTuple):
 
 
 @sharing
-def sequences(
+def kernel_sequences(
     trace: Trace,
     *,
     operator: str | None = None,
@@ -125,7 +125,7 @@ def sequences(
     --------
     >>> from notebook_prof.testing import draw
     >>> trace = draw("stream 7: [mul][add][sqrt] [mul][add][sqrt] [mul][add][sqrt]")
-    >>> row = sequences(trace).iloc[0]
+    >>> row = kernel_sequences(trace).iloc[0]
     >>> row["kernels"], int(row["count"]), int(row["gap_ns"])
     (('mul', 'add', 'sqrt'), 3, 0)
     """

@@ -21,7 +21,7 @@ from .exposed import exposed_communication
 BY: Final = ("module", "group", "operation", "name", "phase", "step", "device")
 
 
-def exposed(
+def exposed_collectives(
     trace: Trace, *, by: str | Sequence[str] = "module", window: WindowLike = None, step: Numbers = None
 ) -> pd.DataFrame:
     """Sum the communication of devices, and what of it nothing was computed beside.
@@ -57,7 +57,7 @@ def exposed(
     ... stream 7: [gemm    ]
     ... stream 9:       [nccl  ]
     ... ''', categories={"nccl": "collective"})
-    >>> exposed(trace, by="operation")[["exposed_ns", "total_ns", "count"]].values.tolist()
+    >>> exposed_collectives(trace, by="operation")[["exposed_ns", "total_ns", "count"]].values.tolist()
     [[4, 8, 1]]
     """
     columns = [by] if isinstance(by, str) else list(by)
