@@ -152,7 +152,8 @@ class RankPaths(RankAxis[T]):
             Change this rank only. Default: all.
         scale : float or mapping of str to float, optional
             One factor for all operators, functions and kernels but communication, or factors by name as
-            `notebook_prof.analysis.what_if` takes them. Time in which nothing was recorded stays.
+            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Time in
+            which nothing was recorded stays.
         line, phase, data, remove
             As in `notebook_prof.analysis.what_if`.
         step : int or iterable of int, optional
