@@ -20,8 +20,10 @@ from .device.idle import device_idle, idle_causes
 from .device.kernel_launches import kernel_launches
 from .device.kernels import kernel_origins, kernels
 from .device.roofline import roofline
+from .device.sequences import kernel_sequences
 from .distributed.collectives import collectives
 from .distributed.communication import distributed
+from .distributed.exposed_by import exposed_collectives
 from .distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
 from .input.loader_batches import loader_batches, loader_transforms, loader_workers
 from .input.loader_bounds import loader_bounds, loader_throughput
@@ -61,6 +63,7 @@ from .trust.trust import trust
 from .verdict.claims import Claim
 from .verdict.verdict import Verdict, verdict
 from .work.arguments import operator_arguments
+from .work.training import training
 
 __all__ = [
     "Claim",
@@ -90,6 +93,7 @@ __all__ = [
     "device_idle",
     "distributed",
     "event_log",
+    "exposed_collectives",
     "flame",
     "fused_kernels",
     "graph_breaks",
@@ -104,6 +108,7 @@ __all__ = [
     "input_queues",
     "kernel_launches",
     "kernel_origins",
+    "kernel_sequences",
     "kernels",
     "layers",
     "level_growth",
@@ -140,6 +145,7 @@ __all__ = [
     "step_trace",
     "steps",
     "thread_time",
+    "training",
     "trust",
     "verdict",
     "what_if",

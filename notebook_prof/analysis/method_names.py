@@ -15,6 +15,8 @@ ADDED: Final = {
     "graph_breaks": "compilations.graph_breaks",
     "operator_arguments": "operators.arguments",
     "fused_kernels": "compilations.kernels",
+    "exposed_collectives": "distributed.exposed",
+    "kernel_sequences": "device.sequences",
 }
 """Those that came after the namespaces: no method of a Profile ever had their name."""
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import CodeType, FrameType
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from ..trace.arrays import IntArray
 
 MOST_SPANS: Final = 1_000_000
 """Annotations kept in one recording, about 150 MB."""
+MOST_COUNTS: Final = 1_000_000
+"""Steps with numbers of tokens or samples kept in one recording."""
 
 
 _PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -105,6 +107,7 @@ class Journal:
         self._open: dict[int, Span] = {}
         self._spans: list[Span] = []
         self._names: dict[int, str] = {}
+        self.counts: list[tuple[int, Any, Any]] = []
 
     def begin(self, name: str, phase: str | None) -> Span:
         """Open an annotation in this thread."""
@@ -124,9 +127,14 @@ class Journal:
         if self._open.pop(id(span), None) is not None and self._recording:
             self._keep(span)
 
+    def count(self, tokens: Any, samples: Any) -> None:
+        """Note what a step that ends now has worked on, if a recording runs; it is not looked at."""
+        if self._recording and len(self.counts) < MOST_COUNTS:
+            self.counts.append((time.time_ns(), tokens, samples))
+
     def start(self, now_ns: int) -> None:
         """Begin to keep what closes."""
-        self._spans = []
+        self._spans, self.counts = [], []
         self.dropped = 0
         self._window_ns = (now_ns, now_ns)
         self._recording = True

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
+import pandas as pd
 
 from ..errors import OptionError, nearest
 from ..trace.builder import TraceBuilder
@@ -144,6 +145,17 @@ def _close_latest(spans: list[Span]) -> None:
     from_here.close()
 
 
+def _number(value: Any) -> float | None:
+    """Return what was given as a number, NaN where nothing was; None where it is none."""
+    if value is None:
+        return float("nan")
+    try:
+        number = float(value)
+    except Exception:  # the user's own object may raise anything
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
 def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Callable[..., Any]:
     if inspect.iscoroutinefunction(function):
 
@@ -172,15 +184,23 @@ def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Call
     return call
 
 
-def step() -> None:
+def step(*, tokens: Any = None, samples: Any = None) -> None:
     """Say that one step of the loop has ended; a no-op when nothing records.
+
+    Parameters
+    ----------
+    tokens, samples : number, optional
+        How many the step has worked on, for ``p.training()``. A tensor of one number is read when the
+        recording has ended, so that the step does not wait for it.
 
     Examples
     --------
     >>> for batch in range(3):
-    ...     step()
+    ...     step(samples=32, tokens=32 * 1024)
     """
     if _sink is not None:
+        if _journal is not None and (tokens is not None or samples is not None):
+            _journal.count(tokens, samples)
         _sink.tick("mark")
 
 
@@ -286,12 +306,33 @@ class MarksCollector(Collector):
                 category="annotation",
                 phase=[span.phase for span in spans],
             )
+        self._put_counts(builder, self._journal.counts)
         self.report.add(
             "annotations-dropped",
             "loss",
             self._journal.dropped,
             effect="the last annotations are missing",
             advice="annotate larger pieces, or record fewer steps",
+        )
+
+    def _put_counts(self, builder: TraceBuilder, counts: list[tuple[int, Any, Any]]) -> None:
+        """Add a table ``step_counts``: ``ts tokens samples`` of the steps that told them."""
+        if not counts:
+            return
+        ts, *columns = zip(*counts, strict=True)
+        values = [[_number(value) for value in column] for column in columns]
+        unread = sum(value is None for column in values for value in column)
+        tokens, samples = (
+            np.array([np.nan if value is None else value for value in column]) for column in values
+        )
+        builder.table("step_counts", pd.DataFrame({"ts": ts, "tokens": tokens, "samples": samples}))
+        self.report.add(
+            "step-count-unread",
+            "loss",
+            unread,
+            example="what nbp.step(tokens=…, samples=…) was given is no number, or is below 0",
+            effect="these steps have no tokens or samples a second",
+            advice="give the number of tokens or samples of the step",
         )
 
     def abandon(self) -> None:

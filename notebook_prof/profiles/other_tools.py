@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -11,6 +11,7 @@ from ..analysis import calls
 from ..compat.megengine import top_calls
 from ..compat.paddle_summary import Events
 from ..compat.paddle_summary.text import event_text
+from ..compat.paddle_timer import timer_text
 from ..compat.torch_table import torch_text
 from .namespace import Namespace
 from .text import Text
@@ -108,6 +109,38 @@ class Compat(Namespace):
                 time_unit=time_unit,
             )
         )
+
+    def paddle_timer(self, *, samples: float | Sequence[float] | None = None, unit: str = "samples") -> Text:
+        """Write reader cost, batch cost and ips as Paddle's profiler with ``timer_only=True`` does.
+
+        Parameters
+        ----------
+        samples : number or sequence of them, optional
+            Of each step; by default what ``nbp.step(samples=…)`` was told, or the shapes of the first
+            operator tell. Without any, ips are steps a second.
+        unit : str
+            What a sample is called: ``images``, say.
+
+        Returns
+        -------
+        Text
+            A line of all steps and, with more than ten steps, Paddle's summary. Empty without steps.
+
+        Raises
+        ------
+        OptionError
+            If `samples` are not positive numbers, or not as many as steps.
+
+        Examples
+        --------
+        >>> from notebook_prof import Profile, TraceBuilder
+        >>> b = TraceBuilder()
+        >>> b.steps(range(2), [0, 500_000_000], [500_000_000] * 2, "mark")
+        >>> _ = b.slices(ts=0, dur=1_000_000_000, name="train", track=b.track("main"))
+        >>> Profile(b.seal()).compat.paddle_timer()
+         batch_cost: 0.50000 s ips: 2.000 steps/s
+        """
+        return Text(timer_text(self._profile.trace, samples=samples, unit=unit))
 
     def megengine(self, *, on: str | None = None, **options: Any) -> pd.DataFrame:
         """Rank calls of operators, as MegEngine's ``profile_analyze`` does.

@@ -244,6 +244,7 @@ class Profile(OldNames):
     replay = noted(method(replay))
     predictions = predictions
     slack = method(analysis.slack)
+    training = method(analysis.training)
     expect = method(expect)
     brief = brief
 

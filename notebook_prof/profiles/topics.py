@@ -81,6 +81,7 @@ class Device(Namespace):
     copies = method(analysis.copies)
     graph_nodes = method(analysis.graph_nodes)
     roofline = method(analysis.roofline)
+    sequences = method(analysis.kernel_sequences)
 
 
 class CriticalPath(Namespace):
@@ -130,6 +131,7 @@ class Distributed(Namespace):
     __call__ = method(analysis.distributed)
     breakdown = method(analysis.breakdown)
     collectives = method(analysis.collectives)
+    exposed = method(analysis.exposed_collectives)
 
 
 class MindSpore(Namespace):

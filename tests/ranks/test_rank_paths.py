@@ -21,6 +21,7 @@ from notebook_prof.ranks.analysis.joint import Joint, joint
 from notebook_prof.ranks.analysis.matching import matched
 from notebook_prof.ranks.analysis.paths import with_margins
 from notebook_prof.ranks.analysis.what_if import what_if_of_ranks
+from notebook_prof.testing import draw
 from notebook_prof.testing.programs import changed, joined
 from notebook_prof.testing.rank_programs import Job, rank_programs
 
@@ -180,3 +181,34 @@ def test_the_path_of_a_rank_that_waits_for_nobody_is_that_of_its_own_recording(s
     own = ranks[1].critical_path(by="class")[["class", "path_ns"]]
     expected = own.astype({"class": str}).sort_values("class").values.tolist()
     assert sums.astype({"class": str}).sort_values("class").values.tolist() == expected
+
+
+def test_the_page_says_on_which_rank_the_path_is(shared_traces: Path) -> None:
+    ranks = nbp.read_ranks(shared_traces / "param_dlrm_8rank", processes=1)
+    first, line, *_ = ranks.dashboard().headline.splitlines()
+    share = ranks.critical_path(by="rank").set_index("rank")["share"]
+    assert first.endswith(f"; {100 * share[7]:.1f} % of the critical path is on rank 7")
+    idle = ranks.critical_path(by=["rank", "class"]).set_index(["rank", "class"])["share"][7, "idle"]
+    assert line.startswith(
+        f"critical path: {100 * share[7]:.1f} % on rank 7 ({100 * idle:.1f} % nothing recorded"
+    )
+    assert line.endswith(f"{100 * share[4]:.1f} % on rank 4")
+
+
+def test_ranks_that_share_nothing_or_have_no_threads_say_so(tmp_path: Path) -> None:
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "devices").mkdir()
+    lanes = {"alone": "main: [mm ]\nstream 7: [gemm ]", "devices": "stream 7: [gemm][ncclAllReduce]"}
+    for folder, lane in lanes.items():
+        for rank in range(2):
+            drawn = draw(lane, categories={"ncclAllReduce": "collective"} if "nccl" in lane else {})
+            drawn.to_chrome(tmp_path / folder / f"rank{rank}.json")
+    alone = nbp.read_ranks(tmp_path / "alone", processes=1)
+    with pytest.raises(SelectionError, match="share no collective: ask each by itself"):
+        alone.critical_path()
+    assert "have no clock that can be compared" in alone.what_if(scale=0.5).reason
+    assert alone.dashboard().headline.startswith("2 ranks; no collective is shared")
+    devices = nbp.read_ranks(tmp_path / "devices", processes=1)
+    path = devices.critical_path()
+    assert path[["name", "dur_ns"]].values.tolist() == [["gemm", 6], ["ncclAllReduce", 15]]
+    assert "no slice of a thread was recorded on rank 0" in devices.what_if(scale=0.5).reason

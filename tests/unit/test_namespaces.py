@@ -41,7 +41,7 @@ VERBS = {
         "hotspots",
         "layers",
     ),
-    *("overview", "phases", "sandwich", "save", "slack", "summary", "what_if", "why"),
+    *("overview", "phases", "sandwich", "save", "slack", "summary", "training", "what_if", "why"),
 }
 FACTS = {"earlier", "headline", "pending", "plot", "selected", "selection", "trace", "trust", "verdict"}
 

@@ -16,7 +16,7 @@ from ...units import format_bytes
 from .. import own_processes
 from ..base import Availability, Collector
 from . import heap
-from .cores import usable_cores, usable_cpus
+from .cores import Energy, put_energy, read_energy, usable_cores, usable_cpus
 from .polling import Poller, ResidentMemory
 from .readings import ProcessFacts, busy_share, children_bytes, cpu_table, decode, resident, within
 from .watcher import PASS, PROCESS, RECORD, RSS, THREAD, Tree
@@ -59,6 +59,7 @@ class SystemCollector(Collector):
         self._read_file = True
         self._lock = threading.Lock()
         self._stopped = False
+        self._energy: list[Energy] = []
 
     @classmethod
     def availability(cls) -> Availability:
@@ -75,6 +76,7 @@ class SystemCollector(Collector):
         self._learn_names()
         self._ended_ns = -_ended_children_ns()
         self._read(self._begin, clock)
+        self._energy = [read_energy(clock)]
         self._high_water = high_water_bytes(), 0
         self._freed_bytes = heap.freed_bytes(), 0
         try:
@@ -95,13 +97,14 @@ class SystemCollector(Collector):
             self._poller.stop()
         if self._tid:
             self._read(self._end, Clock())
+            self._energy.append(read_energy(Clock()))
             self._high_water = self._high_water[0], high_water_bytes()
             self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
             self._ended_ns += _ended_children_ns()
             self._learn_names()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add counters ``process RSS`` (bytes) and ``process CPU`` (0–1 of all cores), and table ``cpu``."""
+        """Add counters ``process RSS`` (bytes), ``process CPU`` (0–1 of all cores), energy; table ``cpu``."""
         watched = bytearray()
         if self._recorded is not None:
             self._recorded.wait()
@@ -123,6 +126,8 @@ class SystemCollector(Collector):
         ts, level = children_bytes(records, ours, pid)
         if len(ts):
             builder.counter(builder.track(CHILDREN_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
+        if len(self._energy) == 2:
+            put_energy(builder, *self._energy)
         processes = ProcessFacts(pid, ours, self._threads, self._children, self._ended_ns)
         builder.table("cpu", cpu_table(records, processes))
         builder.metadata["cpu"] = {

@@ -1,9 +1,16 @@
-"""How many cores this process may use."""
+"""The processors: how many cores this process may use, and the energy that packages count."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
 
 
 def usable_cpus() -> int:
@@ -69,3 +76,52 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+RAPL: Final = Path("/sys/class/powercap")
+"""Energy as Intel's and AMD's RAPL counts it: a folder for each package that only root may read."""
+
+
+class Energy(NamedTuple):
+    """Counters of all packages at an instant: µJ, and where each begins anew."""
+
+    now_ns: int
+    microjoules: Mapping[int, int]
+    limits: Mapping[int, int]
+
+
+def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
+    """Read the energy of all packages that can be read; none is no error.
+
+    Parameters
+    ----------
+    clock : Clock
+    root : Path
+
+    Examples
+    --------
+    >>> read_energy(Clock(), Path("/nowhere")).microjoules
+    {}
+    """
+    microjoules, limits = {}, {}
+    for folder in sorted(root.glob("intel-rapl:*")):
+        try:
+            name = (folder / "name").read_text(encoding="ascii").strip()
+            kind, _, number = name.rpartition("-")
+            if kind != "package":
+                continue  # cores overlap with packages; memory and the platform are not the processor
+            microjoules[int(number)] = int((folder / "energy_uj").read_text(encoding="ascii"))
+            limits[int(number)] = int((folder / "max_energy_range_uj").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+    return Energy(clock.now_ns(), microjoules, limits)
+
+
+def put_energy(builder: TraceBuilder, first: Energy, last: Energy) -> None:
+    """Add a counter ``package 0 energy`` in J for each package: 0 at the first reading, and what was used."""
+    for number in sorted(first.microjoules.keys() & last.microjoules.keys()):
+        used = last.microjoules[number] - first.microjoules[number]
+        if used < 0:  # it began anew; more than once takes minutes at full power, and cannot be told
+            used += first.limits.get(number, 0)
+        track = builder.track(f"package {number} energy", "counter", unit="J")
+        builder.counter(track, np.array([first.now_ns, last.now_ns]), np.array([0.0, used / 1e6]))

@@ -11,6 +11,7 @@ import pandas as pd
 from ...analysis.critical_path.classes import resource_names
 from ...analysis.critical_path.hops import hops_table
 from ...analysis.critical_path.path import End, Span, pieces_table
+from ...analysis.critical_path.segments import FAR
 from ...analysis.critical_path.tables import PIECES
 from ...analysis.critical_path.walk import HOPS, walk
 from ...trace.arrays import IntArray
@@ -75,9 +76,13 @@ def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End)
 
 
 def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
-    """Add where each step ends: ``until_ns``, and the ``row`` of the device work with which, -1 without."""
+    """Add where each step ends: ``until_ns``, and the ``row`` of the device work with which, -1 without.
+
+    Steps of ranks of which no thread was recorded end with device work.
+    """
     table = table.assign(until_ns=table["end_ns"], row=-1)
-    if end == "host" or not one.graph.streams:
+    on_threads = table["rank"].map(one.graph.mains).to_numpy(np.int64) >= 0
+    if not one.graph.streams or (end == "host" and on_threads.all()):
         return table
     resources = one.graph.resources
     rows = np.concatenate([stream.rows for stream in one.graph.streams.values()])
@@ -94,7 +99,7 @@ def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
     both = table.drop(columns="row").merge(last, on=["rank", "step"], how="left")
     done = both["done"].fillna(-1).to_numpy(np.int64)
     floor = both["end_ns" if end == "last" else "start_ns"].to_numpy(np.int64)
-    later = done > floor
+    later = np.where(on_threads, (done > floor) & (end != "host"), done > both["start_ns"].to_numpy(np.int64))
     row = np.where(later, both["row"].fillna(-1).to_numpy(np.int64), -1)
     return both.assign(until_ns=np.where(later, done, both["end_ns"]), row=row)
 
@@ -102,16 +107,38 @@ def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
 def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path` for these paths."""
     pieces = pieces_table(one.graph, spans)
-    track = pieces["track"].to_numpy(np.int64)
-    rank = _rank_of(one, track)
+    track = pieces["track"].to_numpy(dtype=np.int64, na_value=-1)
+    # what no thread was recorded for is of the rank that the path leaves there
+    rank = pd.Series(_rank_of(one, track)).where(track >= 0).bfill().ffill().fillna(0).to_numpy(np.int64)
     row = pieces["slice"].to_numpy(dtype=np.int64, na_value=-1)
     own_row = np.append(one.own_row, -1)[row]
     columns: dict[str, Any] = {name: pieces[name] for name in PIECES.names}
     columns["rank"] = rank
     columns["slice"] = pd.arrays.IntegerArray(own_row, row < 0)
-    columns["track"] = pd.array(one.own_track[track], dtype="Int32")
+    columns["track"] = pd.arrays.IntegerArray(one.own_track[track].astype(np.int32), track < 0)
     columns["resource"] = _resources(one, rank, one.own_track[track])
-    return PATH.frame(columns)
+    return _whole_collectives(PATH.frame(columns))
+
+
+def _whole_collectives(table: pd.DataFrame) -> pd.DataFrame:
+    """Put the arrival at a collective of a device and its transfer together, where one follows the other."""
+    first = np.ones(len(table), bool)
+    follows = (table["class"] == "communication").to_numpy() & table["slice"].notna().to_numpy()
+    for name in ("step", "rank", "slice", "class"):
+        code = pd.factorize(table[name])[0]
+        follows[1:] &= code[1:] == code[:-1]
+    first[1:] = ~follows[1:]
+    if first.all():
+        return table
+    begins = np.flatnonzero(first)
+    ends = np.append(begins[1:], len(table)) - 1
+    margin = table["margin_ns"].to_numpy(dtype=np.int64, na_value=FAR)
+    least = np.minimum.reduceat(margin, begins)
+    out = table.iloc[begins].reset_index(drop=True)
+    out["end_ns"] = table["end_ns"].to_numpy()[ends]
+    out["dur_ns"] = out["end_ns"] - out["start_ns"]
+    out["margin_ns"] = pd.arrays.IntegerArray(least, least >= FAR)
+    return out
 
 
 def _rank_of(one: Joint, track: IntArray) -> IntArray:
@@ -123,9 +150,9 @@ def _rank_of(one: Joint, track: IntArray) -> IntArray:
 
 def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
     """Return what a rank's own recording calls its threads and streams."""
-    words = np.empty(len(track), dtype=object)
+    words = np.full(len(track), None, dtype=object)
     for number, trace in one.own.items():
-        here = rank == number
+        here = (rank == number) & (track >= 0)
         keys, labels = resource_names(trace)
         words[here] = np.array(labels, dtype=object)[np.searchsorted(keys, track[here])]
     return pd.Categorical(words)

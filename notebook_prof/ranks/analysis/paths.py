@@ -152,7 +152,8 @@ class RankPaths(RankAxis[T]):
             Change this rank only. Default: all.
         scale : float or mapping of str to float, optional
             One factor for all operators, functions and kernels but communication, or factors by name as
-            `notebook_prof.analysis.what_if` takes them. Time in which nothing was recorded stays.
+            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Time in
+            which nothing was recorded stays.
         line, phase, data, remove
             As in `notebook_prof.analysis.what_if`.
         step : int or iterable of int, optional
@@ -201,14 +202,18 @@ class RankPaths(RankAxis[T]):
             raise OptionError("what_if needs something to change, as scale=0.5 or scale={'aten::mm': 0.5}")
         if end not in get_args(End):
             raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
-        aligned = self._aligned(rank)
+        if rank is not None:
+            self.chosen(rank)  # is there at all
+        aligned = self._comparable()
+        if reason := self._not_all_here(aligned):
+            return RanksWhatIf(str(question), rank, 0, reason=reason)
         one = self._joined_ranks(aligned)
         steps = _steps_asked(one, step)
-        if reason := self._not_all_here(aligned, one):
+        if reason := _nothing_between(one):
             return RanksWhatIf(str(question), rank, 0, reason=reason)
         return what_if_of_ranks(one, question, rank, steps, end, self._doubt_ns())
 
-    def _not_all_here(self, aligned: Sequence[int], one: Joint) -> str:
+    def _not_all_here(self, aligned: Sequence[int]) -> str:
         """Return why nothing can be predicted of ranks that are not here; empty where all are."""
         world = max(int(self.files["world_size"].fillna(0).max()), len(self))
         if len(aligned) < world:
@@ -217,9 +222,6 @@ class RankPaths(RankAxis[T]):
                 f"{len(missing)} of {world} ranks, as rank {missing[0]}, are not here or have no clock that "
                 "can be compared, and any of them may come last"
             )
-        between = one.graph.between
-        if between is None or not len(between.transfer) + len(between.call):
-            return "the ranks share no collective, so that none waits for another: ask ranks[0].what_if()"
         return ""
 
     def _paths(self, step: Numbers, rank: int | None, end: End) -> tuple[Joint, list[Span]]:
@@ -228,10 +230,19 @@ class RankPaths(RankAxis[T]):
         one = self._joined_ranks(self._on_the_path(rank, end))
         return one, spans_of_ranks(one, _steps_asked(one, step), rank, end)
 
+    def _comparable(self) -> list[int]:
+        """Return the ranks on the common clock."""
+        clocks = self.clocks()
+        return [int(one) for one in clocks.loc[clocks["aligned"], "rank"]]
+
     def _aligned(self, rank: int | None) -> list[int]:
         """Return the ranks whose clocks can be compared; `rank` has to be one of them."""
-        clocks = self.clocks()
-        aligned = [int(one) for one in clocks.loc[clocks["aligned"], "rank"]]
+        clocks, aligned = self.clocks(), self._comparable()
+        if not aligned and rank is None:
+            raise SelectionError(
+                "no rank has a clock that can be compared with another's, since they share no collective: "
+                f"ask each by itself, as in ranks[{next(iter(self))}].critical_path()"
+            )
         if rank is not None and rank not in aligned:
             self.chosen(rank)
             reason = clocks.loc[clocks["rank"] == rank, "reason"].tolist() or ["it could not be read"]
@@ -271,6 +282,16 @@ class RankPaths(RankAxis[T]):
         """Return by how much less the clocks cannot tell who came last."""
         residual: Any = self.clocks()["residual_ns"].max()
         return 2 * float(residual) if np.isfinite(residual) else 0.0
+
+
+def _nothing_between(one: Joint) -> str:
+    """Return why nothing can be run forwards: no threads, or nothing that ranks wait for; empty else."""
+    if missing := [rank for rank, main in one.graph.mains.items() if main < 0]:
+        return f"no slice of a thread was recorded on rank {missing[0]}, and steps run on one"
+    between = one.graph.between
+    if between is None or not len(between.transfer) + len(between.call):
+        return "the ranks share no collective, so that none waits for another: ask ranks[0].what_if()"
+    return ""
 
 
 def _steps_asked(one: Joint, step: Numbers) -> list[int]:

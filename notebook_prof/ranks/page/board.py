@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import pandas as pd
 
+from ...analysis.critical_path.classes import IN_WORDS
 from ...atomic_files import atomic_text
 from ...errors import NotebookProfError
 from ...profiles.display import display, widget_of
@@ -86,6 +88,9 @@ def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
 
 
 _MOST_GROUPS: Final = 11
+_MOST_SLICES: Final = 2_000_000
+"""Of ranks whose critical path the page shows by itself."""
+_CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 
@@ -122,7 +127,19 @@ class RankBoard:
     @property
     def headline(self) -> str:
         """What the ranks show, and what is wrong with them, in lines."""
-        return "\n".join([_sentence(self.ranks), *map(str, self.ranks.report)])
+        first, *further = self._of_path or [""]
+        return "\n".join([_sentence(self.ranks) + first, *further, *map(str, self.ranks.report)])
+
+    @functools.cached_property
+    def _of_path(self) -> list[str]:
+        """Say where the critical path is, if the ranks are small enough to be read together in a moment."""
+        files = self.ranks.files
+        if len(self.ranks) < 2 or files["slices"].sum() > _MOST_SLICES:
+            return []
+        try:
+            return path_sentence(self.ranks.critical_path(by=["rank", "class"], end="last"))
+        except (NotebookProfError, OSError, MemoryError):
+            return []
 
     def timeline(self, ranks: Sequence[int] | None = None) -> Profile:
         """Stack the timelines of some ranks."""
@@ -201,6 +218,48 @@ def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
         count = f"{len(odd)} outlier{'' if len(odd) == 1 else 's'}"
         groups.append((count, why[:600], odd["rank"].tolist()))
     return groups
+
+
+def path_sentence(path: pd.DataFrame) -> list[str]:
+    """Say how much of the critical path is on the first rank, then on all, and of what it consists there.
+
+    Parameters
+    ----------
+    path : DataFrame
+        ``ranks.critical_path(by=["rank", "class"], end="last")``.
+
+    Returns
+    -------
+    list of str
+        What goes on after the sentence of the late rank, and a line of its own; none where there is no path.
+
+    Examples
+    --------
+    >>> table = {"rank": [7, 4, 7], "class": ["kernel", "copy", "idle"], "path_ns": [50, 30, 20]}
+    >>> for text in path_sentence(pd.DataFrame(table)):
+    ...     print(text)
+    ; 70.0 % of the critical path is on rank 7
+    critical path: 70.0 % on rank 7 (50.0 % kernels, 20.0 % nothing recorded), 30.0 % on rank 4
+    """
+    total = int(path["path_ns"].sum())
+    if not total:
+        return []
+    by_rank = path.groupby("rank")["path_ns"].sum().sort_values(ascending=False, kind="stable")
+    own = path[path["rank"] == by_rank.index[0]].sort_values("path_ns", ascending=False, kind="stable")
+    first = own.head(_CLASSES_IN_TEXT)
+    kinds = ", ".join(
+        f"{format_share(spent / total)} {IN_WORDS[str(kind)]}"
+        for kind, spent in zip(first["class"], first["path_ns"], strict=True)
+    )
+    parts = [f"{format_share(spent / total)} on rank {rank}" for rank, spent in by_rank.head(3).items()]
+    parts[0] += f" ({kinds})"
+    if len(by_rank) > len(parts):
+        others = len(by_rank) - len(parts)
+        spent = int(by_rank.iloc[len(parts) :].sum())
+        parts.append(f"{format_share(spent / total)} on {others} other{'s' * (others > 1)}")
+    share = format_share(by_rank.iloc[0] / total)
+    start = f"; {share} of the critical path is on rank {by_rank.index[0]}"
+    return [start, f"critical path: {', '.join(parts)}"]
 
 
 def _sentence(ranks: RankAnswers[Any]) -> str:

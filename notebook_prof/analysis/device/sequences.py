@@ -1,0 +1,365 @@
+"""Sequences of kernels that come again and again: candidates for one graph or one fused kernel."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError, SelectionError, nearest
+from ...trace import Trace
+from ...trace.arrays import BoolArray, FloatArray, IntArray
+from ...trace.schema import Column, Table
+from ..critical_path.dependences import Dependences, dependences
+from ..critical_path.replay.constraints import constraints
+from ..critical_path.replay.forward import Change, replay, replay_within_queues
+from ..critical_path.replay.spans import Spans
+from ..critical_path.replay.what_if import MOST_ERROR
+from ..critical_path.resources import LAUNCH
+from ..critical_path.waits import waiting_calls
+from ..scope import Numbers, WindowLike, ints, on_device, once, sharing
+from .launches import launching_rows
+
+SEQUENCES: Final = Table(
+    "kernel_sequences",
+    (
+        Column("kernels", "object", "", "tuple of names, in the order in which they ran"),
+        Column("length", "int64", "", "of `kernels`"),
+        Column("count", "int64", "", "how often, without overlap"),
+        Column("kernel_ns", "int64", "ns", "sum of their durations"),
+        Column("gap_ns", "int64", "ns", "from the end of one to the start of the next, inside"),
+        Column("call_ns", "int64", "ns", "of the calls that launched them"),
+        Column("host_ns", "int64", "ns", "from the first of these calls to the last, less the calls"),
+        Column("launch_bound", "float64", "1", "of the starts inside, those that waited for their launch"),
+        Column("gain_ns", "Int64", "ns", "a step, if one call launched each; missing where it is not known"),
+        Column("reason", "str", "", "why it is not known; empty where it is"),
+        Column("first_slice", "int64", "", "row of the first kernel of the first of them"),
+    ),
+)
+_ASKED: Final = 5
+"""For so many sequences the gain is worked out: each is a replay."""
+
+
+class _Work(NamedTuple):
+    """Work of devices by stream, then start; arrays of one length.
+
+    Attributes
+    ----------
+    row, code, part : ndarray of int64
+        Row in slices; its name; what it may be in a sequence with: stream, step, and what no collective or
+        other break divides.
+    """
+
+    row: IntArray
+    code: IntArray
+    part: IntArray
+
+
+class _Occurrences(NamedTuple):
+    """Where one sequence occurs: first places in the work, without overlap, and its length."""
+
+    first: IntArray
+    length: int
+
+
+@sharing
+def kernel_sequences(
+    trace: Trace,
+    *,
+    operator: str | None = None,
+    shortest: int = 3,
+    longest: int = 32,
+    fewest: int = 3,
+    most: int = 20,
+    window: WindowLike = None,
+    step: Numbers = None,
+) -> pd.DataFrame:
+    """Find sequences of kernels that come again and again, and what one launch for each would save.
+
+    Parameters
+    ----------
+    trace : Trace
+    operator : str, optional
+        Only what is launched inside of operators with this in their names, of each the outermost: then a
+        sequence is all that one call launched. Default: any neighbours on a stream in one step.
+    shortest, longest : int
+        Kernels in a sequence; with `operator`, there is no longest.
+    fewest : int
+        How often it comes at least; with `operator`, once is enough.
+    most : int
+        So many sequences at most.
+    window : (int, int), optional
+        Half-open, in ns: work that touches it.
+    step : int or iterable of int, optional
+        Keep what these steps launched.
+
+    Returns
+    -------
+    DataFrame
+        A row a sequence, those with most kernels together first (with `operator`: the most frequent):
+        ``kernels length count kernel_ns gap_ns call_ns host_ns launch_bound gain_ns reason first_slice``. No
+        kernel is in two of them.
+
+        ``gain_ns`` Int64, of the five first: by how much a step would be shorter, as `what_if` runs the
+        recording forwards, if the calls of all kernels but the first, and what the host does between the
+        first call and the last, took no time: what a CUDA graph of the sequence would save. It is the mean of
+        the steps, or of the whole recording without any, and missing, with a `reason`, where the replay
+        cannot be trusted or launches are not on record.
+
+    Raises
+    ------
+    OptionError
+        If the lengths or numbers are not positive, or `longest` is less than `shortest`.
+    SelectionError
+        If no operator has this in its name.
+
+    Notes
+    -----
+    The work of a stream is divided at steps and collectives, which no graph of one sequence spans. Sequences
+    of 2, 3, … kernels get their numbers from those of one less, so that each length takes one pass. The one
+    that covers most kernels is taken, then the one that covers most of what is left. With `operator` it is
+    HTA's ``get_frequent_cuda_kernel_sequences``.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw("stream 7: [mul][add][sqrt] [mul][add][sqrt] [mul][add][sqrt]")
+    >>> row = kernel_sequences(trace).iloc[0]
+    >>> row["kernels"], int(row["count"]), int(row["gap_ns"])
+    (('mul', 'add', 'sqrt'), 3, 0)
+    """
+    limits = {"shortest": shortest, "longest": longest, "fewest": fewest, "most": most}
+    for name, value in limits.items():
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise OptionError(f"{name}={value!r} is no positive number")
+    if longest < shortest:
+        raise OptionError(f"longest={longest} is less than shortest={shortest}")
+    work = _work_of(trace, window, step, collectives=operator is not None)
+    if operator is None:
+        occurrences = _frequent(work, shortest, longest, fewest, most)
+    else:
+        work, occurrences = _launched_by(trace, work, operator, shortest, most)
+    return _table(trace, work, occurrences)
+
+
+def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bool) -> _Work:
+    scope = on_device(trace, window).where(step=step)
+    rows = scope.rows
+    slices = trace.slices
+    track, number = slices["track"].to_numpy()[rows], ints(slices["step"])[rows]
+    order = np.lexsort((slices["ts"].to_numpy()[rows], track))
+    rows, track, number = rows[order], track[order], number[order]
+    exchange = (slices["category"] == "collective").to_numpy()[rows]
+    divided = np.ones(len(rows), bool)
+    divided[1:] = (track[1:] != track[:-1]) | (number[1:] != number[:-1]) | exchange[1:] | exchange[:-1]
+    part = np.cumsum(divided)
+    keep = np.ones(len(rows), bool) if collectives else ~exchange
+    return _Work(rows[keep], ints(slices["name"].cat.codes)[rows[keep]], part[keep])
+
+
+def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
+    """Take the sequence that covers most, then the one that covers most of what is left."""
+    candidates: list[tuple[int, int, IntArray]] = []
+    at, number = np.arange(len(work.row)), work.code
+    for length in range(2, longest + 1):
+        # a sequence is frequent only if it is without its last kernel
+        inside = at + length - 1 < len(work.row)
+        at, number = at[inside], number[inside]
+        last = at + length - 1
+        together = work.part[at] == work.part[last]
+        at, number, last = at[together], number[together], last[together]
+        number = pd.factorize(number * (int(work.code.max(initial=0)) + 2) + work.code[last])[0]
+        frequent = np.bincount(number, minlength=1)[number] >= fewest if len(number) else np.zeros(0, bool)
+        at, number = at[frequent], number[frequent]
+        if not len(at):
+            break
+        if length >= shortest:
+            candidates += _largest(at, number, length, most)
+    candidates.sort(key=lambda one: (-one[0], one[1]))
+    free, out = np.ones(len(work.row), bool), []
+    for _, length, starts in candidates:
+        occupied = np.concatenate([[0], np.cumsum(~free)])
+        starts = _without_overlap(starts[occupied[starts + length] == occupied[starts]], length)
+        if len(starts) >= fewest:
+            free[(starts[:, None] + np.arange(length)).ravel()] = False
+            out.append(_Occurrences(starts, length))
+        if len(out) == most:
+            break
+    return sorted(out, key=lambda one: -one.length * len(one.first))
+
+
+def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tuple[int, int, IntArray]]:
+    """Return the sequences of one length that cover most: kernels, length, and where they begin."""
+    order = np.argsort(number, kind="stable")
+    counts = np.bincount(number)
+    ends = np.cumsum(counts)
+    out = []
+    for k in np.argsort(-counts, kind="stable")[: 2 * most].tolist():
+        starts = _without_overlap(at[order[ends[k] - counts[k] : ends[k]]], length)
+        out.append((len(starts) * length, length, starts))
+    return out
+
+
+def _without_overlap(starts: IntArray, length: int) -> IntArray:
+    """Leave out occurrences that begin inside of one before, as of AB in ABAB, of ABA in ABABA.
+
+    Examples
+    --------
+    >>> _without_overlap(np.array([0, 1, 2, 3, 9]), 2).tolist()
+    [0, 2, 9]
+    """
+    while len(starts) > 1:
+        begins = np.ones(len(starts), bool)
+        begins[1:] = np.diff(starts) >= length
+        if begins.all():
+            break
+        # of each chain of overlapping ones, the first stays, and what it overlaps goes
+        first = np.maximum.accumulate(np.where(begins, np.arange(len(starts)), 0))
+        starts = starts[begins | (starts >= starts[first] + length)]
+    return starts
+
+
+def _launched_by(
+    trace: Trace, work: _Work, operator: str, shortest: int, most: int
+) -> tuple[_Work, list[_Occurrences]]:
+    """Return the work that operators launched, call by call, and the sequences of whole calls."""
+    call = _outermost(trace, operator)[np.maximum(launching_rows(trace)[work.row], 0)]
+    call[launching_rows(trace)[work.row] < 0] = -1
+    order = np.lexsort((trace.slices["ts"].to_numpy()[work.row], call))
+    order = order[call[order] >= 0]
+    launched = _Work(work.row[order], work.code[order], call[order])
+    calls, first, count = np.unique(launched.part, return_index=True, return_counts=True)
+    text = pd.Series(launched.code).astype(str).groupby(launched.part).agg("|".join).to_numpy()
+    name = ints(trace.slices["name"].cat.codes)[calls]
+    table = pd.DataFrame({"first": first, "length": count, "key": text, "name": name})
+    table = table[table["length"] >= shortest]
+    groups = [
+        _Occurrences(own["first"].to_numpy(np.int64), int(own["length"].iloc[0]))
+        for _, own in table.groupby(["name", "key"], sort=False)
+    ]
+    return launched, sorted(groups, key=lambda one: -len(one.first))[:most]
+
+
+def _outermost(trace: Trace, operator: str) -> IntArray:
+    """Return for each slice the outermost slice around it, or itself, that has this in its name; -1 else."""
+    names = trace.slices["name"].cat
+    words = [str(word) for word in names.categories]
+    hits = np.array([*(operator in word for word in words), False])[names.codes.to_numpy()]
+    tracks = trace.tracks.loc[(trace.tracks["kind"] != "stream").to_numpy(), "track"]
+    hits &= trace.slices["track"].isin(tracks).to_numpy()
+    if not hits.any():
+        raise SelectionError(f"no operator has {operator!r} in its name: {nearest(operator, words)}")
+    parent = ints(trace.slices["parent"])
+    order = np.argsort(trace.slices["depth"].to_numpy(), kind="stable")
+    out = np.full(len(hits) + 1, -1)
+    edges = np.flatnonzero(np.diff(trace.slices["depth"].to_numpy()[order])) + 1
+    for rows in np.split(order, edges):  # a level after the other, from the outside
+        above = out[parent[rows]]
+        out[rows] = np.where(above >= 0, above, np.where(hits[rows], rows, -1))
+    return out[:-1]
+
+
+def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.DataFrame:
+    slices = trace.slices
+    graph = dependences(trace)
+    ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
+    words = slices["name"].cat.categories
+    gains = _gains(trace, graph, work, occurrences[:_ASKED])
+    rows = []
+    for number, one in enumerate(occurrences):
+        places = one.first[:, None] + np.arange(one.length)
+        inside = work.row[places]
+        call = graph.resources.call[inside]
+        gap = np.maximum(ts[inside[:, 1:]] - (ts + dur)[inside[:, :-1]], 0)
+        call_ns = np.where(call >= 0, dur[call], 0)
+        between = np.where(call[:, -1] >= 0, (ts + dur)[call[:, -1]] - ts[call[:, 0]], 0)
+        gain, reason = gains[number] if number < len(gains) else (None, "it is worked out for the first five")
+        rows.append(
+            {
+                "kernels": tuple(str(words[code]) for code in work.code[places[0]]),
+                "length": one.length,
+                "count": len(one.first),
+                "kernel_ns": int(dur[inside].sum()),
+                "gap_ns": int(gap.sum()),
+                "call_ns": int(call_ns.sum()),
+                "host_ns": int(np.maximum(between - call_ns.sum(axis=1), 0).sum()),
+                "launch_bound": _launch_bound(graph, inside[:, 1:]),
+                "gain_ns": pd.NA if gain is None else gain,
+                "reason": reason,
+                "first_slice": int(inside[0, 0]),
+            }
+        )
+    return SEQUENCES.of_rows(rows)
+
+
+def _launch_bound(graph: Dependences, rows: IntArray) -> float:
+    """Return which share of starts waited for their launch."""
+    bound = np.zeros(rows.shape, bool)
+    for stream in graph.streams.values():
+        here = np.isin(rows, stream.rows)
+        bound[here] = stream.bound[graph.position[rows[here]]] == LAUNCH
+    return float(bound.mean()) if bound.size else 0.0
+
+
+def _gains(
+    trace: Trace, graph: Dependences, work: _Work, occurrences: list[_Occurrences]
+) -> list[tuple[int | None, str]]:
+    """Return by how much a step would be shorter if one call launched each, or why it is not known."""
+    if graph.main < 0 or not any((stream.call >= 0).any() for stream in graph.streams.values()):
+        return [(None, "the launches of this work were not recorded")] * len(occurrences)
+    edges = once(trace, "constraints", lambda: constraints(graph))
+    spans = Spans.of(edges, None, None, "host")
+    usual = once(trace, "usual replay", lambda: replay(edges, Change(usual_lags=True)))
+    error = spans.error(usual) if len(spans) else 1.0
+    if error > MOST_ERROR:
+        reason = f"the replay of the unchanged recording is off by {100 * error:.1f} %"
+        return [(None, reason)] * len(occurrences)
+    before = spans.mean(spans.bounds().lengths)
+    changes = [Change(factor=_one_call(trace, graph, work, one)) for one in occurrences]
+    replays = replay_within_queues(edges, changes) if changes else []
+    if replays is None:
+        return [(None, "launch queues overflow in the replay")] * len(occurrences)
+    waits = "the host waits for the device between these launches: no graph can hold them"
+    return [
+        (None, waits) if _waited_inside(graph, work, one) else (before - spans.after(each), "")
+        for one, each in zip(occurrences, replays, strict=True)
+    ]
+
+
+def _waited_inside(graph: Dependences, work: _Work, one: _Occurrences) -> bool:
+    """Return whether a thread waits for a device between the launches of most of the occurrences."""
+    resources = graph.resources
+    first, last = (graph.resources.call[work.row[one.first + at]] for at in (0, one.length - 1))
+    whole = (first >= 0) & (last >= 0)
+    first, last = first[whole], last[whole]
+    calls = np.flatnonzero(waiting_calls(resources))
+    waited = np.zeros(len(first), bool)
+    for track in np.unique(resources.track[first]):
+        here = resources.track[first] == track
+        at = np.sort(resources.ts[calls[resources.track[calls] == track]])
+        count = [np.searchsorted(at, resources.ts[row[here]]) for row in (first, last)]
+        waited[here] = count[1] > count[0]
+    return bool(2 * waited.sum() > len(waited))
+
+
+def _one_call(trace: Trace, graph: Dependences, work: _Work, one: _Occurrences) -> FloatArray:
+    """Return factors: nothing that the host does after the first call, up to the last, takes time."""
+    call = graph.resources.call[work.row[one.first[:, None] + np.arange(one.length)]]
+    whole = call[(call >= 0).all(axis=1)]
+    factor = np.ones(len(trace.slices))
+    if not len(whole):
+        return factor
+    resources = graph.resources
+    for track in np.unique(resources.track[whole[:, 0]]):
+        own = whole[(resources.track[whole] == track).all(axis=1)]
+        if not len(own):
+            continue
+        begin, until = resources.end[own[:, 0]], resources.end[own[:, -1]]
+        order = np.argsort(begin, kind="stable")
+        begin, until = begin[order], np.maximum.accumulate(until[order])
+        rows = resources.threads.get(int(track), np.empty(0, np.int64))
+        at = np.searchsorted(begin, resources.ts[rows], side="right") - 1
+        inside: BoolArray = (at >= 0) & (resources.end[rows] <= until[np.maximum(at, 0)])
+        factor[rows[inside]] = 0.0
+    return factor

@@ -1,0 +1,152 @@
+"""How many tokens and samples a step has worked on: as it was told, or by shapes of its first operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...trace import Trace
+from ...trace.arrays import FloatArray
+from ..scope import ints, of_kind
+from ..time.recorded_steps import recorded_table
+
+_EMBEDDING: Final = "aten::embedding"
+_CONVOLUTIONS: Final = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
+_LINEAR: Final = "aten::linear"
+_FIRST: Final = (_EMBEDDING, *_CONVOLUTIONS, _LINEAR)
+"""What a model begins with, by whose input its batch is known."""
+
+
+class Counts(NamedTuple):
+    """Numbers of tokens or samples of steps.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (steps,)
+        NaN where they are not known.
+    source : str
+        Where they come from; empty where no step has any.
+    reason : str
+        Why there are none; empty where there are.
+    """
+
+    values: FloatArray
+    source: str
+    reason: str
+
+
+def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Counts:
+    """Count the tokens or the samples of each step.
+
+    Parameters
+    ----------
+    trace : Trace
+    steps : DataFrame
+        ``ts dur_ns``; see `notebook_prof.statistics.steps.counted_steps`.
+    what : {"tokens", "samples"}
+
+    Returns
+    -------
+    Counts
+
+    Notes
+    -----
+    What ``nbp.step(tokens=…, samples=…)`` was told comes first. Else the shapes of the first operator of the
+    forward pass tell: the indices of an embedding, shape ``(samples, length)`` and as many tokens; the input
+    of a convolution, ``(samples, channels, …)``; that of a linear layer, ``(samples, …)`` with at most three
+    dimensions, of which the middle one is the length. All calls in the step with these shapes of weights
+    count, so that gradient accumulation does; of a linear layer, the first.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.steps(0, 0, 100, "mark")
+    >>> shapes = "[[1000, 16], [4, 128], [], [], []]"
+    >>> main = b.track("main")
+    >>> _ = b.slices(ts=5, dur=9, name="aten::embedding", phase="forward", shapes=shapes, track=main)
+    >>> trace = b.seal()
+    >>> steps = pd.DataFrame({"ts": [0], "dur_ns": [100]})
+    >>> step_counts(trace, steps, "tokens")[:2]
+    (array([512.]), 'shapes of aten::embedding')
+    """
+    begin = steps["ts"].to_numpy(np.int64)
+    until = begin + steps["dur_ns"].to_numpy(np.int64)
+    marked = recorded_table(trace, "step_counts")
+    if marked is not None and marked[what].notna().any():
+        at = np.searchsorted(begin, marked["ts"].to_numpy(np.int64), side="left") - 1
+        inside = (at >= 0) & (marked["ts"].to_numpy(np.int64) <= until[np.maximum(at, 0)])
+        values = np.full(len(steps), np.nan)
+        values[at[inside]] = marked[what].to_numpy(np.float64)[inside]
+        return Counts(values, f"nbp.step({what}=…)", "")
+    return _by_shapes(trace, begin, until, what)
+
+
+def _by_shapes(trace: Trace, begin: FloatArray, until: FloatArray, what: str) -> Counts:
+    unknown = np.full(len(begin), np.nan)
+    advice = f"give them, as in nbp.step({what}=…) or p.training({what}=…)"
+    slices = trace.slices
+    fits = slices["name"].isin(_FIRST) & (slices["phase"] == "forward") & slices["shapes"].notna()
+    rows = np.flatnonzero(fits.to_numpy() & of_kind(trace, ("thread",)))
+    at = np.searchsorted(begin, slices["ts"].to_numpy()[rows], side="right") - 1
+    inside = (at >= 0) & (slices["ts"].to_numpy()[rows] < until[np.maximum(at, 0)])
+    rows, at = rows[inside], at[inside]
+    if not len(rows):
+        return Counts(
+            unknown, "", f"no embedding, convolution or linear layer with shapes was recorded: {advice}"
+        )
+    name, shape = (ints(slices[column].cat.codes)[rows] for column in ("name", "shapes"))
+    words, texts = slices["name"].cat.categories, slices["shapes"].cat.categories
+    kinds, code = np.unique(np.stack([name, shape], axis=1), axis=0, return_inverse=True)
+    facts = [_facts(str(words[n]), str(texts[s])) for n, s in kinds.tolist()]
+    number = np.array([getattr(fact, what) for fact in facts])[code.ravel()]
+    weight = pd.factorize(pd.Series([fact.weight for fact in facts]))[0][code.ravel()]
+    first = np.unique(at, return_index=True)[1]
+    of_first = np.full(len(begin), -1)
+    of_first[at[first]] = weight[first]
+    counted = weight == of_first[at]
+    if (linear := words[name[first]] == _LINEAR).any():
+        only_first = np.zeros(len(rows), bool)
+        only_first[first] = True
+        counted &= only_first | ~np.isin(at, at[first][linear])
+    values = np.bincount(at[counted], number[counted], minlength=len(begin)).astype(np.float64)
+    values[of_first < 0] = np.nan
+    if not np.isfinite(values).any():
+        operator = str(words[name[first[0]]])
+        return Counts(unknown, "", f"the shapes of {operator} do not tell the {what}: {advice}")
+    return Counts(values, f"shapes of {words[name[first[0]]]}", "")
+
+
+class _Facts(NamedTuple):
+    samples: float
+    tokens: float
+    weight: str
+
+
+def _facts(name: str, text: str) -> _Facts:
+    """Return what the shapes of one call tell; NaN where they do not."""
+    try:
+        shapes = json.loads(text)
+    except ValueError:
+        shapes = []
+    weight, data = (_dims(shapes, argument) for argument in ((0, 1) if name == _EMBEDDING else (1, 0)))
+    samples = tokens = float("nan")
+    if name == _EMBEDDING and len(data) == 2:
+        samples, tokens = float(data[0]), float(data[0] * data[1])
+    elif name == _EMBEDDING and len(data) == 1:
+        tokens = float(data[0])
+    elif name in _CONVOLUTIONS and len(data) == int(name[-2]) + 2:
+        samples = float(data[0])
+    elif name == _LINEAR and len(data) in (2, 3):
+        samples = float(data[0])
+        tokens = float(data[0] * data[1]) if len(data) == 3 else tokens
+    return _Facts(samples, tokens, f"{name} {list(weight)}")
+
+
+def _dims(shapes: Any, argument: int) -> Sequence[int]:
+    dims = shapes[argument] if isinstance(shapes, list) and len(shapes) > argument else []
+    return dims if isinstance(dims, list) and all(isinstance(size, int) for size in dims) else []

@@ -1,0 +1,330 @@
+"""Numbers of training that are published: tokens and samples a second, MFU, HFU, joules a step and token."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import OptionError
+from ...statistics.intervals import quantile_interval
+from ...statistics.steps import counted_steps, dependence
+from ...trace import Trace
+from ...trace.arrays import FloatArray
+from ...trace.schema import Column, Table
+from ..device.roofline import ceilings_of
+from ..scope import ints
+from .batches import Counts, step_counts
+from .slices import SliceWork, slice_work
+
+TRAINING: Final = Table(
+    "training",
+    (
+        Column("quantity", "str", "", "what it is"),
+        Column("value", "float64", "", "median of the steps that count; NaN where it is not known"),
+        Column("lower", "float64", "", "end of its interval at 95 %; NaN where steps are too few"),
+        Column("upper", "float64", "", "the other end"),
+        Column("unit", "str", "", "of the three"),
+        Column("source", "str", "", "what it was worked out from"),
+        Column("reason", "str", "", "why it is not known; empty where it is"),
+    ),
+)
+_FORWARD_ONLY: Final = (
+    "aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",
+    "aten::scaled_dot_product_attention",
+)  # fmt: skip
+"""Operators that autograd takes apart: inside of the backward pass they run only where it computes anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    values: FloatArray
+    source: str
+    reason: str = ""
+
+    def per(self, other: _Quantity) -> _Quantity:
+        """Return the quotient of two, step by step."""
+        reason = self.reason or other.reason
+        source = "" if reason else f"{self.source}; {other.source}"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotient = self.values / other.values
+        return _Quantity(np.where(np.isfinite(quotient), quotient, np.nan), source, reason)
+
+
+def training(
+    trace: Trace,
+    *,
+    tokens: float | Sequence[float] | None = None,
+    samples: float | Sequence[float] | None = None,
+    flops_per_s: float | None = None,
+) -> pd.DataFrame:
+    """Work out the numbers of training that are published, with intervals, or say why one is not known.
+
+    Parameters
+    ----------
+    trace : Trace
+    tokens, samples : number or sequence of them, optional
+        How many a step works on; a sequence has one for each step that `statistics.counted_steps` uses.
+        Default: what ``nbp.step(tokens=…, samples=…)`` was told, or else what the shapes of the model's
+        first operator tell.
+    flops_per_s : float, optional
+        What the device can do at most. Default: what `measure_device` found on it.
+
+    Returns
+    -------
+    DataFrame
+        ``quantity value lower upper unit source reason``, always the same rows in this order:
+
+        - ``step_time`` s; ``samples_per_s``, ``tokens_per_s``;
+        - ``model_flops``, ``hardware_flops`` a step: of forward and backward pass and optimizer without, and
+          with, what the backward pass computes anew (activation checkpointing);
+        - ``mfu``, ``hfu``: these over the step's time and what all devices that worked can do;
+        - ``device_joules_per_step``, ``host_joules_per_step``: of the devices by NVML, of the processors by
+          RAPL; ``joules_per_sample``, ``joules_per_token``: the sum of what is known.
+
+        `value` is the median of the steps that count (without warm-up and steps that were cut), `lower` and
+        `upper` its interval at 95 % by order statistics. Energy is a mean, without an interval.
+
+    Raises
+    ------
+    OptionError
+        If `tokens`, `samples` or `flops_per_s` is no positive number, or there are not as many as steps.
+
+    Notes
+    -----
+    FLOPs are counted by shapes, as in `operator_work`: matrix products, convolutions and attention, and
+    elementwise work. Papers count 6 FLOPs a parameter and token, which leaves elementwise work out. MFU and
+    HFU: Chowdhery et al., *PaLM*, 2022, appendix B.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> b.steps(range(4), [0, 100, 200, 300], [100] * 4, "mark")
+    >>> _ = b.slices(ts=0, dur=400, name="train", track=b.track("main"))
+    >>> table = training(b.seal(), samples=8).set_index("quantity")
+    >>> float(table.loc["samples_per_s", "value"])
+    80000000.0
+    >>> table.loc["mfu", "reason"]
+    'no operator whose work is known was recorded with shapes: record with shapes=True'
+    """
+    steps = counted_steps(trace)
+    steps = steps[steps["used"]].reset_index(drop=True)
+    seconds = _Quantity(steps["dur_ns"].to_numpy(np.float64) / 1e9, "steps")
+    one_each = {
+        "samples": _counts(trace, steps, "samples", samples),
+        "tokens": _counts(trace, steps, "tokens", tokens),
+    }
+    model, hardware = _flops(trace, steps)
+    peak = _peak(trace, steps, flops_per_s)
+    device, host = _joules(trace, steps, _GPU_ENERGY), _joules(trace, steps, _HOST_ENERGY)
+    both = _sum_of_known(device, host)
+    rows = [
+        ("step_time", seconds, "s"),
+        *((f"{what}_per_s", each.per(seconds), f"{what}/s") for what, each in one_each.items()),
+        ("model_flops", model, "FLOP/step"),
+        ("hardware_flops", hardware, "FLOP/step"),
+        ("mfu", model.per(seconds).per(peak), "1"),
+        ("hfu", hardware.per(seconds).per(peak), "1"),
+        ("device_joules_per_step", device, "J/step"),
+        ("host_joules_per_step", host, "J/step"),
+        *((f"joules_per_{what[:-1]}", both.per(each), f"J/{what[:-1]}") for what, each in one_each.items()),
+    ]
+    return TRAINING.frame(
+        {
+            name: list(column)
+            for name, column in zip(TRAINING.names, zip(*map(_row, rows), strict=True), strict=True)
+        }
+    )
+
+
+def _row(named: tuple[str, _Quantity, str]) -> tuple[Any, ...]:
+    name, quantity, unit = named
+    nothing = float("nan")
+    values = quantity.values[np.isfinite(quantity.values)]
+    if quantity.reason or not len(values):
+        return (name, nothing, nothing, nothing, unit, "", quantity.reason or "no step has it")
+    lower, upper = nothing, nothing
+    if "joules" not in name:  # a mean over the steps
+        lower, upper = quantile_interval(values, 0.5, dependence(values))
+    ends = (end if math.isfinite(end) else nothing for end in (lower, upper))
+    return (name, float(np.median(values)), *ends, unit, quantity.source, "")
+
+
+def _counts(trace: Trace, steps: pd.DataFrame, what: str, count: Any) -> _Quantity:
+    if count is None:
+        counts: Counts = step_counts(trace, steps, what)
+        return _Quantity(counts.values, counts.source, counts.reason)
+    values = np.asarray(count, dtype=np.float64) if _are_numbers(count) else np.array([np.nan])
+    if values.ndim > 1 or not (np.isfinite(values) & (values > 0)).all():
+        raise OptionError(f"{what}={count!r} is no positive number of {what} a step, nor one for each step")
+    if values.ndim and len(values) != len(steps):
+        raise OptionError(
+            f"{what}= has {len(values)} numbers, and {len(steps)} steps count: {steps['step'].tolist()}"
+        )
+    return _Quantity(np.broadcast_to(values, len(steps)), f"{what}=")
+
+
+def _are_numbers(value: Any) -> bool:
+    try:
+        np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, str | bool)
+
+
+def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
+    """Return the FLOPs of each step, without and with what the backward pass computes anew."""
+    work = slice_work(trace)
+    rows = np.flatnonzero(work.outermost)
+    reason = (
+        ""
+        if len(rows)
+        else "no operator whose work is known was recorded with shapes: record with shapes=True"
+    )
+    if reason := reason or _heavy_work_unknown(trace, work):
+        nothing = _Quantity(np.full(len(steps), np.nan), "", reason)
+        return nothing, nothing
+    begin = steps["ts"].to_numpy(np.int64)
+    number = ints(trace.slices["step"])[rows]
+    if len(trace.steps):
+        at = np.minimum(np.searchsorted(steps["step"], number), len(steps) - 1)
+        inside = steps["step"].to_numpy()[at] == number
+    else:
+        at, inside = np.zeros(len(rows), np.int64), np.ones(len(rows), bool)
+    anew = _computed_anew(trace)[rows]
+
+    def total(keep: Any) -> FloatArray:
+        flops = np.bincount(at[inside & keep], work.flops[rows][inside & keep], minlength=len(begin))
+        return np.asarray(flops, dtype=np.float64)
+
+    source = "shapes of operators"
+    return _Quantity(total(~anew), source), _Quantity(total(np.ones(len(rows), bool)), source)
+
+
+_HEAVY: Final = re.compile(
+    r"aten::(?:\w*conv(?:olution|_|[123]d)\w*|\w*mm|\w*matmul\w*|(?:mkldnn_)?linear(?:_backward)?|\w*attention\w*)"
+)
+"""Operators that do most of a model's FLOPs: where one is not counted, no sum is right."""
+
+
+def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
+    """Return which matrix products, convolutions or attentions cannot be counted; empty where all can."""
+    slices = trace.slices
+    words = [_HEAVY.fullmatch(str(word)) is not None for word in slices["name"].cat.categories]
+    heavy = np.array([*words, False])[slices["name"].cat.codes.to_numpy()] & (work.kind < 0)
+    parent = ints(slices["parent"])
+    above = np.zeros(len(heavy), bool)
+    up = parent[work.outermost]
+    while len(up := np.unique(up[up >= 0])):
+        up = up[~above[up]]
+        above[up] = True
+        up = parent[up]
+    rows = np.flatnonzero(heavy & ~above)
+    up = rows.copy()
+    while len(rows) and (up >= 0).any():
+        keep = (up < 0) | (work.kind[up] < 0)
+        rows, up = rows[keep], np.where(up[keep] >= 0, parent[up[keep]], -1)
+    rows = rows[~heavy[parent[rows]] | (parent[rows] < 0)]
+    if not len(rows):
+        return ""
+    return (
+        f"the work of {len(rows):,} calls, as of {slices['name'].iloc[rows[0]]}, is not known: their shapes, "
+        "or arguments as strides, were not recorded"
+    )
+
+
+def _computed_anew(trace: Trace) -> Any:
+    """Return which slices lie in, or are, operators that the backward pass would not run by itself."""
+    slices = trace.slices
+    anew = (slices["name"].isin(_FORWARD_ONLY) & (slices["phase"] == "backward")).to_numpy()
+    parent = ints(slices["parent"])
+    source = np.append(np.where(anew, np.arange(len(anew)), parent), -1)
+    while (source[source] != source).any():
+        source = source[source]
+    return np.append(anew, False)[source[:-1]]
+
+
+def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quantity:
+    """Return what all devices that worked can do a second."""
+    if flops_per_s is not None and not (
+        _are_numbers(flops_per_s) and flops_per_s > 0 and math.isfinite(flops_per_s)
+    ):
+        raise OptionError(
+            f"flops_per_s={flops_per_s!r} is no positive number: 989e12 for an H100's bfloat16, say"
+        )
+    ceilings = ceilings_of(trace)
+    if flops_per_s is None and ceilings is None:
+        reason = (
+            "what the device can do is not known: call nbp.measure_device() on its machine, or give "
+            "flops_per_s="
+        )
+        return _Quantity(np.full(len(steps), np.nan), "", reason)
+    on_device = trace.slices.loc[(trace.slices["category"] == "kernel").to_numpy(), "device"]
+    count = max(int(on_device.dropna().nunique()), 1)
+    each = (
+        flops_per_s if flops_per_s is not None else ceilings.flops_per_s if ceilings is not None else math.nan
+    )
+    measured = f"measured: {ceilings.dtype}, {ceilings.how}" if ceilings is not None else ""
+    source = "flops_per_s=" if flops_per_s is not None else measured
+    return _Quantity(np.full(len(steps), each * count), source)
+
+
+_GPU_ENERGY: Final = (r"GPU \d+ (energy|power)", "no counter of a GPU's energy or power was recorded")
+_HOST_ENERGY: Final = (
+    r"package \d+ energy",
+    "no counter of the processors' energy was recorded: RAPL is not there, or only root may read it",
+)
+
+
+def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quantity:
+    """Return the energy of a step: the mean power while steps ran, times their mean length.
+
+    Where fewer than two readings lie in the steps, it is the mean power of the whole recording.
+    """
+    pattern, reason = kind
+    tracks = trace.tracks[(trace.tracks["kind"] == "counter").to_numpy()]
+    tracks = tracks[tracks["name"].astype(str).str.fullmatch(pattern)]
+    watts: dict[str, float] = {}
+    begin, until = int(steps["ts"].min()), int((steps["ts"] + steps["dur_ns"]).max())
+    inside = (trace.counters["ts"] >= begin) & (trace.counters["ts"] <= until)
+    for name, key in sorted(zip(tracks["name"].astype(str), tracks["track"], strict=True)):
+        own = trace.counters[trace.counters["track"] == key]
+        own = own[inside[own.index]] if inside[own.index].sum() > 1 else own
+        mean = _watts_of(name)(own["ts"].to_numpy(np.int64), own["value"].to_numpy(np.float64))
+        unit = name.rpartition(" ")[0]
+        if math.isfinite(mean):
+            watts.setdefault(unit, mean)  # energy comes before power
+    count = len(steps)
+    if not watts:
+        reason = (
+            reason if not len(tracks) else "fewer than two readings of energy lie in the steps: record more"
+        )
+        return _Quantity(np.full(count, np.nan), "", reason)
+    mean_seconds = float(steps["dur_ns"].mean()) / 1e9
+    return _Quantity(np.full(count, sum(watts.values()) * mean_seconds), f"readings of {', '.join(watts)}")
+
+
+def _watts_of(name: str) -> Callable[[Any, FloatArray], float]:
+    def of_energy(ts: Any, joules: FloatArray) -> float:
+        return float((joules[-1] - joules[0]) / ((ts[-1] - ts[0]) / 1e9)) if len(ts) > 1 else math.nan
+
+    def of_power(ts: Any, watts: FloatArray) -> float:
+        if len(ts) < 2:
+            return math.nan
+        return float(np.sum((watts[1:] + watts[:-1]) / 2 * np.diff(ts)) / (ts[-1] - ts[0]))
+
+    return of_energy if name.endswith("energy") else of_power
+
+
+def _sum_of_known(device: _Quantity, host: _Quantity) -> _Quantity:
+    if device.reason and host.reason:
+        return device
+    sources = [one for one in (device, host) if not one.reason]
+    total = np.sum([one.values for one in sources], axis=0)
+    return _Quantity(total, "; ".join(one.source for one in sources))
