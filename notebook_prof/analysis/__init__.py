@@ -10,6 +10,7 @@ from .critical_path.doubts import critical_path_doubts
 from .critical_path.hops import critical_path_hops, critical_path_spans
 from .critical_path.path import critical_path
 from .critical_path.replay.answer import WhatIf
+from .critical_path.replay.next_class import critical_path_next
 from .critical_path.replay.slack import slack
 from .critical_path.replay.what_if import what_if
 from .critical_path.why import why
@@ -88,6 +89,7 @@ __all__ = [
     "critical_path",
     "critical_path_doubts",
     "critical_path_hops",
+    "critical_path_next",
     "critical_path_spans",
     "device",
     "device_idle",

@@ -10,6 +10,7 @@ ADDED: Final = {
     "memory_names": "memory.names",
     "memory_left_behind": "memory.left_behind",
     "critical_path_hops": "critical_path.hops",
+    "critical_path_next": "critical_path.next",
     "critical_path_spans": "critical_path.spans",
     "critical_path_doubts": "critical_path.doubts",
     "graph_breaks": "compilations.graph_breaks",

@@ -92,6 +92,7 @@ class CriticalPath(Namespace):
     hops = method(analysis.critical_path_hops)
     spans = method(analysis.critical_path_spans)
     doubts = method(analysis.critical_path_doubts)
+    next = method(analysis.critical_path_next)
 
 
 class Lines(Namespace):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from notebook_prof import TraceBuilder
+from notebook_prof.analysis import critical_path
 from notebook_prof.analysis.critical_path import handovers
 from notebook_prof.analysis.critical_path.resources import Resources
+from notebook_prof.readers import read_trace
+from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 
 NEVER = np.iinfo(np.int64).max // 4
@@ -90,3 +94,32 @@ def test_they_are_those_of_the_definition(threads: int, bursts: int) -> None:
             )
         }
         assert waits == expected(trace, 0)
+
+
+def test_communication_that_began_before_the_rest_is_waited_for() -> None:
+    """A reduction runs beside the backward pass; then the thread rests until it is done."""
+    trace = draw(
+        """
+        main: [backward        ][wait          ][step]
+        gloo:      [all_reduce           ]
+        """,
+        categories={"wait": "annotation", "all_reduce": "collective"},
+    )
+    pieces = critical_path(trace)
+    assert pieces[["name", "class", "dur_ns"]].values.tolist() == [
+        ["backward", "host-operator", 5],
+        ["all_reduce", "communication", 23],
+        ["wait", "wait-wakeup", 6],
+        ["step", "host-operator", 6],
+    ]
+    beside = draw(
+        "main: [backward ][wait  ][step]\ngloo:    [other       ]", categories={"wait": "annotation"}
+    )
+    assert "other" not in set(critical_path(beside)["name"].dropna())
+
+
+def test_ranks_on_the_cpu_wait_for_communication(shared_traces: Path) -> None:
+    """The path of a rank whose steps are communication for 64.5 % of the time, by their phases."""
+    trace = read_trace(shared_traces / "torch213_cpu" / "ddp_2rank" / "ddp_gloo_rank0.pt.trace.json.gz")
+    share = critical_path(trace, by="class").set_index("class")["share"]
+    assert share["communication"] == pytest.approx(0.645, abs=0.01)

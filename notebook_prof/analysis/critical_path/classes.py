@@ -50,8 +50,8 @@ IN_WORDS: Final = {
 OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
 """Classes of time that the path spends on a stream, with what communicates on threads."""
 
-_ON_STREAM: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "copy", "collective": "communication"}
-_ON_THREAD: Final = {
+ON_STREAM: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "copy", "collective": "communication"}
+ON_THREAD: Final = {
     "operator": "host-operator",
     "kernel": "host-operator",
     "launch": "launch-call",
@@ -65,6 +65,7 @@ _ON_THREAD: Final = {
     "sync": "sync",
     "overhead": "overhead",
 }
+"""Classes of what streams and threads do, by category."""
 
 
 def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
@@ -83,9 +84,9 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
     slices = graph.resources.trace.slices
     words = slices["category"].cat.categories
     nobody = {"thread": CLASSES.index("idle"), "stream": CLASSES.index("device-gap")}
-    thread = np.array([*(CLASSES.index(_ON_THREAD[w]) for w in words), nobody["thread"]], np.int64)
+    thread = np.array([*(CLASSES.index(ON_THREAD[w]) for w in words), nobody["thread"]], np.int64)
     stream = np.array(
-        [*(CLASSES.index(_ON_STREAM.get(w, "kernel")) for w in words), nobody["stream"]], np.int64
+        [*(CLASSES.index(ON_STREAM.get(w, "kernel")) for w in words), nobody["stream"]], np.int64
     )
     category = np.append(slices["category"].cat.codes.to_numpy(), -1)[pieces.row]
     device = np.isin(pieces.track, list(graph.streams))

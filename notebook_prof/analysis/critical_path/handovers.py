@@ -11,7 +11,7 @@ import numpy as np
 from ...trace.arrays import BoolArray, IntArray
 from ..time.host_states import waits_by_name
 from .resources import WAITS, Resources
-from .segments import FAR
+from .segments import FAR, Segments
 from .waits import Waits
 
 _ACTIVE: Final = (
@@ -48,32 +48,26 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     -----
     A thread is *busy* in operators, runtime calls and Python frames that are no waits by their names. Where a
     stretch in which it is not contains the begin and the end of another thread's last burst, and the bursts
-    cover at least half of it, the thread waited for the end of that burst; so it did for a collective of
-    another thread that ends in the stretch and was there for at least half of it, also if it had begun
-    before: who waits for it has asked for it earlier. What belongs to nobody at all
+    cover at least half of it, the thread waited for the end of that burst; communication may have begun
+    before it: who rests waits for its end. What belongs to nobody at all
     before a burst of a thread other than the main one ends when whoever was busy last in it asked for the
     burst.
     """
     if len(resources.threads) < 2:
         return []
-    busy_slice, collective = _busy(resources), np.append(resources.category("collective"), False)
-    exchanges: dict[int, tuple[IntArray, IntArray]] = {}
-    spans: dict[int, tuple[IntArray, IntArray]] = {}
+    busy_slice, communicates = _busy(resources), resources.category("collective")
+    spans: dict[int, _Span] = {}
     rests: dict[int, tuple[IntArray, IntArray]] = {}
     for track in resources.threads:
         cut = resources.segments(track)
         until = cut.until()
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
-        spans[track] = _runs(cut.at, until, busy)
+        spans[track] = _bursts(cut, until, busy, communicates)
         rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
-        if collective[cut.owner].any():
-            exchanges[track] = _runs(cut.at, until, collective[cut.owner])
     out = []
     for tracks, others in _processes(resources, [track for track in spans if len(spans[track][0])]):
         together = _together(resources, {track: rests[track] for track in tracks}, main)
-        own = {track: spans[track] for track in others}
-        exchanged = {track: exchanges[track] for track in others if track in exchanges}
-        out.append(_of_rests(together, own, exchanged, main))
+        out.append(_of_rests(together, _Bursts({track: spans[track] for track in others}), main))
     return out
 
 
@@ -150,17 +144,33 @@ def _cut(begin: IntArray, end: IntArray, cuts: IntArray) -> tuple[IntArray, IntA
     return np.sort(np.concatenate([begin, inner])), np.sort(np.concatenate([end, inner]))
 
 
+class _Span(NamedTuple):
+    """When a thread was busy: begins and ends, and whether a burst ends with communication."""
+
+    begin: IntArray
+    end: IntArray
+    shared: BoolArray
+
+
+def _bursts(cut: Segments, until: IntArray, busy: BoolArray, communicates: BoolArray) -> _Span:
+    begin, end = _runs(cut.at, until, busy)
+    owner = cut.owner[np.searchsorted(cut.at, end - 1, side="right") - 1]
+    return _Span(begin, end, communicates[owner])
+
+
 class _Bursts:
     """Stretches in which threads of one process were busy, by end; of equal ends, lower tracks last.
 
     Attributes
     ----------
     track, begin, end : ndarray of int64, shape (bursts,)
+    shared : ndarray of bool, shape (bursts,)
+        Whether it ends with communication.
     following : ndarray of int64, shape (bursts,)
         End of the next burst of the same thread; `FAR` without one.
     """
 
-    def __init__(self, spans: dict[int, tuple[IntArray, IntArray]]) -> None:
+    def __init__(self, spans: dict[int, _Span]) -> None:
         tracks = np.array(sorted(spans), np.int64)
         track = np.repeat(tracks, [len(spans[key][0]) for key in tracks.tolist()])
         begin, end = (np.concatenate([spans[key][i] for key in tracks.tolist()]) for i in (0, 1))
@@ -172,6 +182,7 @@ class _Bursts:
         order = np.lexsort((-track, end))
         self.track, self.begin, self.end = track[order], begin[order], end[order]
         self.following = following[order]
+        self.shared = np.concatenate([spans[key].shared for key in tracks.tolist()])[order]
 
     def last_of_each(self, instants: IntArray) -> Iterator[IntArray]:
         """Give for each thread the place of its last burst that ended by each instant; -1 without one."""
@@ -203,18 +214,11 @@ class _Latest(NamedTuple):
         self.source[rows[later]] = source[later]
 
 
-def _of_rests(
-    rests: _Rests,
-    spans: dict[int, tuple[IntArray, IntArray]],
-    exchanges: dict[int, tuple[IntArray, IntArray]],
-    main: int,
-) -> Waits:
+def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
     """Return waits of threads of one process for the bursts of others."""
-    count, bursts = len(rests.end), _Bursts(spans)
+    count = len(rests.end)
     latest = _Latest(np.full(count, -FAR), np.full(count, -FAR), np.full(count, -1))
     _join(rests, bursts, latest)
-    for track, exchange in exchanges.items():
-        _join_exchange(rests, track, spans[track], exchange, latest)
     _begin(rests, bursts, latest, np.flatnonzero(rests.begun & (latest.source < 0)), main)
     hit = np.flatnonzero(latest.source >= 0)
     none, kind = np.full(len(hit), -1), np.full(len(hit), WAITS.index("hand-over"))
@@ -247,33 +251,15 @@ def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
             latest.take(rows[fits], bursts.end[last[fits]], bursts.track[last[fits]])
 
 
-def _join_exchange(
-    rests: _Rests,
-    track: int,
-    span: tuple[IntArray, IntArray],
-    exchange: tuple[IntArray, IntArray],
-    latest: _Latest,
-) -> None:
-    """Find the rests at whose end a collective of a thread ended last, which was there for at least half."""
-    (start, done), ends = exchange, span[1]
-    at = np.maximum(np.searchsorted(done, rests.end, side="right") - 1, 0)
-    last = ends[np.maximum(np.searchsorted(ends, rests.end, side="right") - 1, 0)]
-    lasted = done[at] - np.maximum(start[at], rests.begin)
-    fits = (rests.track != track) & (done[at] == last) & (done[at] <= rests.end) & (lasted > 0)
-    fits &= 2 * lasted >= rests.end - rests.begin
-    fits &= (latest.source != track) | (latest.best != done[at])  # it is that already
-    rows = np.flatnonzero(fits)
-    latest.take(rows, done[at[rows]], np.full(len(rows), track))
-
-
 def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolArray:
     """Return whether a burst is the last of its thread in a rest, and the thread busy for half of it."""
     track, begin, end = bursts.track[at], rests.begin[rows], rests.end[rows]
-    inside = (track != rests.track[rows]) & (bursts.begin[at] >= begin) & (bursts.following[at] > end)
-    opened = bursts.first_since(track[inside], begin[inside])
-    begin, end = begin[inside], end[inside]
+    whole = bursts.begin[at] >= begin
+    inside = (track != rests.track[rows]) & (whole | bursts.shared[at]) & (bursts.following[at] > end)
+    opened = begin.copy()
+    opened[inside & whole] = bursts.first_since(track[inside & whole], begin[inside & whole])
     # a helper that only ticks in between was not what this thread waited for
-    inside[inside] = 2 * (bursts.end[at[inside]] - opened) >= end - np.maximum(begin, 2 * opened - end)
+    inside &= 2 * (bursts.end[at] - opened) >= end - np.maximum(begin, 2 * opened - end)
     return np.asarray(inside, dtype=bool)
 
 

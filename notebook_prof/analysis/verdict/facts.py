@@ -13,6 +13,7 @@ import pandas as pd
 from ...trace import Trace, Window, length, union
 from ...trace.arrays import IntArray
 from ..critical_path.path import critical_path
+from ..critical_path.replay.next_class import critical_path_next
 from ..device.busy import device
 from ..device.kernels import kernels
 from ..device.launches import launch_calls
@@ -38,6 +39,8 @@ _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
 """Dependences of more take seconds, and the verdict is what is looked at first."""
+_MOST_REPLAYED: Final = 200_000
+"""The same of replays."""
 
 
 @dataclass(frozen=True)
@@ -162,21 +165,49 @@ class Facts:
     def path(self) -> pd.DataFrame | None:
         """The critical path by class, to the end of the last step, or of device work that ends later.
 
-        None without device work, where it is not linked to the calls that launched it (but for what streams
-        had to do when the recording began), where calls that wait were not recorded, where nothing was
-        recorded on its thread for most of it, and in traces of more than two million slices.
+        None where device work is not linked to the calls that launched it (but for what streams had to do
+        when the recording began), where calls that wait were not recorded, where there are neither operators
+        nor device work, where nothing was recorded on its thread for most of it, and in traces of more than
+        two million slices.
         """
-        trace, work = self.trace, on_device(self.trace, self.extent)
+        trace = self.trace
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
             return None
+        if not (self._is_linked if len(self.device) else self.calls):
+            return None
+        path = critical_path(trace, **self.path_arguments).set_index("class")
+        return path if path["share"].get("idle", 0.0) <= _MOST_UNKNOWN else None
+
+    @property
+    def _is_linked(self) -> bool:
+        """Whether it is known what launched nearly all device work."""
+        trace, work = self.trace, on_device(self.trace, self.extent)
         linked, track = launch_calls(trace)[work.rows] >= 0, work.ints("track")
         first = np.full(int(track.max(initial=0)) + 1, np.iinfo(np.int64).max)
         np.minimum.at(first, track[linked], work.ts[linked])
         earlier = np.isin(track, track[linked]) & (work.ts < first[track])
-        if not len(linked) or (linked | earlier).mean() < _LINKED:
+        return bool(len(linked) and (linked | earlier).mean() >= _LINKED)
+
+    @cached_property
+    def next_class(self) -> dict[str, Any] | None:
+        """What would hold most of the path without its largest class; None where that cannot be told.
+
+        It cannot for communication, which waits for other ranks that one recording does not tell of.
+        """
+        if self.path is None or len(self.trace.slices) > _MOST_REPLAYED:
             return None
-        path = critical_path(trace, **self.path_arguments).set_index("class")
-        return path if path["share"].get("idle", 0.0) <= _MOST_UNKNOWN else None
+        if self.path.index[0] == "communication":
+            return None
+        table = critical_path_next(self.trace, **self.next_arguments)
+        if not len(table) or table["class"].iloc[0] != self.path.index[0] or not table["next"].iloc[0]:
+            return None
+        row: dict[str, Any] = table.iloc[0].to_dict()
+        return row
+
+    @property
+    def next_arguments(self) -> dict[str, Any]:
+        """What `critical_path_next` is called with for `next_class`."""
+        return {"count": 1, "window": tuple(self.extent), "end": "last"}
 
     @property
     def path_arguments(self) -> dict[str, Any]:

@@ -193,7 +193,22 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
         )
         for name, share in zip(shown.index.astype(str), shown["share"].tolist(), strict=True)
     ]
-    return say("Critical path: ", joined(pieces, " · "))
+    sentence = say("Critical path: ", joined(pieces, " · "))
+    if (row := facts.next_class) is None:
+        return sentence
+
+    def of_next(column: str) -> Claim:
+        share = float(row[column])
+        source = Source("critical_path_next", column, {"class": str(row["class"])}, facts.next_arguments)
+        return cite(format_share(share), share, source)
+
+    first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
+    left, most = of_next("left_share"), of_next("next_share")
+    without = f"; without {_WITHOUT.get(first, first)} "
+    return sentence + say(without, left, " of it would be left, ", most, f" of that {following}")
+
+
+_WITHOUT: Final = {"between operators": "time between operators"}
 
 
 def _longest_names(facts: Facts) -> Sentence | None:

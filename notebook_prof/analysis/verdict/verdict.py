@@ -104,6 +104,11 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
+    A line below says what the critical path is made of, also without device work, and what would hold most of
+    it without its largest class (see `critical_path_next`; up to 200,000 slices, and not where that class is
+    communication, which waits for other ranks). On recordings whose path is known the two agree: what a run
+    is bound by holds most of its path, or a quarter where that is waiting.
+
     Where recording made steps more than 1.2 times as long, the text begins with that, and neither launch- nor
     overhead-bound is said.
 

@@ -1,0 +1,123 @@
+"""What would decide how long steps take if the largest parts of their critical path took no time."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+
+from ....errors import OptionError
+from ....trace import Trace
+from ....trace.schema import Column, Table
+from ...scope import Numbers, WindowLike, sharing
+from ..classes import ON_STREAM, ON_THREAD
+from ..path import End, critical_path
+from .what_if import what_if
+
+_NEXT: Final = Table(
+    "critical_path_next",
+    (
+        Column("class", "str", "", "of the critical path"),
+        Column("path_ns", "int64", "ns", "time of the paths in it"),
+        Column("share", "float64", "1", "of the paths"),
+        Column("left_ns", "Int64", "ns", "length of the paths if it took no time; missing where refused"),
+        Column("left_share", "float64", "1", "of the paths as they are; NaN where refused"),
+        Column("next", "str", "", "class that takes most of them then; empty where refused"),
+        Column("next_ns", "Int64", "ns", "time in it; missing where refused"),
+        Column("next_share", "float64", "1", "of `left_ns`; NaN where refused"),
+        Column("reason", "str", "", "why it is refused; empty else"),
+    ),
+)
+_ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
+    "data": {"data": 0},
+    "launch-call": {"launch": 0},
+    "launch-latency": {"launch": 0},
+    "sync": {"remove": "sync"},
+    "wait-wakeup": {"remove": "sync"},
+}
+"""What is asked of `what_if` for a class that is not the time of some categories."""
+
+
+@sharing
+def critical_path_next(
+    trace: Trace, *, count: int = 3, window: WindowLike = None, step: Numbers = None, end: End = "host"
+) -> pd.DataFrame:
+    """Say what would decide the time of steps if the largest classes of the critical path took none.
+
+    Parameters
+    ----------
+    trace : Trace
+    count : int
+        So many classes, the largest first.
+    window, step, end
+        As `critical_path`.
+
+    Returns
+    -------
+    DataFrame
+        A row a class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
+        next_share reason``. ``left_ns`` is how long the paths would be without the time of this class, by
+        `what_if`; `next` is the class that would take most of them. Classes that nothing can be done about by
+        itself (``idle device-gap event-latency``) are left out; where `what_if` refuses, `reason` says why.
+
+    Raises
+    ------
+    OptionError
+        If `count` is no number of classes, or as `critical_path`.
+    SelectionError
+        As `critical_path`.
+
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> trace = draw('''
+    ... main:     [mm]  [sync     ]
+    ... stream 7:     [gemm    ]
+    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
+    >>> table = critical_path_next(trace, count=1)
+    >>> table[["class", "path_ns", "left_ns", "next", "next_ns"]].values.tolist()
+    [['kernel', 10, 10, 'host-operator', 4]]
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise OptionError(f"count={count!r} is no number of classes: 1 or more")
+    before = critical_path(trace, by="class", window=window, step=step, end=end)
+    rows: list[dict[str, Any]] = []
+    for row in before.to_dict("records"):
+        arguments = _without(trace, str(row["class"]))
+        if arguments is not None and len(rows) < count:
+            answer = what_if(trace, **arguments, window=window, step=step, end=end)
+            rows.append({"class": row["class"], "path_ns": row["path_ns"], "share": row["share"]})
+            rows[-1] |= _left(answer.classes, answer.reason, int(before["path_ns"].sum()))
+    return _NEXT.frame({name: [row[name] for row in rows] for name in _NEXT.names})
+
+
+def _without(trace: Trace, name: str) -> dict[str, Any] | None:
+    """Return what is asked of `what_if` so that a class takes no time; None where nothing can be."""
+    if name in _ARGUMENTS:
+        return _ARGUMENTS[name]
+    existing = trace.slices["category"].cat.remove_unused_categories().cat.categories
+    here = {word for word in existing if name in (ON_THREAD.get(word), ON_STREAM.get(word))}
+    if not here:
+        return None
+    # all else, also what lies inside and what is launched there, stays as it is
+    factors = {f"category={word}": 0.0 if word in here else 1.0 for word in existing}
+    if (trace.slices["phase"] == "data").any():
+        factors["phase=data"] = 1.0
+    return {"scale": factors}
+
+
+def _left(classes: pd.DataFrame, reason: str, total: int) -> dict[str, Any]:
+    left = int(classes["after_ns"].sum())
+    if reason or not left:
+        none = (
+            {"left_ns": 0, "left_share": 0.0}
+            if not reason
+            else {"left_ns": pd.NA, "left_share": float("nan")}
+        )
+        return {**none, "next": "", "next_ns": pd.NA, "next_share": float("nan"), "reason": reason}
+    first = classes.iloc[0]
+    spent = int(first["after_ns"])
+    return {
+        "left_ns": left, "left_share": left / max(total, 1), "next": str(first["class"]), "next_ns": spent,
+        "next_share": spent / left, "reason": "",
+    }  # fmt: skip
