@@ -138,9 +138,11 @@ def test_a_kernel_opens_into_operators_and_lines(trace: Trace, tmp_path: Path) -
     rows = table[["line", "exact", "slices", "total_ns"]].values.tolist()
     assert rows == [[4, True, 2, 40], [5, True, 2, 40]]
     row = int(trace.slices.index[trace.slices["category"] == "kernel"][0])
-    told = dict(arguments_of(trace, row))
-    assert told["fused operators"] == "relu, mul"
-    assert told["fused lines"] == "/home/me/model.py:4  relu = f(relu); /home/me/model.py:5  h_1 = f(mul)"
+    arguments = dict(arguments_of(trace, row))
+    assert arguments["fused operators"] == "relu, mul"
+    assert (
+        arguments["fused lines"] == "/home/me/model.py:4  relu = f(relu); /home/me/model.py:5  h_1 = f(mul)"
+    )
     panel = overview(trace, {})
     calls = [getattr(part, "call", "") for part in getattr(panel, "parts", ())]
     assert "p.compilations.kernels()" in calls

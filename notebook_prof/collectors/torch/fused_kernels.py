@@ -119,11 +119,11 @@ def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str
         }
         lines: dict[tuple[str, int, str], bool] = {}
         for name, node in graph.items():
-            told = kernel.nodes is not None and name in kernel.nodes
-            guessed = kernel.nodes is None and name not in named and node.operator in made
-            if node.line and (told or guessed):
+            by_comment = kernel.nodes is not None and name in kernel.nodes
+            by_operator = kernel.nodes is None and name not in named and node.operator in made
+            if node.line and (by_comment or by_operator):
                 key = (node.file, node.line, node.text)
-                lines[key] = lines.get(key, False) or told or node.operator not in others
+                lines[key] = lines.get(key, False) or by_comment or node.operator not in others
         whole = ", ".join(kernel.operators)
         places = sorted(lines.items()) or [(("", 0, ""), kernel.nodes is not None)]
         rows += [(kernel.name, whole, backward, *where, exact) for where, exact in places]
@@ -155,18 +155,18 @@ def _words(kernel: str, operators: frozenset[str]) -> tuple[str, ...]:
     """
     if not (match := _CPP.fullmatch(kernel)):
         return ()
-    rest, result = match["words"].split("_"), []
-    while rest:
-        size = next((n for n in range(len(rest), 0, -1) if "_".join(rest[:n]) in operators), 1)
-        result.append("_".join(rest[:size]))
-        rest = rest[size:]
+    words, result = match["words"].split("_"), []
+    while words:
+        size = next((n for n in range(len(words), 0, -1) if "_".join(words[:n]) in operators), 1)
+        result.append("_".join(words[:size]))
+        words = words[size:]
     return tuple(filter(None, result))
 
 
 def _graph_of(graphs: Mapping[int, _Graph], nodes: Iterable[str], number: int) -> _Graph:
     """Return the graph that has all the nodes: the only one, or that of the same number; else none."""
-    wanted = set(nodes)
-    fitting = [key for key, graph in graphs.items() if wanted <= graph.keys()]
+    names = set(nodes)
+    fitting = [key for key, graph in graphs.items() if names <= graph.keys()]
     if len(fitting) != 1:  # TorchDynamo counts from 1, AOTAutograd from 0
         fitting = [key for key in fitting if key == number + 1]
     return graphs[fitting[0]] if fitting else {}
