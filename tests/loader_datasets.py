@@ -161,6 +161,11 @@ class InSequence(Dataset[Any]):
         return self.transform(torch.full((2, 2), float(index)))
 
 
+def in_two(items: list[Any]) -> list[Any]:
+    """Collate into two tensors."""
+    return [torch.stack(items), torch.stack(items)]
+
+
 def as_lists(items: list[Any]) -> list[Any]:
     """Collate without stacking."""
     return [float(torch.as_tensor(item, dtype=torch.float32).sum()) for item in items]
