@@ -17,6 +17,7 @@ from notebook_prof.service.answers.detail import detail
 from notebook_prof.service.answers.table import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.figures import flame_figure
 
 
 def training() -> TraceBuilder:
@@ -175,6 +176,22 @@ def test_what_every_step_leaves_behind_has_a_line() -> None:
     b.allocations(ts=n * 10 + 2, addr=n + 1, track=main, **kept)
     table = Profile(b.seal()).memory.growth(by="line")
     assert table[["line", "bytes_per_step"]].values.tolist() == [["cell:3", 64]]
+
+
+def test_a_click_on_a_line_of_the_flame_selects_what_ran_for_it(trace: Trace) -> None:
+    drawn = flame_figure(trace, Selection(), order="line")
+    assert drawn is not None
+    assert sorted(drawn.figure.renderers[0].data_source.data["select"]) == sorted(
+        [
+            *(f'{{"line": ["cell:{line}"]}}' for line in (2, 3, 4)),
+            *(f'{{"name": ["{name}"]}}' for name in ("f", "g", "fBackward", "gBackward", "idle")),
+            "",
+        ]
+    )
+    narrowed = flame_figure(trace, Selection(line="cell:2"), order="line")
+    assert narrowed is not None
+    assert len(narrowed.figure.renderers[0].data_source.data["select"]) == 2
+    assert flame_figure(TraceBuilder().seal(), Selection(), order="line") is None
 
 
 def test_the_page_filters_by_line_and_tells_the_line_of_a_slice(trace: Trace) -> None:
