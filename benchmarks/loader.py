@@ -4,8 +4,9 @@ Each planted loop runs in this process with so many workers (fork), recorded by 
 kind of bound that `p.input.bounds()` names must be the planted one. The rate that `p.input.throughput()`
 predicts for another number of workers is compared with the rate of the same loop with that number, not
 recorded: medians of three rounds, in turn. Sleeps stand for storage, so that predictions depend less on how
-busy the machine is. The cost is CPU time of the worker (``thread_time``) for batches of 32 items of the same
-work, with the hook and without it, in turn.
+busy the machine is. The cost is CPU time (``thread_time``) for batches of 32 items of the same work, with the
+hook and without it, in turn: of the worker, a whole loader at a time, and of the fetch alone, a batch at a
+time, so that what else the machine does falls on both.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 TITLE = "Workers of a DataLoader"
-ROUNDS: Final = 9
+ROUNDS: Final = 25
+PAIRS: Final = 600
 PREDICTIONS: Final = 3
 LIMIT: Final = 0.15
 
@@ -81,7 +83,9 @@ PLANTED: Final = (
     Planted("storage", "sleep 4 ms × 8, loop 12 ms", lambda: Items(560, 0.004), 0.012, 1, (0, 2, 4)),
     Planted("storage", "sleep 4 ms × 8, loop 12 ms", lambda: Items(560, 0.004), 0.012, 2, (0, 1, 4)),
     Planted("not the loader", "sleep 1 ms × 8, loop 30 ms", lambda: Items(400, 0.001), 0.03),
-    Planted("order", "each 9th batch 80 ms, loop 6 ms", lambda: Items(1440, 0.08, 0, int, 72), 0.006),
+    Planted(
+        "order", "each 9th batch 80 ms, loop 6 ms", lambda: Items(1440, 0.08, 0, int, 72), 0.006, 2, (1, 4)
+    ),
     Planted("transform", "busy 1 ms × 8, loop 1 ms", lambda: Items(400, 0, 0.001), 0.001, 1),
     Planted(
         "collate", "collate of 20 ms, loop 2 ms", lambda: Items(400, 0.0002), 0.002,
@@ -114,7 +118,7 @@ def run() -> list[dict[str, Any]]:
     for planted, profile in recorded:
         if planted.predicted_for:
             rows += _compared(planted, [profile, *(None for _ in range(PREDICTIONS - 1))])
-    return [*rows, _cost(0.0001)]
+    return [*rows, _cost(0.0001), _cost_of_fetch(0.0001)]
 
 
 def _loader(planted: Planted, workers: int, batch_size: int = 8) -> Any:
@@ -183,9 +187,7 @@ def _cost(item_s: float) -> dict[str, Any]:
     """Compare the CPU time of 10,000 items of the same work with and without the hook."""
     from notebook_prof.collectors.torch.loader.watch import LoaderWatch
 
-    begun = time.thread_time()
-    _FixedWork(1, 0, 100_000)[0]
-    loops = int(100_000 * item_s / (time.thread_time() - begun))
+    loops = _loops(item_s)
     ratios, both = [], []
     for number in range(ROUNDS):
         spent = [0.0, 0.0]
@@ -209,3 +211,51 @@ def _cost(item_s: float) -> dict[str, Any]:
         "quartiles": f"{low:.3f}–{high:.3f}",
         "rounds": ROUNDS,
     }
+
+
+def _cost_of_fetch(item_s: float) -> dict[str, Any]:
+    """Compare the CPU time of batches of the same work whose fetch is timed with that of others, in pairs."""
+    from torch.utils.data import default_collate
+    from torch.utils.data._utils import fetch
+
+    from notebook_prof.collectors.torch.loader.fetching import FetchHook
+    from notebook_prof.collectors.torch.loader.ring import Ring
+
+    dataset, indices, ring = _FixedWork(32, 0, _loops(item_s)), list(range(32)), Ring()
+    fetchers = [fetch._MapDatasetFetcher(dataset, True, default_collate, False) for _ in range(2)]
+    functions = [fetch._MapDatasetFetcher.fetch]
+    hook = FetchHook(lambda fetcher: (ring, 0))
+    hook.install()
+    try:
+        functions.append(fetch._MapDatasetFetcher.fetch)
+    finally:
+        hook.patches.restore()
+    ratios = []
+    for number in range(PAIRS + 10):
+        spent = [0, 0]
+        for watched in (False, True) if number % 2 else (True, False):
+            begun = time.thread_time_ns()
+            functions[watched](fetchers[watched], indices)
+            spent[watched] = time.thread_time_ns() - begun
+        ratios.append(spent[1] / spent[0])
+    low, middle, high = statistics.quantiles(ratios[10:], n=4)
+    return {
+        "batches of 32 items of": f"{item_s * 1e6:.0f} µs",
+        "CPU of the fetch ×": f"{middle:.3f}",
+        "quartiles": f"{low:.3f}–{high:.3f}",
+        "one item in so many timed": _stride(ring),
+        "pairs": PAIRS,
+    }
+
+
+def _loops(item_s: float) -> int:
+    """Return how many additions take so long."""
+    begun = time.thread_time()
+    _FixedWork(1, 0, 100_000)[0]
+    return int(100_000 * item_s / (time.thread_time() - begun))
+
+
+def _stride(ring: Any) -> int:
+    from notebook_prof.collectors.torch.loader import ring as rings
+
+    return int(rings.HEADER.unpack_from(ring.read(), 0)[rings.STRIDE])

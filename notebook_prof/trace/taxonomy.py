@@ -47,9 +47,11 @@ LOADER_START: Final = "DataLoader: start"
 LOADER_FETCH: Final = "DataLoader: fetch"
 LOADER_COLLATE: Final = "DataLoader: collate"
 LOADER_SEND: Final = "DataLoader: send"
+LOADER_PIN: Final = "DataLoader: pin memory"
 LOADER_WAIT: Final = "DataLoader: wait"
 """Names of slices: a worker of a DataLoader starts, fetches a batch and collates its items, a thread of it
-pickles and sends the batch; the process waits for one."""
+pickles and sends the batch; a thread of the process copies it into pinned memory, and the process waits for
+one."""
 
 LOADER_MISSING: Final = -(1 << 62)
 """In the recorded tables of DataLoaders, for a moment or a number that is not known."""

@@ -142,6 +142,22 @@ def test_the_pools_curve_is_the_pools_own(cupy: Any) -> None:
     del arrays
 
 
+def test_arrays_of_cupy_have_names(cupy: Any) -> None:
+    with nbp.profile("cupy", "system") as p:
+        kept = [cupy.ones(1 << 20, dtype=cupy.float32) for _ in range(4)]
+        view = kept[0][10:]
+        dropped = cupy.ones(1 << 20, dtype=cupy.float32)
+        del dropped
+    table = p.memory.names(device=0).set_index("kind")
+    assert table.loc["array", ["buffers", "bytes"]].tolist() == [4, 4 << 22]
+    assert table.loc["array", "name"].endswith("kept[]")
+    assert table.loc["array", "kept_by"].endswith("view")
+    assert table.loc["cached", "bytes"] >= 1 << 22
+    free, total = cupy.cuda.runtime.memGetInfo()
+    assert table["bytes"].sum() == pytest.approx(total - free, rel=0.05)
+    del view
+
+
 def test_counters_of_the_card(card: None) -> None:
     with nbp.profile("nvml", "system") as p:
         time.sleep(1)

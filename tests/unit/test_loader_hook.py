@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import multiprocessing
 import os
 import re
 import sys
+import threading
 import time
 import traceback
 import weakref
@@ -28,13 +30,18 @@ from torch.utils.data import (  # noqa: E402
     dataloader,
 )
 from torch.utils.data._utils import fetch  # noqa: E402
+from torch.utils.data._utils import pin_memory as pin  # noqa: E402
 
 import notebook_prof  # noqa: E402
 from notebook_prof.collectors.torch.loader import ring as rings  # noqa: E402
 from notebook_prof.collectors.torch.loader import watch as watching  # noqa: E402
 from notebook_prof.collectors.torch.loader import worker as inside  # noqa: E402
 from notebook_prof.collectors.torch.loader.records import RingRecords, parse  # noqa: E402
+from notebook_prof.collectors.torch.loader.tables import put  # noqa: E402
 from notebook_prof.collectors.torch.loader.watch import LoaderWatch  # noqa: E402
+from notebook_prof.trace import TraceBuilder  # noqa: E402
+from notebook_prof.trace.clocks import Clock  # noqa: E402
+from notebook_prof.trace.taxonomy import LOADER_PIN  # noqa: E402
 from tests import loader_datasets as datasets  # noqa: E402
 
 PATCHED = (
@@ -92,6 +99,7 @@ MADE: dict[str, Callable[[int], Callable[[], Any]]] = {
     "items": lambda n: lambda: DataLoader(datasets.Numbers(), 5, shuffle=True, num_workers=n),
     "many": lambda n: lambda: DataLoader(datasets.ManyNumbers(), 5, shuffle=True, num_workers=n),
     "answers all": lambda n: lambda: DataLoader(datasets.AnswersAll(), 5, num_workers=n),
+    "in sequence": lambda n: lambda: DataLoader(datasets.InSequence(), 5, num_workers=n),
     "slots": lambda n: lambda: DataLoader(datasets.Slotted(), 4, num_workers=n),  # type: ignore[arg-type]
     "subset": lambda n: (
         lambda: DataLoader(
@@ -322,11 +330,70 @@ def test_transforms_are_timed_and_stay_the_users() -> None:
     assert one.totals[2][1] >= 4 * 500_000
 
 
+def test_modules_of_a_sequential_are_timed_and_stay_the_users() -> None:
+    dataset = datasets.InSequence()
+    modules = vars(dataset.transform)["_modules"]
+    watch = LoaderWatch()
+    watch.watch()
+    try:
+        iterator = iter(DataLoader(dataset, 4))
+        assert torch.equal(next(iterator)[3], torch.full((4,), 4.0))
+        timed = vars(dataset.transform)["_modules"]
+        assert timed == modules
+        assert len(timed.values()) == 3
+        assert type(copy.deepcopy(dataset.transform)._modules) is dict
+        assert dataset.transform.state_dict() == {}
+        dataset.transform.append(datasets.Slowly())
+        assert torch.equal(next(iterator)[0], torch.full((4,), 6.0))
+        del iterator
+    finally:
+        watch.unwatch()
+    assert vars(dataset.transform)["_modules"] is modules
+    assert [type(module).__name__ for module in dataset.transform] == ["Flatten", "Slowly", "ReLU", "Slowly"]
+    one = parse(watch.in_process[0])
+    assert one.names[1:] == ["Flatten", "Slowly", "ReLU", "Flatten", "Slowly", "ReLU", "Slowly"]
+    assert [count for count, _ in one.totals] == [8, 4, 4, 4, 4, 4, 4, 4]
+    assert one.totals[2][1] >= 4 * 500_000
+
+
 def test_short_items_are_timed_one_in_several() -> None:
     _, watch = watched(lambda: DataLoader(datasets.Slotted(5000), 50))  # type: ignore[arg-type]
     one = parse(watch.in_process[0])
     assert one.header[rings.ITEMS_MADE] == 5000
     assert 64 <= one.header[rings.ITEMS_TIMED] < 1000
+
+
+@forks
+def test_the_thread_that_pins_batches_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine without an accelerator the copy is a clone: torch's thread is the real one."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cpu"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    monkeypatch.setattr(torch.accelerator, "set_device_index", lambda index: None)
+
+    def pinned(self: Any) -> Any:
+        time.sleep(0.002)
+        return self.clone()
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pinned)
+    original = vars(pin)["pin_memory"]
+    rows, watch = watched(
+        lambda: DataLoader(datasets.Stream(), 4, num_workers=1, pin_memory=True, collate_fn=datasets.in_two)
+    )
+    assert vars(pin)["pin_memory"] is original
+    (state,) = watch.iterators
+    assert len(rows) == len(state.pinned) == 6, "one a batch, not one a tensor, and none of the end"
+    assert all(end - begin >= 4_000_000 for begin, end in state.pinned)
+    assert state.pin_thread not in (0, threading.get_native_id())
+    builder = TraceBuilder()
+    put(watch, builder, Clock())
+    trace = builder.seal()
+    slices = trace.slices[trace.slices["name"] == LOADER_PIN]
+    assert slices["dur"].tolist() == [end - begin for begin, end in state.pinned]
+    (track,) = slices["track"].unique()
+    assert trace.tracks.set_index("track").loc[track, ["name", "tid"]].tolist() == [
+        "loader pin memory", state.pin_thread,
+    ]  # fmt: skip
 
 
 @forks

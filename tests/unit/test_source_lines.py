@@ -17,6 +17,7 @@ from notebook_prof.service.answers.detail import detail
 from notebook_prof.service.answers.table import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.figures import flame_figure
 
 
 def training() -> TraceBuilder:
@@ -132,6 +133,65 @@ def test_tables_group_by_line_and_filter_by_it(trace: Trace) -> None:
     }  # fmt: skip
     assert p.lines(where="line=3")["line"].tolist() == [3]
     assert p.lines(where="line!=cell:3")["line"].tolist() == [4, 2]
+
+
+def test_every_table_that_groups_groups_by_line() -> None:
+    b, n = training(), np.arange(6)
+    main, engine = b.track("main", pid=7, tid=7), b.track("autograd", pid=7, tid=8)
+    shapes = {"name": "aten::mm", "shapes": "[[2, 3], [3, 4]]", "dur": [5, 5]}
+    b.slices(ts=[20, 120], track=main, **shapes)
+    b.slices(ts=[230, 330], track=engine, phase="backward", **shapes)
+    b.steps(step=n, ts=n * 60, dur=np.full(6, 60), source="loop")
+    kept = {"bytes": 64, "allocated": 64 * (n + 1), "reserved": 999, "device": 0}
+    b.allocations(ts=[30, 70, 130, 190, 250, 310], addr=n + 1, track=main, **kept)
+    p = Profile(b.seal())
+    sums = {
+        "operators": ("self_ns", p.operators(by="line"), p.operators()),
+        "kernels": ("total_ns", p.kernels(by="line"), p.kernels()),
+        "roofline": ("flops", p.device.roofline(by="line"), p.device.roofline()),
+        "critical_path": ("path_ns", p.critical_path(by="line"), p.critical_path(by="class")),
+        "memory.by": ("bytes", p.memory.by("line"), p.memory.by("device")),
+        "memory.operators": ("increase_bytes", p.memory.operators(by="line"), p.memory.operators()),
+    }
+    for name, (column, by_line, whole) in sums.items():
+        assert by_line[column].sum() == whole[column].sum() > 0, name
+        assert by_line["line"].nunique() >= 2, name
+    assert p.device.roofline(by="line").set_index("line")["count"].to_dict() == {
+        "cell:2": 1,
+        "cell:3": 1,
+        "cell:4": 2,
+    }
+    blocks = p.memory.by("line").set_index("line")["blocks"].to_dict()
+    assert blocks == {"cell:2": 2, "cell:3": 2, "cell:4": 2}
+    growth = p.memory.growth(by="line")
+    assert growth["bytes_per_step"].tolist() == []
+
+
+def test_what_every_step_leaves_behind_has_a_line() -> None:
+    b, n = TraceBuilder(), np.arange(6)
+    main = b.track("main")
+    b.slices(ts=n * 10, dur=np.full(6, 8), name="cell:3  kept.append(f(x))", category="python", track=main)
+    b.steps(step=n, ts=n * 10, dur=np.full(6, 10), source="loop")
+    kept = {"bytes": 64, "allocated": 64 * (n + 1), "reserved": 999, "device": 0}
+    b.allocations(ts=n * 10 + 2, addr=n + 1, track=main, **kept)
+    table = Profile(b.seal()).memory.growth(by="line")
+    assert table[["line", "bytes_per_step"]].values.tolist() == [["cell:3", 64]]
+
+
+def test_a_click_on_a_line_of_the_flame_selects_what_ran_for_it(trace: Trace) -> None:
+    drawn = flame_figure(trace, Selection(), order="line")
+    assert drawn is not None
+    assert sorted(drawn.figure.renderers[0].data_source.data["select"]) == sorted(
+        [
+            *(f'{{"line": ["cell:{line}"]}}' for line in (2, 3, 4)),
+            *(f'{{"name": ["{name}"]}}' for name in ("f", "g", "fBackward", "gBackward", "idle")),
+            "",
+        ]
+    )
+    narrowed = flame_figure(trace, Selection(line="cell:2"), order="line")
+    assert narrowed is not None
+    assert len(narrowed.figure.renderers[0].data_source.data["select"]) == 2
+    assert flame_figure(TraceBuilder().seal(), Selection(), order="line") is None
 
 
 def test_the_page_filters_by_line_and_tells_the_line_of_a_slice(trace: Trace) -> None:

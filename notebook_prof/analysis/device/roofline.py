@@ -111,7 +111,7 @@ def roofline(
     window : (int, int), optional
         Half-open, in ns. A call that it cuts counts in proportion.
     by : str or sequence of str
-        ``name``, or any of ``name shapes module phase category step track`` together.
+        ``name``, or any of ``name shapes module phase category line step track`` together.
     name, phase : str or iterable of str, optional
     step : int or iterable of int, optional
         Keep these.

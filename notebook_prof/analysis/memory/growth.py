@@ -15,8 +15,8 @@ from ..scope import ints, texts
 from .blocks import FOREVER, lives, meaningful
 from .level_growth import level_growth, other_growth
 
-_BY: Final = ("operator", "module", "phase")
-_SOURCE: Final = {"operator": "name", "module": "module", "phase": "phase"}
+_BY: Final = ("operator", "module", "phase", "line")
+_SOURCE: Final = {"operator": "name", "module": "module", "phase": "phase", "line": "line"}
 _FEWEST: Final = 2
 _MOST: Final = 0.8
 _NUMBER: Final = r"_\d+(?=\.|$)"
@@ -31,7 +31,7 @@ def memory_growth(
     ----------
     trace : Trace
     by : str or sequence of str
-        Any of ``operator module phase``, where the blocks were born.
+        Any of ``operator module phase line``, where the blocks were born.
     device : int, optional
         Keep this one; -1 is the host.
 

@@ -30,7 +30,7 @@ def memory_operators(
     window : (int, int), optional
         Half-open, in ns.
     by : str or sequence of str
-        ``name``, or any of ``name shapes module phase category step track`` together.
+        ``name``, or any of ``name shapes module phase category line step track`` together.
     step : int or iterable of int, optional
         Keep these steps.
     phase : str or iterable of str, optional

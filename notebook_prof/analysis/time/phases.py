@@ -10,7 +10,7 @@ import pandas as pd
 from ...trace import PHASES, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals
-from ...trace.taxonomy import LOADER_FETCH, LOADER_SEND, LOADER_START
+from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, sharing, step_spans
@@ -100,14 +100,16 @@ def stepping_track(trace: Trace) -> int:
 
     It is the one with the most self time in data, forward, optimizer and evaluation slices; without any,
     where we recorded Python, the one that was recorded, and else the one with the most self time. Workers of
-    a DataLoader are in other processes: never they.
+    a DataLoader, and the thread that pins its batches, are never it.
     """
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
 
 def _stepping_track(trace: Trace) -> int:
     host = on_host(trace)
-    workers = np.unique(host.values("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND))])
+    workers = np.unique(
+        host.values("track")[host.among("name", (LOADER_FETCH, LOADER_START, LOADER_SEND, LOADER_PIN))]
+    )
     if len(workers):
         host = host.only(~np.isin(host.values("track"), workers))
     if not len(host.rows):

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from ...background import checkpoint
 from ...trace.builder import TraceBuilder
 from ..python.assemble import OTHER_CELLS
 from ..python.frames import CELL, USER, owner_of
@@ -67,8 +68,11 @@ def put_fused_kernels(builder: TraceBuilder) -> None:
         return
     cells = builder.metadata.get(OTHER_CELLS, {})
     graphs = {number: _graph(graph, cells) for number, graph in _graphs(list(sys.modules.values()))}
-    texts = [Path(str(one.__file__)).read_text(encoding="utf-8", errors="replace") for one in modules]
-    rows = [row for text in texts for row in fused_rows(text, graphs, operator_names())]
+    operators, rows = operator_names(), []
+    for one in modules:
+        checkpoint()
+        text = Path(str(one.__file__)).read_text(encoding="utf-8", errors="replace")
+        rows += fused_rows(text, graphs, operators)
     if rows:
         builder.table(FUSED_KERNELS, pd.DataFrame(rows, columns=list(COLUMNS)).drop_duplicates(), times=())
 
@@ -119,11 +123,11 @@ def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str
         }
         lines: dict[tuple[str, int, str], bool] = {}
         for name, node in graph.items():
-            recorded = kernel.nodes is not None and name in kernel.nodes
-            guessed = kernel.nodes is None and name not in named and node.operator in made
-            if node.line and (recorded or guessed):
+            by_comment = kernel.nodes is not None and name in kernel.nodes
+            by_operator = kernel.nodes is None and name not in named and node.operator in made
+            if node.line and (by_comment or by_operator):
                 key = (node.file, node.line, node.text)
-                lines[key] = lines.get(key, False) or recorded or node.operator not in others
+                lines[key] = lines.get(key, False) or by_comment or node.operator not in others
         whole = ", ".join(kernel.operators)
         places = sorted(lines.items()) or [(("", 0, ""), kernel.nodes is not None)]
         rows += [(kernel.name, whole, backward, *where, exact) for where, exact in places]
@@ -175,6 +179,7 @@ def _graph_of(graphs: Mapping[int, _Graph], nodes: Iterable[str], number: int) -
 def _graphs(modules: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     """Yield TorchDynamo's graphs with their numbers: compiled functions have methods of theirs."""
     for module in modules:
+        checkpoint()
         if not isinstance(module, ModuleType):
             continue
         for name, function in list(vars(module).items()):
@@ -182,7 +187,8 @@ def _graphs(modules: Iterable[Any]) -> Iterator[tuple[int, Any]]:
                 continue
             number = name.removeprefix(_COMPILED).partition("_")[0]
             for method in vars(function).values():
-                graph = vars(method.__self__).get("_graph") if type(method) is MethodType else None
+                owner = method.__self__ if type(method) is MethodType else None
+                graph = getattr(owner, "__dict__", {}).get("_graph")
                 if graph is not None and number.isdigit():
                     yield int(number), graph
                     break

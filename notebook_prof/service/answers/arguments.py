@@ -70,8 +70,8 @@ def _fused(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the operators and the lines of the user's that a kernel was made of."""
     if not len(rows):
         return {}
-    known_lines = rows[rows["line"] > 0].drop_duplicates(["file", "line"])
-    columns = (known_lines[name].tolist() for name in ("file", "line", "text"))
+    distinct = rows[rows["line"] > 0].drop_duplicates(["file", "line"])
+    columns = (distinct[name].tolist() for name in ("file", "line", "text"))
     lines = "; ".join(f"{file}:{line}  {text}" for file, line, text in zip(*columns, strict=True))
     return {"fused operators": str(rows["operators"].iloc[0]), "fused lines": lines or None}
 

@@ -59,17 +59,23 @@ def _compilations(trace: Trace) -> list[Part]:
         parts.append(Table(breaks, title="Graph breaks", call="p.compilations.graph_breaks()"))
     kernels = analysis.fused_kernels(trace)
     if len(kernels := kernels[kernels["slices"] > 0]):
-        lines = kernels.reset_index(drop=True)
-        parts.append(
-            Table(
-                lines,
-                units={"kernel": "code", "text": "code", "line": "count"},
-                title="Fused kernels, and the lines they were made of",
-                select=[{"name": [str(name)]} for name in lines["kernel"]],
-                call="p.compilations.kernels()",
-            )
-        )
+        parts.append(_fused_kernels(kernels))
     return parts
+
+
+def _fused_kernels(kernels: pd.DataFrame) -> Table:
+    """Return kernels with what each was made of; a click on one selects its slices."""
+    place = (kernels["file"] + ":" + kernels["line"].astype("str")).where(kernels["line"] > 0, "")
+    return Table(
+        kernels.assign(place=place)[
+            ["kernel", "total_ns", "operators", "place", "text", "exact", "backward"]
+        ],
+        units={"kernel": "name", "text": "code"},
+        heads={"place": "made of line"},
+        title="Fused kernels, and the lines they were made of",
+        select=[{"name": [str(name)]} for name in kernels["kernel"]],
+        call="p.compilations.kernels()",
+    )
 
 
 _OF_COMPILATIONS: Final = [

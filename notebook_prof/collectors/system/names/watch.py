@@ -18,6 +18,7 @@ from ..heap import freed_bytes
 from ..polling import ResidentMemory
 from .array_objects import ArrayObjects
 from .buffers import EARLIER, HOST, NEW, NOT_COMPARED
+from .device_arrays import DeviceArrays, device_levels
 from .roots import Roots
 from .torch_objects import TorchObjects
 from .walk import BUDGET_NS, Walk
@@ -102,6 +103,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
     torch = TorchObjects(walk)
     walk.use(torch)
     walk.use(ArrayObjects(walk))
+    walk.use(DeviceArrays(walk))
     now = time.time_ns()
     with torch.quiet():
         for name, value in roots.names():  # modules name what optimizers only have as keys
@@ -236,16 +238,17 @@ def levels() -> list[dict[str, int]]:
     rows = []
     if used:
         rows.append({"device": HOST, "used": used, "allocated": -1, "cached": min(freed_bytes(), used)})
+    others = device_levels()
     cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_initialized():
-        return rows
-    for device in range(cuda.device_count()):
+    for device in range(cuda.device_count()) if cuda is not None and cuda.is_initialized() else ():
         allocated, reserved = cuda.memory_allocated(device), cuda.memory_reserved(device)
         if reserved:
             free, total = cuda.mem_get_info(device)
-            row = {"device": device, "used": total - free, "allocated": allocated}
-            rows.append({**row, "cached": reserved - allocated})
-    return rows
+            other = others.pop(device, {"used": 0, "allocated": 0, "cached": 0})
+            row = {"device": device, "used": max(total - free, other["used"])}
+            row["allocated"] = allocated + other["allocated"]
+            rows.append({**row, "cached": reserved - allocated + other["cached"]})
+    return rows + [{"device": device, **level} for device, level in others.items()]
 
 
 def _resident_bytes() -> int:

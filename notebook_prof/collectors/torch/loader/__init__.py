@@ -1,4 +1,5 @@
 """DataLoaders: how they were made, and what their workers and the main process did with each batch.
 
-`ring`, `fetching` and `worker` run inside of workers too: they import nothing but the standard library.
+`ring`, `fetching`, `transforms` and `worker` run inside of workers too: they import nothing but the standard
+library.
 """

@@ -6,38 +6,30 @@ fetcher iterates over the indices of a batch, and the time between two of them i
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from types import FunctionType
 from typing import Any, Final
 
 from . import ring as rings
 from .patches import Patches, drop_frame
 from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
+from .transforms import active, time_transforms, untime
 
 _STATE: Final = "_notebook_prof_fetches"
 _TRIED: Final = 64
 _RECORD_NS: Final = 2_500
-_COST: Final = 0.02
+_COST: Final = 0.01
 """Share of an item's time that timing it may take; costlier ones are timed one in so many."""
 _SHORT_NS: Final = 5_000
 """Items that take less are not timed one by one."""
 _BATCHED: Final = {"__getitems__", "__getattr__", "__getattribute__"}
 """What may give whole batches: a dataset that answers to any name may have ``__getitems__`` too."""
-_DEPTH: Final = 3
 _WIDTH: Final = 64
-_FOREIGN: Final = ("builtins", "torch", "numpy")
 _cpu = time.thread_time_ns
-
-
-_active: list[Fetches | None] = [None]
-"""Whose item is being made and timed now; no attribute of a class, which would be slow to set."""
 
 
 class TimedItems:
@@ -54,70 +46,6 @@ class TimedItems:
     def __iter__(self) -> Iterator[Any]:
         fetches = self._fetches
         return fetches.each(self._indices) if fetches.stride else fetches.untimed(self._indices)
-
-
-class TimedTransforms(list[Any]):
-    """The list of a Compose: the same transforms come out of it; the time between two is the first one's."""
-
-    def __init__(self, original: list[Any]) -> None:
-        super().__init__(original)
-        self.original = original
-
-    def __iter__(self) -> Iterator[Any]:
-        fetches = _active[0]
-        if fetches is None or fetches.thread != threading.get_ident():
-            return list.__iter__(self.original)
-        return self._timed(fetches.ring)
-
-    def _timed(self, ring: Ring) -> Iterator[Any]:
-        kind = ring.first_kind((id(self), len(self)), [_name(child) for child in self.original])
-        begin = clock()
-        for position, child in enumerate(list.__iter__(self.original)):
-            yield child
-            end = clock()
-            if kind >= 0:
-                ring.item(kind + position, -1, begin, end)
-            begin = end
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return list, (list(self.original),)
-
-
-def _on_both(name: str) -> Callable[..., Any]:
-    def change(self: TimedTransforms, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(self.original, name)(*args, **kwargs)
-        list.__setitem__(self, slice(None), self.original)
-        return self if result is self.original else result
-
-    return change
-
-
-_CHANGES: Final = "append extend insert remove pop clear sort reverse __setitem__ __delitem__ __iadd__"
-for _change in _CHANGES.split():
-    setattr(TimedTransforms, _change, _on_both(_change))
-
-
-def _name(child: Any) -> str:
-    function = child.func if type(child) is functools.partial else child
-    return function.__name__ if type(function) is FunctionType else type(function).__name__
-
-
-def _has_dict(item: Any) -> bool:
-    return type(getattr(item, "__dict__", None)) is dict
-
-
-def composes(item: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """Yield objects of classes called like Compose in the fields of a dataset; none of its code runs."""
-    fields = getattr(item, "__dict__", None) if depth else None
-    if type(fields) is not dict:
-        return
-    if type(fields.get("transforms")) is list and "Compose" in type(item).__name__:
-        yield item
-        return
-    for value in list(fields.values())[:_WIDTH]:
-        for one in value[:_WIDTH] if type(value) in (list, tuple) else (value,):
-            if type(one).__module__ not in _FOREIGN:
-                yield from composes(one, depth - 1)
 
 
 class Fetches:
@@ -155,13 +83,13 @@ class Fetches:
         if self.one_by_one:
             return TimedItems(index, self)
         if self.stride and self.count % self.stride == 0:
-            _active[0] = self
+            active[0] = self
         return index
 
     def end(self, status: int, begin_ns: int, cpu_ns: int, delay_ns: int) -> None:
         """End a batch that began then, when the thread had so much CPU time."""
         end_ns, cpu_end = clock(), _cpu()
-        _active[0] = None
+        active[0] = None
         collate_at = self._collate_at or end_ns
         in_collate = cpu_end - self._collate_cpu if self._collate_at else 0
         record = (begin_ns, collate_at, end_ns, cpu_end - cpu_ns, in_collate, delay_ns)
@@ -172,7 +100,7 @@ class Fetches:
 
     def each(self, indices: Any) -> Iterator[Any]:
         """Yield the indices, and time what is done with every one, or every n-th, of them."""
-        ring, stride, active = self.ring, self.stride, _active
+        ring, stride, making = self.ring, self.stride, active
         begin_item, item = ring.begin_item, ring.item
         number = self.items
         for index in indices:
@@ -183,10 +111,10 @@ class Fetches:
             position = index if type(index) is int else -1
             begin = clock()
             begin_item(position, begin)
-            active[0] = self
+            making[0] = self
             yield index
             end = clock()
-            active[0] = None
+            making[0] = None
             item(ITEM, position, begin, end)
             self._timed_items += 1
             if stride > 1:
@@ -203,13 +131,16 @@ class Fetches:
         self._collate_at, self._collate_cpu = clock(), _cpu()
 
     def _choose_stride(self) -> None:
-        """Time so many of the items that it takes 2 % of their time at most; none of very short ones."""
+        """Time so many of the items that it takes 1 % of their time at most; none of very short ones.
+
+        Of an odd number one: each place in a batch, whose size is mostly even, has its turn.
+        """
         count, spent = self.ring.total(ITEM)
         records = self.ring.recorded / max(count, 1)
         mean = spent / max(count, 1)
         self.stride = 1
         while self.stride * mean * _COST < records * _RECORD_NS and self.stride < 1024:
-            self.stride *= 2
+            self.stride = 2 * self.stride + 1
         if mean < _SHORT_NS:
             self.stride = 0
 
@@ -228,7 +159,7 @@ class Fetches:
         fetcher.collate_fn = collate_fn
 
     def _items_are_made(self, batch: Any) -> None:
-        timed, _active[0] = _active[0] is self, None
+        timed, active[0] = active[0] is self, None
         self._collate_at, self._collate_cpu = clock(), _cpu()
         made = 1 if self._single else len(batch) if isinstance(batch, list | tuple) else 0
         self.items += made
@@ -239,6 +170,10 @@ class Fetches:
         self._timed_items += made
         if self.stride == 1 and self._timed_items >= _TRIED and self.ring.total(ITEM)[0]:
             self._choose_stride()
+
+
+def _has_dict(item: Any) -> bool:
+    return type(getattr(item, "__dict__", None)) is dict
 
 
 def one_by_one(fetcher: Any) -> bool:
@@ -281,7 +216,7 @@ class FetchHook:
     ) -> None:
         self._ring_of, self._over = ring_of, over
         self.patches = Patches()
-        self._composes: list[Callable[[], Any]] = []
+        self._timed_children: list[Callable[[], Any]] = []
         self._schedstat: dict[int, int] = {}
 
     def install(self) -> None:
@@ -294,11 +229,8 @@ class FetchHook:
     def restore(self) -> None:
         """End; a second call does nothing."""
         self.patches.restore()
-        while self._composes:
-            compose = self._composes.pop()()
-            transforms = compose.__dict__.get("transforms") if compose is not None else None
-            if type(transforms) is TimedTransforms:
-                compose.__dict__["transforms"] = transforms.original
+        while self._timed_children:
+            untime(self._timed_children.pop()())
         while self._schedstat:
             with suppress(OSError):
                 os.close(self._schedstat.popitem()[1])
@@ -336,7 +268,7 @@ class FetchHook:
                     return None
                 ring, epoch = ring_of_fetcher
                 if ring.recording:
-                    self._time_transforms(fetcher.dataset)
+                    self._timed_children += time_transforms(fetcher.dataset)
                     fetches = fetcher.__dict__[_STATE] = Fetches(fetcher, ring, epoch)
                     return fetches
             elif fetches.ring.recording:
@@ -349,14 +281,6 @@ class FetchHook:
             with suppress(Exception):
                 self.restore()
         return None
-
-    def _time_transforms(self, dataset: Any) -> None:
-        for compose in composes(dataset):
-            compose.__dict__["transforms"] = TimedTransforms(compose.__dict__["transforms"])
-            try:
-                self._composes.append(weakref.ref(compose))
-            except TypeError:  # a class without weak references
-                self._composes.append(lambda kept=compose: kept)  # type: ignore[misc]
 
     def _delay_ns(self) -> int:
         """Return how long this thread has stood ready without a core: Linux's schedstat, 0 elsewhere."""

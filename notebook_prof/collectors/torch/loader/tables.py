@@ -14,7 +14,14 @@ from ....trace.arrays import IntArray
 from ....trace.builder import TraceBuilder
 from ....trace.clocks import Clock
 from ....trace.strings import Coded
-from ....trace.taxonomy import LOADER_COLLATE, LOADER_FETCH, LOADER_SEND, LOADER_START, LOADER_WAIT
+from ....trace.taxonomy import (
+    LOADER_COLLATE,
+    LOADER_FETCH,
+    LOADER_PIN,
+    LOADER_SEND,
+    LOADER_START,
+    LOADER_WAIT,
+)
 from ....trace.taxonomy import LOADER_MISSING as MISSING
 from . import ring as rings
 from .records import RingRecords, parse
@@ -150,7 +157,7 @@ class _Parts:
             "loader-items-untimed",
             "info",
             self._untimed,
-            effect="of short items one in several is timed, so that it takes 2 % of their time at most",
+            effect="of short items one in several is timed, so that it takes 1 % of their time at most",
         )
 
     def _note(
@@ -222,7 +229,16 @@ class _Parts:
             if sources:
                 arrows = waited[_KEY].assign(target=targets).merge(pd.concat(sources), on=_KEY).dropna()
                 self._builder.flows("link", arrows["handle"].astype(np.int64), arrows["target"])
+        self._draw_pinning(state)
         self._depth(state, batches)
+
+    def _draw_pinning(self, state: LoaderIterator) -> None:
+        """Add the thread that copies batches into pinned memory, where there was one."""
+        pinned = np.array(state.pinned, np.int64).reshape(-1, 2)
+        pinned = pinned[pinned[:, 1] > self._start_ns]
+        if len(pinned):
+            track = self._builder.track("loader pin memory", pid=os.getpid(), tid=state.pin_thread)
+            self._slices(pinned[:, 0], pinned[:, 1], track, LOADER_PIN)
 
     def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
         """Add the track of a worker; the slice of its n-th batch of an epoch by row of `records.batches`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -19,15 +18,13 @@ from . import ring as rings
 from .facts import LoaderFacts
 from .fetching import FetchHook, restore_fetcher
 from .patches import Patches, drop_frame
+from .pinning import Pinned, PinWatch
 from .ring import Ring, clock
 from .worker import WorkerInit, inherited
 
 _STATE: Final = "_notebook_prof_iterator"
-_SHARED_MEMORY: Final = "/dev/shm"
 _NO_MORE: Final = "_IterableDatasetStopIteration"
 _MOST_EVENTS: Final = 1_000_000
-_ROOM: Final = 8
-"""Shared memory is the user's batches' too: rings go there only if so many times their size is free."""
 
 Event = tuple[int, ...]
 
@@ -57,6 +54,10 @@ class LoaderIterator:
         Their totals when the recording began, by worker, where the iterator is older.
     exits : dict of int to int
         Exit status by worker, of those that have ended.
+    pinned : list of tuple
+        Begin and end of each batch's copy into pinned memory.
+    pin_thread : int
+        The number of the thread that copied them; 0 where there is none.
     """
 
     number: int
@@ -74,6 +75,8 @@ class LoaderIterator:
     rings: dict[int, bytes] = field(default_factory=dict)
     rings_before: dict[int, bytes] = field(default_factory=dict)
     exits: dict[int, int] = field(default_factory=dict)
+    pinned: Pinned = field(default_factory=list)
+    pin_thread: int = 0
     thread: tuple[int, str] = (0, "")
     path: str = ""
     iterator: Any = None
@@ -127,6 +130,7 @@ class LoaderWatch:
         self._patches: Patches | None = None
         self._hook = FetchHook(self._ring_of)
         self._making: dict[int, LoaderIterator] = {}
+        self._pinning = PinWatch()
 
     def watch(self) -> None:
         """Begin."""
@@ -140,6 +144,9 @@ class LoaderWatch:
         patches.replace(several, "_try_put_index", self._try_put_index)
         patches.replace(several, "_try_get_data", self._try_get_data)
         patches.replace(several, "_next_data", self._next_data)
+        patches.replace(
+            import_module("torch.utils.data._utils.pin_memory"), "pin_memory", self._pinning.timed
+        )
         self._hook.install()
         inherited[:] = [*inherited, patches, self._hook.patches]
 
@@ -313,7 +320,7 @@ class LoaderWatch:
     def _make_rings(self, state: LoaderIterator) -> str:
         try:
             if not self._folder:
-                self._folder = _private_folder(state.workers * rings.SIZE)
+                self._folder = rings.private_folder(state.workers * rings.SIZE)
             path = os.path.join(self._folder, f"{state.number}-{{}}")
             for worker in range(state.workers):
                 Ring.create(path.format(worker))
@@ -336,6 +343,8 @@ class LoaderWatch:
             fetcher = iterator.__dict__.get("_dataset_fetcher")
             if fetcher is not None:
                 fetcher.__dict__[_STATE] = state
+            if (thread := iterator.__dict__.get("_pin_memory_thread")) is not None:
+                state.pin_thread, state.pinned = thread.native_id, self._pinning.of(thread)
             init = iterator.__dict__.get("_worker_init_fn")
             if isinstance(init, WorkerInit):
                 iterator._worker_init_fn = init.inner
@@ -382,13 +391,3 @@ class LoaderWatch:
         if ring is None:
             ring = self._rings[state.loader] = Ring()
         return ring, state.number
-
-
-def _private_folder(needed: int) -> str:
-    """Make a folder in memory where there is plenty of it, else among temporary files."""
-    parent = None
-    with suppress(OSError, AttributeError):
-        room = os.statvfs(_SHARED_MEMORY)
-        if os.access(_SHARED_MEMORY, os.W_OK) and room.f_bavail * room.f_frsize > _ROOM * needed:
-            parent = _SHARED_MEMORY
-    return tempfile.mkdtemp(prefix="notebook-prof-loader-", dir=parent)

@@ -1,0 +1,134 @@
+"""Arrays of CuPy and JAX, by the addresses of their buffers on devices, and what their allocators keep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from .buffers import HOST
+from .type_access import Fields, fields_of, mro, type_dict, type_module, type_name
+from .walk import Plan, Walk
+
+ARRAY: Final = "array"
+_CUPY: Final = ("ndarray", "_ndarray_base")
+_OF_CUPY: Final = ("data", "dtype", "shape")
+_OF_JAX: Final = (
+    *("_arrays", "dtype", "shape"),
+    *("is_deleted", "is_ready", "devices", "unsafe_buffer_pointer", "on_device_size_in_bytes"),
+)
+
+_Getters = dict[str, Callable[[Any], Any]]
+
+
+class DeviceArrays:
+    """Knows the arrays of CuPy and JAX; nothing of those that are not imported.
+
+    What it asks an array is the library's own, also where the array's type is the user's.
+
+    Parameters
+    ----------
+    walk : Walk
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+
+    def plan(self, cls: type) -> Plan | None:
+        """Return how instances are looked at; None for types of others."""
+        for base in mro(cls):
+            package, name = type_module(base).partition(".")[0], type_name(base)
+            if package == "cupy" and name in _CUPY and "cupy" in sys.modules:
+                fields = Fields(None, ()) if base is cls else fields_of(cls)
+                return partial(self._of_cupy, _getters(base, "cupy", _OF_CUPY), fields)
+            if package == "jaxlib" and name == "ArrayImpl":
+                return partial(self._of_jax, _getters(base, "jax", _OF_JAX))
+        return None
+
+    def _of_cupy(self, get: _Getters, fields: Fields, obj: Any, name: str, kind: str) -> None:
+        """Add the memory of an array, which several views share; of a pool it is the block."""
+        memory = get["data"](obj).mem
+        text = _text(get, obj)
+        self._walk.log.add(
+            int(memory.ptr), int(memory.size), name, kind or ARRAY, device=int(memory.device_id), text=text
+        )
+        if fields:
+            self._walk.attributes(fields, obj, name, kind)
+
+    def _of_jax(self, get: _Getters, obj: Any, name: str, kind: str) -> None:
+        """Add the buffers of an array, one a device; none of what was donated."""
+        if get["is_deleted"](obj)():
+            return
+        text = _text(get, obj)
+        for one in get["_arrays"](obj):
+            (device,) = get["devices"](one)()
+            number = HOST if device.platform == "cpu" else int(device.local_hardware_id or 0)
+            # of one that is being computed nobody is asked to wait: it counts as what it is
+            ready = get["is_ready"](one)()
+            address = int(get["unsafe_buffer_pointer"](one)()) if ready else id(one)
+            size = int(get["on_device_size_in_bytes"](one)())
+            self._walk.log.add(address, size, name, kind or ARRAY, device=number, text=text)
+
+
+def _getters(cls: type, package: str, names: tuple[str, ...]) -> _Getters:
+    """Return what gives the attributes of a library's type, past those of types derived from it."""
+    getters: _Getters = {}
+    for base in reversed(mro(cls)):
+        own = type_dict(base)
+        if type_module(base).startswith(package):
+            getters |= {name: own[name].__get__ for name in names if name in own}
+    return getters
+
+
+def _text(get: _Getters, obj: Any) -> str:
+    return f"{get['dtype'](obj).name}{list(get['shape'](obj))}"
+
+
+def device_levels() -> dict[int, dict[str, int]]:
+    """Return what CuPy and JAX use of each device: ``used`` of it, ``allocated`` and ``cached`` by them.
+
+    Where several allocators share a device, `used` is the largest that any of them tells.
+    """
+    levels: dict[int, dict[str, int]] = {}
+    for tell in (_levels_of_cupy, _levels_of_jax):
+        with suppress(Exception):  # a library without a device, or another version of it
+            for device, level in tell().items():
+                total = levels.setdefault(device, {"used": 0, "allocated": 0, "cached": 0})
+                total["used"] = max(total["used"], level["used"])
+                total["allocated"] += level["allocated"]
+                total["cached"] += level["cached"]
+    return levels
+
+
+def _levels_of_cupy() -> dict[int, dict[str, int]]:
+    cupy: Any = sys.modules.get("cupy")
+    levels = {}
+    for device in range(cupy.cuda.runtime.getDeviceCount()) if cupy is not None else ():
+        with cupy.cuda.Device(device):
+            pool = cupy.get_default_memory_pool()
+            if reserved := int(pool.total_bytes()):  # a device that it has not touched gets no context
+                free, total = cupy.cuda.runtime.memGetInfo()
+                allocated = int(pool.used_bytes())
+                levels[device] = {
+                    "used": total - free,
+                    "allocated": allocated,
+                    "cached": reserved - allocated,
+                }
+    return levels
+
+
+def _levels_of_jax() -> dict[int, dict[str, int]]:
+    bridge: Any = sys.modules.get("jax._src.xla_bridge")
+    levels = {}
+    # asked of what is there: jax.devices() would make a backend
+    backends = dict(getattr(bridge, "_backends", None) or {})
+    for platform, backend in backends.items():
+        for device in backend.local_devices() if platform != "cpu" else ():
+            stats = device.memory_stats() or {}
+            if allocated := int(stats.get("bytes_in_use", 0)):
+                reserved = max(int(stats.get("pool_bytes", 0)), allocated)
+                number = int(device.local_hardware_id or 0)
+                levels[number] = {"used": reserved, "allocated": allocated, "cached": reserved - allocated}
+    return levels
