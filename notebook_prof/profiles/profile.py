@@ -394,9 +394,5 @@ class Profile(OldNames):
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked views where there is a front-end for them; IPython calls this.
-
-        The floor above registers what shows a Profile as an entry point. NotImplementedError sends
-        IPython on to `_repr_mimebundle_`.
-        """
+        """Show the linked views; where an entry point knows how, else IPython takes `_repr_mimebundle_`."""
         display(self, **kwargs)

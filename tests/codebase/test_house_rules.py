@@ -76,6 +76,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
     more = {
         ".": 30,
         "analysis": 17,
+        "analysis/critical_path": 17,
         "collectors": 22,
         "jupyter": 17,
         "profiles": 17,
