@@ -35,6 +35,7 @@ from .perfetto import PerfettoReader
 from .progress import Progress
 from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
+from .python_profilers.pprof import PprofReader
 from .python_profilers.pstats import PstatsReader
 from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
@@ -50,6 +51,9 @@ _ROCM_CSV: Final = (
     "a CSV of rocprofv3, which tells a part; record with --output-format rocpd, and open the *_results.db"
 )
 _TACHYON: Final = "the binary file of Tachyon (Python 3.15); make collapsed stacks of it, and open these"
+_GPERFTOOLS: Final = (
+    "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
+)
 _SIGNS: Final = (
     *((head, _ROCM_CSV) for head in (b'"Kind","Agent_Id"', b'"Domain","Function"', b'"Guid","Kind"')),
     (b'"Correlation_Id","Dispatch_Id"', _ROCM_CSV),
@@ -57,6 +61,7 @@ _SIGNS: Final = (
         (head, "Tachyon's binary file; make collapsed stacks of it, and open these")
         for head in (b"HCAT", b"TACH")
     ),
+    (bytes(8) + b"\3", _GPERFTOOLS),
     (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
@@ -115,6 +120,7 @@ def readers() -> tuple[Reader, ...]:
         OwnChromeReader(),
         PaddleReader(),
         PerfettoReader(),
+        PprofReader(),
         PstatsReader(),
         PyinstrumentReader(),
         RocmReader(),

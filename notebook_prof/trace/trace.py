@@ -32,7 +32,10 @@ def trace_repr(trace: Trace) -> str:
     head = f"<Trace: {format_count(len(slices))} slices over {format_ns(trace.span.dur)}"
     kinds = trace.tracks["kind"].astype("str").value_counts(sort=False)
     if len(kinds):
-        head += " on " + ", ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in kinds.items())
+        plural = {"process": "processes", "memory": "memories"}
+        head += " on " + ", ".join(
+            f"{count} {kind if count == 1 else plural.get(kind, f'{kind}s')}" for kind, count in kinds.items()
+        )
     lines = [head + ">"]
     names = ("counters", "flows", "stacks", "allocations")
     if parts := [f"{format_count(len(t))} {name}" for name in names if len(t := getattr(trace, name))]:

@@ -35,6 +35,9 @@ WRITTEN = {
     b'"samples": [[0.1, 2.5], [0.2, 3.5]], "stacks": [[["a.py f:1;", "b.py g:2;"], {"cpu_samples": 3.0}]],\n'
     b'"files": {"a.py": {"functions": [], "lines": [{"lineno": 1, "line": "x", "n_cpu_percent_python": 9.0,'
     b'"n_cpu_percent_c": 1.0, "n_sys_percent": 0.5}]}}}',
+    "pprof": b"\x0a\x04\x08\x01\x10\x02\x12\x06\x0a\x02\x01\x02\x12\x00\x12\x07\x0a\x02\x02\x01\x12\x01\x28"
+    b"\x22\x08\x08\x01\x22\x04\x08\x01\x10\x09\x22\x08\x08\x02\x22\x04\x08\x02\x10\x07\x2a\x04\x08\x01\x10\x03"
+    b"\x2a\x06\x08\x02\x10\x04\x20\x05\x32\x00\x32\x03cpu\x32\x0bnanoseconds\x32\x01f\x32\x04main\x32\x04a.go",
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
 }
 SAMPLES = {

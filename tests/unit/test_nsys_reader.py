@@ -198,6 +198,7 @@ def test_ranges_that_overlap_lie_beside_their_thread(tmp_path: Path) -> None:
     kinds = trace.tracks.set_index("track")
     lanes = [kinds.loc[row(trace, name)["track"], "name"] for name in ("a", "b", "c")]
     assert lanes == ["MPI Rank 3 101 · NVTX", "MPI Rank 3 101 · NVTX 2", "MPI Rank 3 101 · NVTX"]
+    assert ", 2 processes" in repr(trace)
     assert row(trace, "mark")["dur"] == 0
     assert row(trace, "open")["dur"] == 5_000 - 95
     assert trace.report["row-not-used"].example == "NVTX eventType 99"

@@ -163,6 +163,23 @@ class Fields:
         length = np.where(present, self.end[rows] - begin, 0)
         return texts_of(self.data, np.where(present, begin, 0), length, present)
 
+    def repeated(self, number: int) -> tuple[IntArray, IntArray]:
+        """Return all numbers of a repeated field, packed or not: the message of each, and its value."""
+        rows = self.rows(number)
+        packed = rows[self.begin[rows] >= 0]
+        length = self.end[packed] - self.begin[packed]
+        at = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+        at += np.repeat(self.begin[packed], length)
+        is_end = self.data[at] < 0x80
+        field = np.repeat(np.arange(len(packed)), length)
+        first = np.append(True, is_end[:-1]) | np.append(True, field[1:] != field[:-1])[: len(at)]
+        value, _ = varints(self.data, at[first[: len(at)]])
+        plain = rows[self.begin[rows] < 0]
+        position = np.concatenate([packed[field[first[: len(at)]]], plain])
+        order = np.argsort(position, kind="stable")
+        order = order[np.argsort(self.owner[position[order]], kind="stable")]
+        return self.owner[position[order]], np.concatenate([value, self.value[plain]])[order]
+
     def inside(self, rows: IntArray) -> Fields:
         """Return the fields of the messages that these fields hold."""
         begin = self.begin[rows]

@@ -1,0 +1,175 @@
+"""pprof: sampled stacks of Go, Julia, JAX and many servers, without the times of the samples."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+
+from ...errors import FormatError
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+from ..base import Probe, Reader
+from ..codec.protobuf import WireError, fields, varint
+from ..codec.protobuf_columns import PADDING, Fields
+from .call_tree import Frame, Sampled, add_samples
+
+_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
+_TIME, _PERIOD_TYPE, _PERIOD = 9, 11, 12
+_COMMENTS: Final = 13
+_LAST_FIELD: Final = 15
+_NUMBERS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
+"""Fields of a profile that are numbers; all others have a length."""
+_SCALE: Final = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+_COUNTS: Final = ("samples", "events", "cpu")
+
+
+class PprofReader(Reader):
+    """Reads profiles of pprof: of Go, of Julia's PProf, of Parca, py-spy's relatives and others.
+
+    Samples have no times: they are laid one behind another, each as long as its time, or as its count times
+    the period. Profiles that count bytes or allocations tell no time, and are refused.
+    """
+
+    name: ClassVar[str] = "pprof"
+    priority: ClassVar[int] = 615
+    describes: ClassVar[str] = (
+        "pprof: sampled stacks of Go, Julia, Parca (profile.proto, packed by gzip or not)"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is that of a profile: types of samples, and no field that profiles lack."""
+        head, at, types, others = probe.head, 0, 0, 0
+        try:
+            while at < len(head):
+                tag, at = varint(head, at, len(head))
+                number, wire = tag >> 3, tag & 7
+                exists = 0 < number <= _LAST_FIELD and wire in (0, 2)
+                packed = number == _COMMENTS and wire == 2
+                if not exists or ((wire == 0) != (number in _NUMBERS) and not packed):
+                    return False
+                size, at = varint(head, at, len(head))
+                if wire == 0:
+                    continue
+                if number == _SAMPLE_TYPE:
+                    inner = list(fields(head, (at, min(at + size, len(head)))))
+                    if not all(n in (1, 2) and isinstance(value, int) for n, value in inner):
+                        return False
+                    types += 1
+                others += number != _SAMPLE_TYPE
+                at += size
+        except WireError:
+            pass
+        return types > 0 and others > 0
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put a profile into `builder`."""
+        content = np.frombuffer(data + bytes(PADDING), np.uint8)
+        profile = Fields(content, np.array([0]), np.array([len(data)]))
+        if profile.broken:
+            builder.report.add(
+                "truncated-file", "loss", example="the last field is cut", effect="what follows is missing"
+            )
+        strings = _strings(profile)
+        samples = profile.inside(profile.rows(_SAMPLE))
+        weight = _weights(profile, samples, strings, builder)
+        frames, flat, lengths = _stacks(profile, samples, strings)
+        used = (lengths > 0) & (weight > 0)
+        if not used.any():
+            raise FormatError("the profile of pprof holds no samples with a stack and a time")
+        builder.report.add(
+            "no-time-line",
+            "info",
+            example="samples by call path",
+            effect="totals are estimates from samples; when a function ran is not exists",
+        )
+        dur = weight[used]
+        start = int(profile.ints(_TIME, 0)[0])
+        ts = max(start, 0) + np.cumsum(dur) - dur
+        keep = np.repeat(used, lengths)
+        add_samples(builder, builder.track("samples"), Sampled(ts, dur, flat[keep], lengths[used]), frames)
+
+
+def _strings(profile: Fields) -> list[str]:
+    texts = profile.texts(profile.rows(_STRING)).to_pylist()
+    return [text.decode(errors="replace") if text else "" for text in texts]
+
+
+def _word(strings: list[str], index: int) -> str:
+    return strings[index] if 0 <= index < len(strings) else ""
+
+
+def _weights(profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder) -> IntArray:
+    """Return how long each sample stands for, in ns."""
+    types = profile.inside(profile.rows(_SAMPLE_TYPE))
+    kinds = [_word(strings, i) for i in types.ints(1, 0).tolist()]
+    units = [_word(strings, i) for i in types.ints(2, 0).tolist()]
+    owner, value = samples.repeated(2)
+    position = np.arange(len(owner)) - np.searchsorted(owner, owner)
+
+    def column(index: int) -> IntArray:
+        result = np.zeros(samples.count, np.int64)
+        result[owner[position == index]] = value[position == index]
+        return result
+
+    timed = [i for i, unit in enumerate(units) if unit in _SCALE]
+    if timed:
+        return column(timed[-1]) * _SCALE[units[timed[-1]]]
+    pairs = list(zip(kinds, units, strict=True))
+    counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
+    if not counted:
+        what = ", ".join(f"{kind} in {unit}" for kind, unit in pairs)
+        raise FormatError(
+            f"the profile of pprof tells no time, but {what or 'nothing'}. "
+            "Open it with: go tool pprof -http=: FILE"
+        )
+    period_type = profile.inside(profile.rows(_PERIOD_TYPE))
+    unit = _word(strings, int(period_type.ints(2, 0)[0])) if period_type.count else ""
+    period = int(profile.ints(_PERIOD, 0)[0]) * _SCALE.get(unit, 0)
+    if period <= 0:
+        builder.report.add(
+            "unit-assumed",
+            "info",
+            example=f"{kinds[counted[0]]} in count, without a period",
+            effect="weights count samples, and one sample is shown as 1 ns: shares are right, times are not",
+            advice="nothing needs to be done",
+        )
+    return column(counted[0]) * max(period, 1)
+
+
+def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
+    """Return functions, the stacks of samples as their positions, root first, and the lengths of stacks."""
+    functions = profile.inside(profile.rows(_FUNCTION))
+    locations = profile.inside(profile.rows(_LOCATION))
+    lines = locations.rows(4)
+    of_line = locations.inside(lines)
+    names, files = functions.ints(2, 0).tolist(), functions.ints(4, 0).tolist()
+    function_at = {number: i for i, number in enumerate(functions.ints(1, 0).tolist())}
+    frames = []
+    for number, line in zip(of_line.ints(1, 0).tolist(), of_line.ints(2, 0).tolist(), strict=True):
+        i = function_at.get(number, -1)
+        name = _word(strings, names[i]) if i >= 0 else ""
+        frames.append(Frame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0)))
+    # a location without lines is an address whose function is not exists
+    begin = np.searchsorted(locations.owner[lines], np.arange(locations.count))
+    count = np.bincount(locations.owner[lines], minlength=locations.count)
+    bare = count == 0
+    begin = np.where(bare, len(frames) + np.cumsum(bare) - 1, begin)
+    frames += [
+        Frame(f"0x{address:x}", "", 0) for address in np.maximum(locations.ints(3, 0)[bare], 0).tolist()
+    ]
+    count = np.where(bare, 1, count)
+    number = locations.ints(1, 0)
+    order = np.argsort(number, kind="stable")
+    owner, value = samples.repeated(1)
+    at = np.minimum(np.searchsorted(number[order], value), max(len(order) - 1, 0))
+    exists = number[order][at] == value if len(order) else np.zeros(len(value), bool)
+    owner, location = owner[exists], order[at[exists]] if len(order) else value[exists]
+    # leaf first, and of a location the innermost line first: both the other way round
+    owner, location = owner[::-1], location[::-1]
+    length = count[location]
+    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    flat = np.repeat(begin[location] + length - 1, length) - within
+    stack_of = np.repeat(owner, length)
+    order = np.argsort(stack_of, kind="stable")
+    return frames, flat[order], np.bincount(stack_of, minlength=samples.count)

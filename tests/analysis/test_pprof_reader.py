@@ -1,0 +1,113 @@
+"""Profiles of pprof, against what a decoder of its own counts in them, and one made by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from notebook_prof.errors import FormatError
+from notebook_prof.readers import read_trace
+
+from .. import samples
+
+FOLDER = samples.ROOTS["shared"] / "pprof"
+shared = pytest.mark.skipif(not FOLDER.is_dir(), reason="the shared recordings are not here")
+
+
+def message(number: int, *fields: bytes) -> bytes:
+    """A field with other fields inside."""
+    content = b"".join(fields)
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def number(field: int, value: int) -> bytes:
+    """A field with a small number."""
+    return bytes([field << 3, value])
+
+
+def profile(kind: str, unit: str, *, packed: bool = True, period: int = 0) -> bytes:
+    """Two samples: main calls f, where g is inlined; and main alone."""
+    texts = ["", kind, unit, "main", "f", "g", "a.go", "cpu", "milliseconds"]
+    locations = message(4, number(1, 1), message(4, number(1, 1), number(2, 9)))
+    inlined = (message(4, number(1, 3), number(2, 5)), message(4, number(1, 2), number(2, 7)))
+    locations += message(4, number(1, 2), *inlined)
+    functions = b"".join(message(5, number(1, i), number(2, 2 + i), number(4, 6)) for i in (1, 2, 3))
+    both = message(1, b"\2\1") if packed else number(1, 2) + number(1, 1)
+    values = [message(2, bytes([value])) if packed else number(2, value) for value in (40, 3)]
+    return b"".join(
+        [
+            message(1, number(1, 1), number(2, 2)),
+            message(2, both, values[0]),
+            message(2, number(1, 1), values[1]),
+            locations,
+            functions,
+            *(bytes([6 << 3 | 2, len(text)]) + text.encode() for text in texts),
+            *([message(11, number(1, 7), number(2, 8)), number(12, period)] if period else []),
+        ]
+    )
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_stacks_with_inlined_functions(packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(gzip.compress(profile("cpu", "microseconds", packed=packed)))
+    trace = read_trace(path)
+    assert trace.metadata["source"] == "pprof"
+    table = trace.slices[["ts", "dur", "name", "depth"]].values.tolist()
+    assert table == [
+        [0, 43_000, "main (a.go:9)", 0],
+        [0, 40_000, "f (a.go:7)", 1],
+        [0, 40_000, "g (a.go:5)", 2],
+    ]
+
+
+def test_counts_times_the_period_and_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(profile("samples", "count", period=10))
+    assert read_trace(path).slices["self_ns"].sum() == 43 * 10_000_000
+    path.write_bytes(profile("samples", "count"))
+    trace = read_trace(path)
+    assert trace.slices["self_ns"].sum() == 43
+    assert "one sample is shown as 1 ns" in trace.report["unit-assumed"].effect
+
+
+def test_bytes_are_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(profile("inuse_space", "bytes"))
+    with pytest.raises(FormatError, match="tells no time, but inuse_space in bytes"):
+        read_trace(path)
+
+
+@shared
+@pytest.mark.parametrize(
+    ("name", "total"), [("go_solarlune.pprof", 5_190_000_000), ("julia_cpu.pb.gz", 15_000_000)]
+)
+def test_figures_of_the_samples(name: str, total: int) -> None:
+    trace, expected = read_trace(FOLDER / name), oracle_of(name)
+    assert trace.slices["self_ns"].sum() == total
+    assert trace.slices["depth"].max() + 1 >= expected["max_depth"]  # inlined functions are frames too
+    own = trace.slices.assign(
+        function=trace.slices["name"].astype("str").str.replace(r" \(\S*:\d+\)$", "", regex=True)
+    )
+    sums = own.groupby("function")["self_ns"].sum()
+    scale = 1 if total > 1e9 else 1_000_000
+    for row in expected["top5_leaf_by_last_type"]:
+        assert sums[row["name"]] >= row["value"] * scale, row["name"]
+
+
+@shared
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("julia_alloc.pb.gz", "tells no time"), ("legacy_gperftools_not_protobuf.cpu", "old CPU profile")],
+)
+def test_what_tells_no_time_is_refused(name: str, words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        read_trace(FOLDER / name)
+
+
+def oracle_of(name: str) -> dict[str, Any]:
+    return json.loads((FOLDER / f"{name}.oracle.json").read_text())
