@@ -32,7 +32,8 @@ _WAITS: Final = {
 class Costs:
     """Latencies that no recorder sees, in ns: launch, stream, wait, hand-over; and a call's length.
 
-    `queue` is how much work a stream holds before launch calls are held up; 0 for no limit.
+    `queue` is how much work a stream holds before launch calls are held up; 0 for no limit. With `noise`,
+    each launch, spacing, wake-up and hand-over takes up to so much longer, drawn anew from `seed`.
     """
 
     launch: int = 5_000
@@ -41,6 +42,8 @@ class Costs:
     hand_over: int = 3_000
     call: int = 6_000
     queue: int = 0
+    noise: int = 0
+    seed: int = 0
 
 
 def program(
@@ -97,6 +100,25 @@ def changed(
     return out
 
 
+def elsewhere(instructions: Sequence[Instruction], by: int = 1_000) -> list[Instruction]:
+    """Return a program with other streams and numbers, for a helper thread, without waits for the device.
+
+    Examples
+    --------
+    >>> elsewhere([("launch", 0, 1, [100], 5), ("device", 1, 0, 0)])
+    [('launch', 1000, 1001, [100], 5)]
+    """
+    out: list[Instruction] = []
+    for kind, i, *arguments in instructions:
+        if kind == "op":
+            out.append((kind, i + by, *arguments))
+        elif kind == "event":
+            out.append((kind, i + by, arguments[0] + by, arguments[1] + by))
+        elif kind not in ("device", "hand-over"):
+            out.append((kind, i + by, arguments[0] + by, *arguments[1:]))
+    return out
+
+
 def _draw(
     rng: random.Random, count: int, streams: list[int], events: bool, threads: bool, number: Any
 ) -> list[Instruction]:
@@ -132,6 +154,9 @@ class Run:
         Of `program`.
     costs : Costs
     rank : int
+    helper : sequence, optional
+        Of `program`: what a second thread does meanwhile, with streams of its own. Calls that wait for the
+        device wait for them, too, as far as they had been launched.
 
     Examples
     --------
@@ -141,11 +166,20 @@ class Run:
     (0, True, True)
     """
 
-    def __init__(self, instructions: Sequence[Instruction], costs: Costs = Costs(), rank: int = 0) -> None:
+    def __init__(
+        self,
+        instructions: Sequence[Instruction],
+        costs: Costs = Costs(),
+        rank: int = 0,
+        helper: Sequence[Instruction] = (),
+    ) -> None:
         self._costs, self.rank = costs, rank
+        self._rng = random.Random(costs.seed)
         self.stretches: dict[str, list[Stretch]] = {}
         self._events: dict[int, list[Stretch]] = {}
-        self._clock = {"main": 0, "autograd": 0}
+        self._clock = {"main": 0, "autograd": 0, "helper": 0}
+        for one in helper:
+            self._execute("helper", one)
         for one in instructions:
             self._execute("main", one)
 
@@ -153,6 +187,10 @@ class Run:
     def end(self) -> int:
         """When the main thread has done all."""
         return self._clock["main"]
+
+    def _late(self, least: int) -> int:
+        """Return a latency: the least, and what is by chance."""
+        return least + (self._rng.randrange(self._costs.noise) if self._costs.noise else 0)
 
     def _last(self, stream: int) -> Stretch | None:
         own = self.stretches.get(f"s{stream}")
@@ -167,9 +205,9 @@ class Run:
 
     def _device(self, stream: int, name: str, dur: int, call: Stretch, category: str = "kernel") -> Stretch:
         costs, before = self._costs, self._last(stream)
-        causes = [(call.end + costs.launch, call.end, call)]
+        causes = [(call.end + self._late(costs.launch), call.end, call)]
         bound = [*([before] if before else []), *self._events.pop(stream, [])]
-        causes += [(one.end + costs.spacing, one.end, one) for one in bound]
+        causes += [(one.end + self._late(costs.spacing), one.end, one) for one in bound]
         start, at, cause = max(causes, key=lambda one: one[0])
         made = Stretch(f"s{stream}", name, start, start + dur, category, (at, cause), call, rank=self.rank)
         self.stretches.setdefault(made.resource, []).append(made)
@@ -184,9 +222,10 @@ class Run:
 
     def _block(self, call: Stretch, cause: Stretch | None) -> None:
         """Let a call last until its cause is done, if that is later."""
-        if cause is None or cause.end <= call.start or cause.end + self._costs.wake <= call.end:
+        wake = self._late(self._costs.wake)
+        if cause is None or cause.end <= call.start or cause.end + wake <= call.end:
             return
-        call.end, call.cause = cause.end + self._costs.wake, (cause.end, cause)
+        call.end, call.cause = cause.end + wake, (cause.end, cause)
         self._clock[call.resource] = call.end
 
     def _execute(self, thread: str, instruction: Instruction) -> None:
@@ -223,8 +262,10 @@ class Run:
         record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch") if kind == "event-sync" else None
         cause = self._last(stream)
         if kind == "device":
-            streams = [own[-1] for name, own in self.stretches.items() if name[0] == "s"]
-            cause = max(streams, key=lambda one: one.end, default=None)
+            begun = self._clock[thread]
+            work = [one for name, own in self.stretches.items() if name[0] == "s" for one in own]
+            launched = [one for one in work if one.launcher is None or one.launcher.start < begun]
+            cause = max(launched, key=lambda one: one.end, default=None)
         name, sync_kind = _WAITS[kind]
         call = self._host(thread, f"{name}#{i}", 2_000, "sync")
         call.wait = {"stream": stream, "on": stream, "record": record, "kind": sync_kind}
@@ -233,7 +274,7 @@ class Run:
     def _hand_over(self, thread: str, instructions: Sequence[Instruction]) -> None:
         begin, costs = self._clock[thread], self._costs
         before = self.stretches.get(thread, [None])[-1]
-        self._clock["autograd"] = begin + costs.hand_over
+        self._clock["autograd"] = begin + self._late(costs.hand_over)
         first = len(self.stretches.get("autograd", []))
         for one in instructions:
             self._execute("autograd", one)
@@ -241,7 +282,7 @@ class Run:
         if not done:
             return
         done[0].begun_by = begin, before
-        back = done[-1].end + costs.hand_over
+        back = done[-1].end + self._late(costs.hand_over)
         self._clock[thread] = back
         cause = done[-1].end, done[-1]
         resume = Stretch(thread, "", back, back, "resume", cause, rank=self.rank)

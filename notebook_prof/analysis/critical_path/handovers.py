@@ -175,7 +175,7 @@ class _Bursts:
         track = np.repeat(tracks, [len(spans[key][0]) for key in tracks.tolist()])
         begin, end = (np.concatenate([spans[key][i] for key in tracks.tolist()]) for i in (0, 1))
         following = np.where(np.append(track[1:] == track[:-1], False), np.append(end[1:], FAR), FAR)
-        self._begins, self._instants = begin, np.unique(begin)
+        self._begins, self._instants = begin, np.sort(begin)
         self._tracks = tracks
         number = np.searchsorted(tracks, track)
         self._keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, begin)

@@ -145,10 +145,9 @@ def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
         return PathPieces(_NONE, Runs(*[_NONE] * 5), _NONE)
     runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
     of_run = np.repeat(np.arange(len(spans)), [len(one.path.runs.start) for one in spans])
-    pieces, run = cut_at_owners(graph, runs)
-    span = of_run[run]
-    order = np.argsort(span, kind="stable")
-    pieces, span = Runs(*(column[order] for column in pieces)), span[order]
+    order = np.lexsort((runs.start, of_run))
+    pieces, run = cut_at_owners(graph, Runs(*(column[order] for column in runs)))
+    span = of_run[order][run]
     return PathPieces(span, pieces, _margins(graph, spans, pieces, span))
 
 

@@ -191,36 +191,31 @@ def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
     Returns
     -------
     pieces : Runs
-        By start; they partition what the runs did. `row` is the slice that is charged, -1 for nobody; of a
-        latency the slice that came late.
+        In the order of the runs, those of each by start; they partition what it did. `row` is the slice that
+        is charged, -1 for nobody; of a latency the slice that came late.
     run : ndarray of int64
         The run of each piece.
     """
-    parts: list[Runs] = []
-    sources: list[IntArray] = []
     whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
-    for track in np.unique(runs.track):
-        here = runs.track == track
-        late = np.flatnonzero(here & whole)
-        parts.append(Runs(*(column[late] for column in runs)))
-        sources.append(late)
-        cut = np.flatnonzero(here & ~whole)
-        start, end = runs.start[cut], runs.end[cut]
+    tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
+    first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)
+    for track, cut in tracks:
+        at = graph.segments(int(track)).at
+        first[cut] = np.searchsorted(at, runs.start[cut], side="right") - 1
+        count[cut] = np.searchsorted(at, runs.end[cut], side="left") - first[cut]
+    until = np.cumsum(count)
+    begins = until - count
+    total = int(count.sum())
+    start, row = np.empty(total, np.int64), np.empty(total, np.int64)
+    for track, cut in tracks:
         at, owner = graph.segments(int(track))
-        first = np.searchsorted(at, start, side="right") - 1
-        count = np.searchsorted(at, end, side="left") - first
-        before = np.cumsum(count) - count
-        segment = np.arange(int(count.sum())) - np.repeat(before - first, count)
-        starts = at[segment]
-        ends = np.append(at, FAR)[segment + 1]
-        starts[before] = start
-        ends[before + count - 1] = end
-        row = owner[segment]
-        kind = np.repeat(runs.kind[cut], count)
-        parts.append(Runs(np.full(len(segment), track), starts, ends, kind, row))
-        sources.append(np.repeat(cut, count))
-    if not parts:
-        return runs, np.empty(0, np.int64)
-    every = Runs(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    order = np.argsort(every.start, kind="stable")
-    return Runs(*(column[order] for column in every)), np.concatenate(sources)[order]
+        own = np.cumsum(count[cut]) - count[cut]
+        piece = np.arange(int(count[cut].sum())) + np.repeat(begins[cut] - own, count[cut])
+        segment = piece + np.repeat(first[cut] - begins[cut], count[cut])
+        start[piece], row[piece] = at[segment], owner[segment]
+    row[begins[whole]] = runs.row[whole]
+    start[begins] = runs.start
+    end = np.append(start[1:], 0)[:total]
+    end[until - 1] = runs.end
+    track, kind = np.repeat(runs.track, count), np.repeat(runs.kind, count)
+    return Runs(track, start, end, kind, row), np.repeat(np.arange(len(count)), count)
