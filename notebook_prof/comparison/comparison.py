@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from ..errors import OptionError, nearest
@@ -23,9 +22,9 @@ from .attribution import attribution, share_of_both
 from .conditions import conditions
 from .gain import noting_gain
 from .parts import IDLE, KEYS, VIEWS, folded
-from .run import Recording, Side
+from .run import Recording, Side, stalls_of
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import sentences
+from .verdict import LITTLE_CORE, sentences
 
 _MEMORY: Final = Table(
     "memory",
@@ -124,8 +123,28 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Whether 0 lies outside of `interval`."""
-        return self.shift.significant
+        """Whether 0 lies outside of `interval`, and the steps tell of the code and not of a busy machine."""
+        return self.shift.significant and not self.starved
+
+    @property
+    def core_share(self) -> float | None:
+        """How much of the time in which their threads could run they had a core; the least of all runs."""
+        shares = [run.core_share for side in (self._a, self._b) for run in side.runs]
+        return min((share for share in shares if share is not None), default=None)
+
+    @property
+    def starved(self) -> bool:
+        """Whether steps were compared of which some had a core for less than half of that time.
+
+        Runs that are compared as such show by themselves how much the machine makes them differ.
+        """
+        share = self.core_share
+        return not self.by_runs and share is not None and share < LITTLE_CORE
+
+    @property
+    def by_runs(self) -> bool:
+        """Whether runs were compared, and not their steps."""
+        return self.shift.n == self.runs and min(self.runs) >= LEAST_RUNS
 
     @property
     def delta_ns(self) -> int:
@@ -157,25 +176,7 @@ class Comparison:
             Two rows: ``part a_ns b_ns delta_ns a_steps b_steps``; ``usual steps`` has their means, ``slow
             steps`` what slow ones add to the mean of all.
         """
-        rows: dict[str, list[float]] = {name: [] for name in ("all", "usual", "count", "slow")}
-        for side in (self._a, self._b):
-            used = side.steps[side.steps["used"]]
-            usual = used.loc[~used["slow"], "dur_ns"]
-            rows["all"].append(float(used["dur_ns"].mean()))
-            rows["usual"].append(float(usual.mean()) if len(usual) else rows["all"][-1])
-            rows["count"].append(len(usual))
-            rows["slow"].append(len(used) - len(usual))
-        table = pd.DataFrame(
-            {
-                "part": ["usual steps", "slow steps"],
-                "a_ns": [rows["usual"][0], rows["all"][0] - rows["usual"][0]],
-                "b_ns": [rows["usual"][1], rows["all"][1] - rows["usual"][1]],
-            }
-        )
-        table["delta_ns"] = table["b_ns"] - table["a_ns"]
-        table["a_steps"] = np.array([rows["count"][0], rows["slow"][0]], np.int64)
-        table["b_steps"] = np.array([rows["count"][1], rows["slow"][1]], np.int64)
-        return table
+        return stalls_of((self._a, self._b))
 
     def attribution(self, by: str | Sequence[str] = ("phase", "name"), view: str = "host") -> pd.DataFrame:
         """Divide the difference of a mean step among what ran in it, to the nanosecond.

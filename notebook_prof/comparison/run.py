@@ -5,6 +5,7 @@ A Trace answers, or the totals that were kept of one.
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ import pandas as pd
 
 from ..analysis.source.annotated import source_texts
 from ..analysis.source.lines import CELL
+from ..analysis.time.cpu import cpu_within
 from ..analysis.time.phases import phases
 from ..errors import OptionError
 from ..expectations.language import Expectation
@@ -50,6 +52,7 @@ MOST_STEPS: Final = 1000
 """Of more steps, every so many-th is kept."""
 MOST_SLICES: Final = 2_000_000
 """Recordings with more are divided by phase alone: all else takes seconds."""
+_MOSTLY: Final = 0.5
 
 
 class Run(ABC):
@@ -63,6 +66,11 @@ class Run(ABC):
     """
 
     steps: pd.DataFrame
+
+    @property
+    def core_share(self) -> float | None:
+        """How much of the time in which its thread could run it had a core, 0–1; None where not known."""
+        return None
 
     @abstractmethod
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
@@ -89,6 +97,21 @@ class Run(ABC):
         """Return ``device source bytes``: the highest above what was there before."""
 
 
+def core_share(trace: Trace) -> float | None:
+    """Return how much of the time in which the recorded thread could run it had a core.
+
+    None where that is not known, and where it waited for something else most of the time.
+    """
+    if not isinstance(trace.metadata.get("cpu"), dict):
+        return None
+    within = cpu_within(trace, np.array([trace.span.start]), np.array([trace.span.end]))
+    if within is None:
+        return None
+    _, on_core, waited = (int(part[0]) for part in within)
+    ready = trace.span.dur - waited
+    return min(on_core / ready, 1.0) if on_core and ready >= _MOSTLY * trace.span.dur else None
+
+
 class TraceRun(Run):
     """A run whose Trace is there.
 
@@ -106,6 +129,11 @@ class TraceRun(Run):
     def trace(self) -> Trace:
         """What was recorded."""
         return self.profile.trace
+
+    @functools.cached_property
+    def core_share(self) -> float | None:
+        """How much of the time in which its thread could run it had a core, 0–1; None where not known."""
+        return core_share(self.trace)
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
         """Divide the steps that count among what ran in them."""
@@ -339,3 +367,26 @@ class Side:
 
     def _blocks(self, runs: list[Parts]) -> Parts:
         return runs[0] if len(runs) == 1 else joined(runs)
+
+
+def stalls_of(sides: Sequence[Side]) -> pd.DataFrame:
+    """Divide the difference of mean steps into that of usual and of slow ones; see `Comparison.stalls`."""
+    rows: dict[str, list[float]] = {name: [] for name in ("all", "usual", "count", "slow")}
+    for side in sides:
+        used = side.steps[side.steps["used"]]
+        usual = used.loc[~used["slow"], "dur_ns"]
+        rows["all"].append(float(used["dur_ns"].mean()))
+        rows["usual"].append(float(usual.mean()) if len(usual) else rows["all"][-1])
+        rows["count"].append(len(usual))
+        rows["slow"].append(len(used) - len(usual))
+    table = pd.DataFrame(
+        {
+            "part": ["usual steps", "slow steps"],
+            "a_ns": [rows["usual"][0], rows["all"][0] - rows["usual"][0]],
+            "b_ns": [rows["usual"][1], rows["all"][1] - rows["usual"][1]],
+        }
+    )
+    table["delta_ns"] = table["b_ns"] - table["a_ns"]
+    table["a_steps"] = np.array([rows["count"][0], rows["slow"][0]], np.int64)
+    table["b_steps"] = np.array([rows["count"][1], rows["slow"][1]], np.int64)
+    return table

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from ..statistics.shift import LEAST_RUNS
 from ..statistics.steps import LEAST
 from ..units import format_items, format_ns
 from .parts import IDLE, SMALLER
@@ -16,6 +15,8 @@ from .parts import IDLE, SMALLER
 if TYPE_CHECKING:
     from .comparison import Comparison
 
+LITTLE_CORE: Final = 0.5
+"""A thread that had a core for less of the time in which it could run tells of the machine, not the code."""
 _FEW_MATCHED: Final = 0.1
 _MOSTLY_STALLS: Final = 0.2
 _SHOWN: Final = 2
@@ -96,6 +97,12 @@ def _headline(c: Comparison) -> str:
             f"The {what} of {b} takes {signed_ns(c.delta_ns)}."
         )
     median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
+    if c.starved and c.core_share is not None:
+        core = f"a thread that could run had a core for {100 * c.core_share:.0f} % of the time"
+        return (
+            f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {core}. "
+            f"It lies in {interval_text(c)}; {median}."
+        )
     if not c.significant:
         return f"≈ No difference between {a} and {b} is shown: it lies in {interval_text(c)}; {median}."
     word = "faster" if c.change < 0 else "slower"
@@ -106,7 +113,7 @@ def _headline(c: Comparison) -> str:
 def _basis(c: Comparison) -> str:
     if math.isnan(c.interval[0]):
         return ""
-    if c.shift.n == c.runs and min(c.runs) >= LEAST_RUNS:
+    if c.by_runs:
         how = "pairs of runs" if c.paired else f"and {c.runs[1]} runs"
         return f"This rests on {c.runs[0]} {how}."
     rests = (
@@ -129,7 +136,7 @@ def believed_changes(c: Comparison) -> pd.DataFrame:
 
 def _where(c: Comparison) -> str:
     believed = believed_changes(c)
-    if not len(believed):
+    if not len(believed) or c.starved:
         return ""
     words = {"new": "new, ", "gone": "gone, "}
     parts = [

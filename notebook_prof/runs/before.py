@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.source.lines import CELL
-from ..analysis.time.cpu import cpu_within
 from ..comparison.comparison import Comparison
-from ..comparison.run import Side, Summary, TraceRun, summary_of
+from ..comparison.run import Side, Summary, TraceRun, core_share, summary_of
 from ..comparison.verdict import (
     HUNDREDFOLD,
+    LITTLE_CORE,
     believed_changes,
     interval_text,
     name_of,
@@ -27,7 +27,6 @@ from ..errors import NotebookProfError
 from ..profiles.profile import Profile
 from ..statistics.shift import MOST_PAIRS, factor_of_runs, learned_factor, ratio_of_halves, shift_of_steps
 from ..statistics.steps import LEAST
-from ..trace import Trace
 from ..units import format_items, format_ns
 from .entry import HistoryRun, read_run
 from .identity import Identity, Link, cell_hash, earlier_run, tokens
@@ -38,9 +37,6 @@ OF_A_MACHINE: Final = ("computer", "devices", "cores", "torch threads", "Python"
 """Conditions that are not the code's: runs of which they differ tell nothing about the noise between runs."""
 OTHER_KERNEL: Final = 20.0
 """Two kernels differ by more than two runs of one: measured, 16 to 20 halves in place of 3 to 6."""
-LITTLE_CORE: Final = 0.5
-"""A thread that had a core for less of the time in which it could run tells of the machine, not the code."""
-_MOSTLY: Final = 0.5
 _SIMILAR_LOAD: Final = 2.0
 _PAIRS: Final = 400
 _SHOWN: Final = 2
@@ -178,21 +174,6 @@ def load_now() -> float | None:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
         return None
-
-
-def core_share(trace: Trace) -> float | None:
-    """Return how much of the time in which the recorded thread could run it had a core.
-
-    None where that is not known, and where it waited for something else most of the time.
-    """
-    if not isinstance(trace.metadata.get("cpu"), dict):
-        return None
-    within = cpu_within(trace, np.array([trace.span.start]), np.array([trace.span.end]))
-    if within is None:
-        return None
-    _, on_core, waited = (int(part[0]) for part in within)
-    ready = trace.span.dur - waited
-    return min(on_core / ready, 1.0) if on_core and ready >= _MOSTLY * trace.span.dur else None
 
 
 def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:

@@ -15,9 +15,10 @@ from typing import Any, Final
 import pandas as pd
 
 from ..background import Pace, checkpoint
+from ..comparison.run import core_share
 from ..errors import NotebookProfError
 from ..profiles.profile import Profile
-from .before import RunBefore, core_share
+from .before import RunBefore
 from .folder import history_folder, notebook_path
 from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
 from .keeping import keep

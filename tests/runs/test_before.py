@@ -222,6 +222,18 @@ def test_a_machine_that_was_too_busy_says_nothing_of_the_code(history: Path) -> 
     assert "the machine was too busy: a thread that could run had a core for 25 % of the time (+" in line
     assert line.startswith("≈")
     assert line.endswith("%%profile_ab tells more.")
+    first, second = nbp.load(1), nbp.load(2)
+    for c in (nbp.compare(first, second), nbp.compare(cpu(recorded(steps(1)), 0.9), busy)):
+        assert (c.core_share, c.starved, c.significant) == (pytest.approx(0.25, abs=0.01), True, False)
+        assert c.interval[0] > 0
+        assert "the machine was too busy: a thread that could run had a core for 25 % of the time. It" in str(
+            c.verdict
+        )
+        assert "line 3" not in str(c.verdict)
+    awake = nbp.compare(cpu(recorded(steps(1)), 0.9), cpu(recorded(3 * steps(2)), 0.9))
+    assert (awake.starved, awake.significant) == (False, True)
+    runs = [[cpu(recorded(scale * steps(seed)), 0.25) for seed in (1, 2, 3)] for scale in (1, 3)]
+    assert nbp.compare(*runs).significant, "runs show by themselves how much they differ"
 
 
 def test_few_steps_and_none_say_so(history: Path) -> None:
