@@ -24,7 +24,7 @@ from .conditions import conditions
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import sentences
+from .verdict import moved, sentences
 
 _MEMORY: Final = Table(
     "memory",
@@ -351,7 +351,7 @@ class Comparison:
             return missing("nbp.compare(a, b)", "too few steps to tell a change")
         sign = 1 if expectation.quantity == "slower" else -1
         low, high = sorted(sign * end for end in self.interval)
-        return Measured(sign * self.change, low, high, "nbp.compare(a, b)")
+        return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.
