@@ -24,7 +24,7 @@ from .gain import noting_gain
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import LITTLE_CORE, sentences
+from .verdict import LITTLE_CORE, moved, sentences
 
 _MEMORY: Final = Table(
     "memory",
@@ -353,7 +353,7 @@ class Comparison:
             return missing("nbp.compare(a, b)", "too few steps to tell a change")
         sign = 1 if expectation.quantity == "slower" else -1
         low, high = sorted(sign * end for end in self.interval)
-        return Measured(sign * self.change, low, high, "nbp.compare(a, b)")
+        return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.

@@ -177,3 +177,31 @@ def _work(c: Comparison) -> str:
         f"Only {100 * c.matched_share:.0f} % of their time is in operators and lines that both have: the "
         "times are compared, whether both do the same work is not seen."
     )
+
+
+def moved(c: Comparison) -> list[str]:
+    """Return the rows of a comparison that moved, the largest first, each with its table.
+
+    Lines of the source first where they were recorded, then names on the host and on devices. Rows that may
+    be noise are none; `idle` and what belongs to nobody are told by those that are not.
+    """
+    rows: list[tuple[int, str]] = []
+    for name in ("lines", "operators", "kernels"):
+        table: pd.DataFrame = getattr(c, name)
+        table = table[table["significant"]]
+        if name == "lines":
+            table = table[table["file"] != ""]
+        else:
+            table = table[~table["name"].isin(list(IDLE.values()))]
+        for row in table.head(_SHOWN).to_dict("records"):
+            interval = ""
+            if not math.isnan(row["low_ns"]):
+                interval = f" ({signed_ns(row['low_ns'])} … {signed_ns(row['high_ns'])})"
+            what = name_of({str(key): value for key, value in row.items()}, c.labels)
+            rows.append(
+                (
+                    int(row["delta_ns"]),
+                    f"{row['change']}: {what} {signed_ns(row['delta_ns'])}{interval} (.{name})",
+                )
+            )
+    return [text for _, text in sorted(rows, key=lambda row: -abs(row[0]))[: 2 * _SHOWN]]

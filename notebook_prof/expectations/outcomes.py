@@ -15,7 +15,18 @@ from .language import Expectation, value_text
 from .quantities import Measured, measured
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
-_COLUMNS: Final = ["expectation", "outcome", "value", "low", "high", "limit", "unit", "call", "reason"]
+_COLUMNS: Final = [
+    "expectation",
+    "outcome",
+    "value",
+    "low",
+    "high",
+    "limit",
+    "unit",
+    "call",
+    "reason",
+    "parts",
+]
 
 
 class Expectations:
@@ -26,7 +37,8 @@ class Expectations:
     table : DataFrame
         A row an expectation, as given: ``expectation``; ``outcome`` (``pass fail inconclusive``); ``value``
         with its interval at 95 % ``low high`` (both the value where it was counted), ``limit`` and their
-        ``unit`` (``ns share bytes count``); ``call`` that gives the value again; ``reason``.
+        ``unit`` (``ns share bytes count``); ``call`` that gives the value again; ``reason``; ``parts``: of
+        what did not pass, the rows that moved, or hold most of it, each with its call.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
@@ -130,6 +142,7 @@ def _judged(one: Expectation, result: Measured) -> dict[str, object]:
         "unit": one.unit,
         "call": result.call,
         "reason": reason,
+        "parts": () if outcome == PASS else tuple(result.parts()),
     }
 
 
@@ -143,4 +156,5 @@ def _line(row: dict[str, object]) -> str:
         parts.append(f"{text} ({row['call']})")
     if row["reason"]:
         parts.append(str(row["reason"]))
-    return f"{str(row['outcome']).upper():13} {row['expectation']}: {'; '.join(parts)}"
+    first = f"{str(row['outcome']).upper():13} {row['expectation']}: {'; '.join(parts)}"
+    return "\n".join([first, *(f"{'':13} · {part}" for part in row["parts"])])  # type: ignore[attr-defined]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ..analysis.device.busy import device
+from ..analysis.device.busy import device, idle_causes
 from ..analysis.device.kernels import kernels
 from ..analysis.memory.curve import memory_peak
+from ..analysis.source.annotated import line_steps
 from ..analysis.source.lines import CELL, lines
 from ..analysis.time.operators import operators
 from ..analysis.time.phases import phases
@@ -20,22 +21,29 @@ from ..errors import nearest
 from ..statistics.intervals import LEVEL, FloatArray, quantile_interval, steps_for_quantile, t_quantile
 from ..statistics.steps import LEAST, block_means, block_starts, counted_steps, dependence
 from ..trace import Trace
+from ..units import format_ns, format_share
 from .language import Expectation
 
 _SAMPLED: Final = "it was sampled: how often it ran was not seen"
 _NOT_COUNTED: Final = "operators are counted, as aten::copy_; Python functions are not: samples miss some"
+_SHOWN: Final = 3
 _NO_STEPS: Final = "no steps were recorded: --steps, or nbp.step() in the loop"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value, the ends of its interval at 95 %, the call that gives it, and why there is none."""
+    """A value, the ends of its interval at 95 %, the call that gives it, and why there is none.
+
+    `parts` gives what it consists of, the largest first, each with the call that gives it; asked only where
+    the expectation does not pass.
+    """
 
     value: float
     low: float
     high: float
     call: str
     reason: str = ""
+    parts: Callable[[], list[str]] = list
 
 
 def measured(trace: Trace, expectation: Expectation) -> Measured:
@@ -47,7 +55,42 @@ def measured(trace: Trace, expectation: Expectation) -> Measured:
         Without interval (both ends are the value) where the recording is counted, not sampled; value nan and
         a reason where it cannot tell.
     """
-    return _MEASURES[expectation.quantity](trace, expectation)
+    result = _MEASURES[expectation.quantity](trace, expectation)
+    return (
+        replace(result, parts=lambda: _parts(trace, expectation)) if not math.isnan(result.value) else result
+    )
+
+
+def _parts(trace: Trace, expectation: Expectation) -> list[str]:
+    """Return the rows that hold most of what was measured."""
+    used = _used(trace)
+    step = [int(one) for one in used["step"]] if len(used) else None
+    if expectation.quantity == "step":
+        table = phases(trace, step=step).groupby("phase", observed=True)["host_ns"].sum()
+        return _largest(table, "phase", _call_of_steps("p.phases", used))
+    if expectation.quantity == "phase":
+        table = operators(trace, phase=expectation.of, step=step).set_index("name")["self_ns"]
+        call = _call_of_steps("p.operators", used).removesuffix(")")
+        return _largest(table, "own time of", f"{call}, phase={expectation.of!r})")
+    if expectation.quantity == "device":
+        table = idle_causes(trace).groupby("cause", observed=True)["idle_ns"].sum()
+        return _largest(table, "idle,", "p.device.idle_causes()")
+    if expectation.quantity == "sync":
+        slices = trace.slices
+        rows = slices[(slices["category"] == "sync") & slices["step"].notna()]
+        counts = rows["name"].astype(str).value_counts()
+        return [f"{count} × {name} (p.trace.slices)" for name, count in counts.head(_SHOWN).items()]
+    return []
+
+
+def _largest(values: pd.Series[int], what: str, call: str) -> list[str]:
+    """Write the largest of some times, and their shares of all."""
+    whole = max(int(values.sum()), 1)
+    shown = values[values > 0].sort_values(ascending=False, kind="stable").head(_SHOWN)
+    return [
+        f"{what} {name}: {format_ns(spent)}, {format_share(spent / whole)} ({call})"
+        for name, spent in zip(shown.index.astype(str), shown.tolist(), strict=True)
+    ]
 
 
 def missing(call: str, reason: str) -> Measured:
@@ -173,11 +216,49 @@ def _operator(trace: Trace, expectation: Expectation) -> Measured:
             return missing(call, _NOT_COUNTED)
         if not own.any() and (python.all() if "::" in name else python.any()):
             return missing(call, _NOT_COUNTED)
-    return _named(operators(trace), expectation, call)
+    table = operators(trace)
+    result = _named(table, expectation, call)
+    if expectation.unit == "count" or math.isnan(result.value):
+        return result
+    by_step = operators(trace, by=("name", "step"))
+    return _with_interval(trace, result, by_step, "self_ns", _names(name), int(table["self_ns"].sum()))
 
 
 def _kernel(trace: Trace, expectation: Expectation) -> Measured:
-    return _named(kernels(trace), expectation, "p.kernels()")
+    table = kernels(trace)
+    result = _named(table, expectation, "p.kernels()")
+    if expectation.unit == "count" or math.isnan(result.value):
+        return result
+    by_step = kernels(trace, by=("name", "step"))
+    names = _names(expectation.of)
+    return _with_interval(trace, result, by_step, "total_ns", names, int(table["total_ns"].sum()))
+
+
+def _with_interval(
+    trace: Trace, result: Measured, by_step: pd.DataFrame, column: str, names: Sequence[str], total: int
+) -> Measured:
+    """Return the share of some names with its interval."""
+    rows = by_step[by_step["step"].notna()]
+    whole = rows.groupby("step")[column].sum()
+    own = rows[rows["name"].astype(str).isin(names)].groupby("step")[column].sum()
+    return _interval_of_share(result, _used(trace), own, whole, total)
+
+
+def _interval_of_share(
+    result: Measured, used: pd.DataFrame, spent: pd.Series[int], whole: pd.Series[int], total: float
+) -> Measured:
+    """Return a share with Student's t over blocks of what each step lies off the ratio of all.
+
+    What ran outside of the steps that count is counted, not sampled, and has no part in it.
+    """
+    if len(used) < LEAST or not total:
+        return result
+    own, all_ = (one.reindex(used["step"], fill_value=0).to_numpy(np.float64) for one in (spent, whole))
+    ratio = own.sum() / max(all_.sum(), 1.0)
+    off = _mean(own - ratio * all_, result.call)
+    half = (off.high - off.value) * len(whole) / total  # of all steps, those that warm up included
+    low, high = max(result.value - half, 0.0), min(result.value + half, 1.0)
+    return replace(result, low=low, high=high)
 
 
 def _names(name: str) -> tuple[str, str]:
@@ -206,7 +287,14 @@ def _line(trace: Trace, expectation: Expectation) -> Measured:
         return missing("p.lines()", "lines were sampled, and that one was not seen to run")
     if not len(rows):
         return _column(rows, expectation, "p.lines()", "that line did not run")
-    return _column(rows, expectation, "p.lines()", "" if rows["exact"].all() else _SAMPLED)
+    result = _column(rows, expectation, "p.lines()", "" if rows["exact"].all() else _SAMPLED)
+    if expectation.unit == "count" or not rows["share"].sum():
+        return result
+    used, by_step = _used(trace), line_steps(trace)
+    own = by_step[(by_step["file"] == CELL) & (by_step["line"] == int(expectation.of))]
+    spent = own.groupby("step")["total_ns"].sum()
+    span = float(rows["total_ns"].sum() / rows["share"].sum())
+    return _interval_of_share(result, used, spent, trace.steps.set_index("step")["dur"], span)
 
 
 def _column(rows: pd.DataFrame, expectation: Expectation, call: str, reason: str) -> Measured:

@@ -20,9 +20,11 @@ from notebook_prof.statistics.intervals import steps_for_quantile
 from notebook_prof.statistics.steps import counted_steps
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.units import format_ns, format_share
 
 from .. import samples
 from ..browser.drawn_cell import cell_profile
+from ..browser.drawn_gpu import drawn_training
 
 KINDS = sorted(
     name
@@ -309,7 +311,8 @@ def test_the_command_line_ends_with_the_outcome(tmp_path: Path, capsys: pytest.C
     ON_A_DEVICE.save(path)
     for texts, code in ((["steps == 3"], 0), (["steps == 3", "sync == 0"], 1), (["peak < 1GiB"], 2)):
         assert main(["expect", path, *texts]) == code
-        assert capsys.readouterr().out.count("\n") == 1 + len(texts)
+        lines = [line for line in capsys.readouterr().out.splitlines() if "·" not in line]
+        assert len(lines) == 1 + len(texts)
         assert main(["expect", path, *texts, "--json"]) == code
         assert [row["expectation"] for row in json.loads(capsys.readouterr().out)] == texts
         expected = [part for text in texts for part in ("--expect", text)]
@@ -320,3 +323,73 @@ def test_the_command_line_ends_with_the_outcome(tmp_path: Path, capsys: pytest.C
         assert [row["expectation"] for row in content["expectations"]] == texts
     assert main(["expect", path, "stpes == 3"]) == 2
     assert "did you mean 'steps'" in capsys.readouterr().err
+
+
+def test_shares_of_operators_have_intervals_that_hold_the_truth() -> None:
+    """Of 120 recordings, 60 % of whose steps is one operator on average, in 90 % or more; not of counts."""
+    rng = np.random.default_rng(3)
+    inside, halves = 0, []
+    for _ in range(120):
+        times = rng.normal(10e6, 0.5e6, 24).astype(np.int64)
+        trace = recording(times, (times * rng.normal(0.6, 0.03, 24)).astype(np.int64))
+        row = expect(trace, "operator forward < 50%", check=False).table.iloc[0]
+        assert row["value"] == p_share(trace, "forward")
+        inside += row["low"] <= 0.6 <= row["high"]
+        halves.append(row["high"] - row["value"])
+    assert inside / 120 >= 0.9
+    assert 0.005 < float(np.median(halves)) < 0.03
+    count = expect(trace, "operator forward == 24", "operator forward < 60%", check=False).table
+    assert (count["low"][0], count["high"][0]) == (24, 24)
+    assert count["outcome"].tolist() == ["pass", "inconclusive"]
+
+
+def p_share(trace: Trace, name: str) -> float:
+    """Share of an operator by its table."""
+    table = nbp.analysis.operators(trace)
+    return float(table.loc[table["name"] == name, "share"].iloc[0])
+
+
+def test_shares_of_lines_and_kernels_have_intervals() -> None:
+    p = cell_profile()
+    line = p.lines().query("file == 'cell'").iloc[0]
+    table = p.expect(f"line {line['line']} < 1%", check=False).table.iloc[0]
+    assert table["low"] <= table["value"] <= table["high"]
+    assert table["value"] == line["share"]
+    gpu = nbp.profiles.profile.Profile(drawn_training())
+    kernel = gpu.kernels().iloc[0]
+    row = gpu.expect(f"kernel {kernel['name']} < 1%", check=False).table.iloc[0]
+    assert row["value"] == kernel["share"]
+    assert 0 < row["low"] < row["value"] < row["high"] < 1
+
+
+def test_what_does_not_pass_names_the_rows_that_hold_it() -> None:
+    """Each with its share of all, and with the call that has it; what passes needs none."""
+    times = noisy(30)
+    p = nbp.profiles.profile.Profile(recording(times, times * 3 // 4))
+    table = p.expect("step p50 < 1ms", "phase forward < 5%", "step p50 < 1s", check=False).table
+    assert table["outcome"].tolist() == ["fail", "fail", "pass"]
+    step, phase, passed = table["parts"]
+    assert passed == ()
+    used = counted_steps(p.trace)
+    used = used[used["used"]]["step"]
+    phases = (
+        p.phases(step=range(int(used.min()), int(used.max()) + 1))
+        .groupby("phase", observed=True)["host_ns"]
+        .sum()
+    )
+    assert [part.split(":")[0] for part in step] == ["phase forward", "phase optimizer"]
+    for part, name in zip(step, ("forward", "optimizer"), strict=True):
+        assert f"{format_ns(phases[name])}, {format_share(phases[name] / phases.sum())}" in part
+        assert part.endswith(f"(p.phases(step=range({used.min()}, {used.max() + 1})))")
+    assert phase[0].startswith("own time of forward: ")
+    assert eval(phase[0].rpartition(" (")[2].removesuffix(")"), {"p": p})["self_ns"].sum() > 0
+    with pytest.raises(ExpectationError, match=r"FAIL .*\n +· phase forward: .*\n +· phase optimizer"):
+        p.expect("step p50 < 1ms")
+
+
+def test_what_waits_for_a_device_is_named() -> None:
+    outcomes = expect(ON_A_DEVICE, "sync == 0", "device idle < 1%", check=False)
+    waits, idle = outcomes.table["parts"]
+    assert waits == ("2 × wait (p.trace.slices)",)
+    assert idle
+    assert all(part.endswith("(p.device.idle_causes())") for part in idle)

@@ -20,7 +20,7 @@ from notebook_prof.cli.main import main
 from notebook_prof.comparison.comparison import Comparison
 from notebook_prof.comparison.parts import KEYS
 from notebook_prof.comparison.verdict import sentences, signed_ns
-from notebook_prof.errors import OptionError
+from notebook_prof.errors import ExpectationError, OptionError
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -178,6 +178,26 @@ def test_a_planted_change_is_found_at_its_operator() -> None:
     assert pairs.change == pytest.approx(c.change)
     with pytest.raises(OptionError, match="as many runs of b as of a: there are 2 and 3"):
         nbp.compare(a, b[:2], paired=True)
+
+
+def test_a_failed_expectation_names_the_rows_that_moved() -> None:
+    """The planted line and its operator, each as in its table; nothing of what may be noise."""
+    a = [training({}, seed) for seed in range(3)]
+    b = [training({"cell:3  work(x)": 1.2}, seed) for seed in range(10, 13)]
+    c = nbp.compare(a, b)
+    table = c.expect("slower < 1%", "slower < 50%", check=False).table
+    failed, passed = table["parts"]
+    assert (table["outcome"].tolist(), passed) == (["fail", "pass"], ())
+    row = c.operators.iloc[0]
+    interval = f"({signed_ns(row['low_ns'])} … {signed_ns(row['high_ns'])})"
+    assert f"slower: work(x) {signed_ns(row['delta_ns'])} {interval} (.operators)" in failed
+    assert all("work(x)" in part or "line 3" in part for part in failed)
+    with pytest.raises(
+        ExpectationError, match=r"FAIL .*slower < 1%.*\n +· slower: line 3 .*\n +· slower: work"
+    ):
+        c.expect("slower < 1%")
+    same = nbp.compare(a, [training({}, seed) for seed in range(20, 23)])
+    assert same.expect("faster > 5%", check=False).table["parts"].tolist() == [()]
 
 
 def test_what_is_new_moves_and_is_renamed() -> None:
