@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ..analysis.device.busy import device, idle_causes
+from ..analysis.device.busy import device
+from ..analysis.device.idle import idle_causes
 from ..analysis.device.kernels import kernels
 from ..analysis.memory.curve import memory_peak
 from ..analysis.source.annotated import line_steps

@@ -112,7 +112,7 @@ def test_a_report_becomes_threads_streams_arrows_steps_and_phases(tmp_path: Path
     kinds = dict(zip(trace.slices["name"], trace.slices["category"], strict=True))
     assert kinds["cudaLaunchKernel_v7000"] == kinds["cuLaunchKernel"] == "launch"
     assert (kinds["cudaStreamSynchronize_v3020"], kinds["cudaMalloc_v3020"]) == ("sync", "overhead")
-    assert (kinds["read"], kinds["pthread_mutex_lock"], kinds["forward"]) == ("io", "sync", "annotation")
+    assert (kinds["read"], kinds["pthread_mutex_lock"], kinds["forward"]) == ("io", "io", "annotation")
     # one arrow, from the innermost call
     assert trace.flows[["src", "dst"]].values.tolist() == [[row(trace, "cuLaunchKernel").name, gemm.name]]
     assert trace.steps[["step", "ts", "dur"]].values.tolist() == [[4, 30, 860]]

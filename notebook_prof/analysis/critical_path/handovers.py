@@ -118,10 +118,10 @@ def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]],
 
 def _busy(resources: Resources) -> BoolArray:
     """Return which slices keep their thread busy while they own it."""
-    active = resources.category(*_ACTIVE)
     words = [str(word) for word in resources.trace.slices["name"].cat.categories]
     rests = [_PASSIVE.search(word) is not None or waits_by_name(word) for word in words]
     resting = resources.names(np.array([*rests, False], dtype=bool))
+    active = resources.category(*_ACTIVE) & ~(resources.category("io") & resting)
     return active | (resources.category("python", "module") & ~resting)
 
 

@@ -36,6 +36,8 @@ _WAITS: Final = re.compile(
     r"|(?:^|[\s.])(?:block_until_ready|try_to_block|BlockHostUntilReady)\b"
     r"|\b(?:readinto|recv_into|accept|_try_wait|_wait|wait|select|poll|_retrieve|_poll) "
     r"\((?:socket|ssl|subprocess|connection|selectors|popen_\w+|parallel|threading|_base)\.py"
+    r"|^(?:futex|sem_\w*wait|pthread_(?:cond_\w*wait|join|barrier_wait|\w+lock)|p?poll|epoll_p?wait|p?select"
+    r"|(?:clock_)?nanosleep|u?sleep|wait[34]|waitid|sigsuspend|sigwait(?:info)?|sigtimedwait|pause)$"
 )
 
 

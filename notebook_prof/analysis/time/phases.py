@@ -16,6 +16,7 @@ from ..grouping import covered
 from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, sharing, step_spans
 from ..source.hot_lines import cell_track
 from .account import ACCOUNT
+from .host_states import waits_by_name
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
 """Which phase an instant belongs to where several are open."""
@@ -99,7 +100,8 @@ def stepping_track(trace: Trace) -> int:
     """Return the track of the thread that runs the steps; -1 for a trace without host slices.
 
     It is the one with the most self time in data, forward, optimizer and evaluation slices; without any,
-    where we recorded Python, the one that was recorded, and else the one with the most self time. Workers of
+    where we recorded Python, the one that was recorded, and else the one with the most self time outside of
+    calls of the operating system that wait by their names (``futex``). Workers of
     a DataLoader, and the thread that pins its batches, are never it.
     """
     return once(trace, "stepping track", lambda: _stepping_track(trace))
@@ -120,6 +122,9 @@ def _stepping_track(trace: Trace) -> int:
         of_cell = ACCOUNT in (trace.metadata.get("tables") or {})
         if of_cell or (len(python.rows) and trace.metadata.get("source") == "recording"):
             return cell_track(trace, python)
+        words = trace.slices["name"].cat.categories
+        waits = np.array([waits_by_name(str(word)) for word in words], dtype=bool)
+        own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
     chosen = host.only(own) if own.any() else host
     return int(np.bincount(chosen.values("track"), chosen.self_ns).argmax())
 

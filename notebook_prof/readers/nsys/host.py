@@ -22,9 +22,6 @@ _BACKTRACE: Final = 67
 _LIBRARIES: Final = (28, 29)
 """cuDNN and cuBLAS."""
 _STARTS_WORK: Final = re.compile(r"(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
-_WAITS: Final = re.compile(
-    r"lock|wait|sem_|poll|select|sleep|join|barrier|futex|sigsuspend|pause|pthread_cond|pthread_mutex", re.I
-)
 
 
 def add_calls(session: Session, work: DeviceWork) -> None:
@@ -59,12 +56,12 @@ def add_calls(session: Session, work: DeviceWork) -> None:
 
 
 def add_system_calls(session: Session) -> None:
-    """Put calls of the operating system into the builder: sync where a thread waits, else io."""
+    """Put calls of the operating system into the builder; which of them wait, their names tell."""
     columns = ("start", "end", "globalTid", "nameId", "callchainId")
     rows = session.rows("OSRT_API", dict.fromkeys(columns, INTS))
     if len(rows):
         names = session.names(rows.ints("nameId"))
-        category = Coded(marked(names, _WAITS.search).astype(np.int64), ["io", "sync"])
+        category = Coded(np.zeros(len(rows), np.int64), ["io"])
         stack = chain_stacks(session, "OSRT_CALLCHAINS", rows.ints("callchainId"))
         _add(session, rows, names, category, "system call", stack)
 

@@ -67,9 +67,7 @@ def _fused_kernels(kernels: pd.DataFrame) -> Table:
     """Return kernels with what each was made of; a click on one selects its slices."""
     line = (kernels["file"] + ":" + kernels["line"].astype("str")).where(kernels["line"] > 0, "")
     return Table(
-        kernels.assign(place=line)[
-            ["kernel", "total_ns", "operators", "place", "text", "exact", "backward"]
-        ],
+        kernels.assign(place=line)[["kernel", "total_ns", "operators", "place", "text", "exact", "backward"]],
         units={"kernel": "name", "text": "code"},
         heads={"place": "made of line"},
         title="Fused kernels, and the lines they were made of",
