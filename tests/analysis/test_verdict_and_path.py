@@ -86,7 +86,7 @@ def test_the_line_says_what_would_be_left(monkeypatch: pytest.MonkeyPatch) -> No
     row = facts.next_class
     assert row is not None
     assert f"without {IN_WORDS[row['class']]} " in line
-    assert line.endswith(f"of that {IN_WORDS[row['next']]}")
+    assert f", above all {IN_WORDS[row['next']]} (" in line
     claims = [claim for claim in result.claims if claim.table == "critical_path_next"]
     assert len(claims) == 2
     assert all(claim.holds(trace) for claim in claims)

@@ -307,9 +307,9 @@ def test_an_analysis_does_not_change_its_input(trace):
 
 @law
 @given(traces())
-def test_there_is_always_a_verdict_in_six_lines(trace):
+def test_there_is_always_a_verdict_in_seven_lines(trace):
     result = analysis.verdict(trace)
-    assert 1 <= len(result.lines) <= 6
+    assert 1 <= len(result.lines) <= 7
     assert result.lines[0] == result.sentence
     assert 0 <= result.share <= 1
     assert result.sentence[0].isupper()

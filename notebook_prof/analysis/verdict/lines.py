@@ -205,7 +205,7 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
     first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
     left, most = of_next("left_share"), of_next("next_share")
     without = f"; without {_WITHOUT.get(first, first)} "
-    return sentence + say(without, left, " of it would be left, ", most, f" of that {following}")
+    return sentence + say(without, left, f" of it would be left, above all {following} (", most, ")")
 
 
 _WITHOUT: Final = {"between operators": "time between operators"}

@@ -17,7 +17,7 @@ from ...session.schedule import StepRange
 from ...trace.arrays import IntArray
 
 LAST_STEPS: Final = 60
-"""Steps whose times are message one by one."""
+"""Steps whose times are sent one by one."""
 _LAST_MARKS: Final = 4096
 _LINES: Final = 5
 _TEXT: Final = 48
@@ -28,13 +28,13 @@ _OPTIMIZER: Final = re.compile(
     r"\b\w*(?:optim|opt|scaler|sched)\w*\.(?:step|zero_grad|update|unscale_)\(", re.I
 )
 _SIZED: Final = (list, tuple, range, dict, set, frozenset, str, bytes, np.ndarray)
-"""Types whose length is message without running code of the user's."""
+"""Types whose length is taken without running code of the user's."""
 _PASSED_ON: Final = frozenset({"enumerate", "tqdm", "trange", "iter", "reversed", "sorted"})
 """Functions that give as many items as they get."""
 
 
 class LiveState:
-    """Puts together what is message of a recording, from another thread than the one that it records.
+    """Puts together what is sent of a recording, from another thread than the one that it records.
 
     Parameters
     ----------
