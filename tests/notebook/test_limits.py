@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.notebook.conftest import Kernel, _kernel
+from tests.notebook.conftest import Kernel, new_kernel
 
 CELL = "%%profile p\nx = sum(range(100_000))\nprint(x)"
 
@@ -14,7 +14,7 @@ CELL = "%%profile p\nx = sum(range(100_000))\nprint(x)"
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel of its own: what has met a limit may have lost something for good."""
-    for kernel in _kernel(tmp_path_factory.mktemp("ipython")):
+    for kernel in new_kernel(tmp_path_factory.mktemp("ipython")):
         # IPython says in between that it cannot write its history any more
         kernel.must("import os, resource; get_ipython().history_manager.enabled = False")
         yield kernel

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.notebook.conftest import Kernel, _kernel
+from tests.notebook.conftest import Kernel, new_kernel
 from tests.py_spy_processes import attached_to
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="py-spy is used on Linux only")
@@ -44,7 +44,7 @@ def engine(p):
 @pytest.fixture(scope="module")
 def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel in which a recording waits for py-spy as long as a loaded machine needs."""
-    for made in _kernel(tmp_path_factory.mktemp("ipython")):
+    for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must(QUERIES)
         made.must("from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30")
         yield made

@@ -10,7 +10,7 @@ import pytest
 
 from tests.py_spy_processes import attached_to
 
-from .conftest import PATIENCE_S, Kernel, _kernel
+from .conftest import PATIENCE_S, Kernel, new_kernel
 
 LOOP = "for i in range(5):\n    x += i\n"
 
@@ -54,7 +54,7 @@ def test_a_kernel_may_be_restarted_in_the_middle_of_a_profiled_cell(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """What looked at the old process ends with it, and the new one records."""
-    for made in _kernel(tmp_path_factory.mktemp("ipython")):
+    for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         pid = made.value("__import__('os').getpid()")
         made.client.execute("%%profile p --quiet\nimport time\nprint('in it', flush=True)\ntime.sleep(600)")
         until = time.monotonic() + PATIENCE_S
