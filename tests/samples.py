@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -122,8 +123,10 @@ PACKINGS: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 
 def unpacked(sample: str) -> bytes:
-    """The content of a sample without its gzip, where that is whole."""
+    """The content of a sample without its gzip or xz, where that is whole."""
     raw = path_of(sample).read_bytes()
+    if raw.startswith(b"\xfd7zXZ\x00"):
+        return lzma.decompress(raw)
     if not raw.startswith(b"\x1f\x8b"):
         return raw
     try:

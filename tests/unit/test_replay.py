@@ -105,7 +105,7 @@ def test_nothing_of_the_users_changes(cnn: nbp.Profile) -> None:
     weights = torch.ones(3, requires_grad=True)
     try:
         answer = cnn.replay("aten::relu", [f"threads={threads + 1}", "bf16"], seconds=60)
-        assert answer.tries["reason"].tolist()[1] == ""
+        assert answer.tries["after_ns"].notna()[1], "it ran"
         with pytest.raises(nbp.NotebookProfError):
             cnn.replay("aten::empty", "bf16")
         assert torch.get_default_dtype() == torch.float64

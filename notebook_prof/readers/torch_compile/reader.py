@@ -28,6 +28,7 @@ _RECORD: Final = re.compile(
 """A line of the log that is used, and the lines behind it that belong to it."""
 _METRICS: Final = ("compilation_metrics", "bwd_compilation_metrics")
 _NAME: Final = "compile"
+_EXAMPLE: Final = 80
 _SUFFIX: Final = " (dynamo_timed)"
 """What torch's profiler adds to the names of the same ranges."""
 _PIECE: Final = 1 << 20
@@ -88,7 +89,7 @@ class _Log:
 
     def read(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
         """Read the records of a log; what is broken is counted."""
-        broken = 0
+        broken: list[bytes] = []
         for process, text, payload in _records(pieces):
             try:
                 record = msgspec.json.decode(text)
@@ -97,14 +98,15 @@ class _Log:
                     self.events += [event] if isinstance(event, dict) else []
                 self.metrics += [record[name] for name in _METRICS if isinstance(record.get(name), dict)]
             except _BROKEN:
-                broken += 1
+                broken.append(text[:_EXAMPLE])
                 continue
             self.pid = int(process)
             self.rank = record.get("rank", self.rank)
         builder.report.add(
             "broken-row",
             "loss",
-            broken,
+            len(broken),
+            example=broken[0].decode("utf-8", "replace") if broken else "",
             effect="these compilations, or parts of them, are left out",
             advice="a process that was killed leaves a line that is cut",
         )
@@ -151,6 +153,7 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
     pairs = pair(np.zeros(len(begin_or_end), np.int64), at[begin_or_end], kind[begin_or_end] == "B")
     begin, end = begin_or_end[pairs.begin], begin_or_end[pairs.end]
     same = name[begin] == name[end]
+    alone = np.concatenate([begin_or_end[pairs.unclosed], begin_or_end[pairs.unopened], begin[~same]])
     builder.slices(ts=at[begin], dur=at[end] - at[begin], name=name[begin], track=track)
     whole = np.flatnonzero(kind == "X")
     dur = pd.to_numeric(events["dur"].iloc[whole], errors="coerce").fillna(0).to_numpy(np.float64)
@@ -158,7 +161,8 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
     builder.report.add(
         "unclosed-slice",
         "loss",
-        len(pairs.unclosed) + len(pairs.unopened) + int((~same).sum()),
+        len(alone),
+        example=str(name[alone[0]]) if len(alone) else "",
         effect="ranges without an end or a begin of their name are left out, or end with another",
         advice="a process that was killed leaves them",
     )
@@ -168,6 +172,7 @@ def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None
         int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum()),
         example="instants, as `fx_graph_cache_miss`",
         effect="they are not in the tables; whether code came from a cache is in `p.compilations()`",
+        advice="nothing is needed; tlparse shows them",
     )
 
 
