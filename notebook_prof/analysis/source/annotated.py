@@ -71,8 +71,8 @@ def annotate(table: pd.DataFrame, file: str, text: Sequence[str]) -> pd.DataFram
     written = {"file": [file] * len(rows), "line": rows.index, "text": texts.fillna(rows["text"])}
     exact = rows["exact"].eq(True).fillna(False)
     columns = {name: rows[name].fillna(0) for name in COLUMNS.names if name in rows.select_dtypes("number")}
-    looked = ran["samples"].notna().any()
-    samples = columns["samples"] if looked else rows["samples"]
+    has_looks = ran["samples"].notna().any()
+    samples = columns["samples"] if has_looks else rows["samples"]
     columns |= {**written, "count": rows["count"], "samples": samples, "exact": exact}
     return COLUMNS.frame({name: pd.Series(columns[name]).reset_index(drop=True) for name in COLUMNS.names})
 

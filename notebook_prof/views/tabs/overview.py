@@ -65,9 +65,9 @@ def _compilations(trace: Trace) -> list[Part]:
 
 def _fused_kernels(kernels: pd.DataFrame) -> Table:
     """Return kernels with what each was made of; a click on one selects its slices."""
-    place = (kernels["file"] + ":" + kernels["line"].astype("str")).where(kernels["line"] > 0, "")
+    lines = (kernels["file"] + ":" + kernels["line"].astype("str")).where(kernels["line"] > 0, "")
     return Table(
-        kernels.assign(place=place)[
+        kernels.assign(place=lines)[
             ["kernel", "total_ns", "operators", "place", "text", "exact", "backward"]
         ],
         units={"kernel": "name", "text": "code"},
