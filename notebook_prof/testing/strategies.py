@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pandas as pd
 from hypothesis import strategies as st
 
 from ..trace import PHASES, Trace, TraceBuilder
 
 _NAMES: Final = ("mm", "add", "conv", "relu", "step")
+_LINES: Final = ("cell:2  f(x)", "cell:5  g(x)", "model.py:3  h(x)", "mm", "add")
+_OF_LINES: Final = ("python", "python", "operator", "launch")
 _HOST: Final = ("operator", "python", "annotation", "module", "launch", "sync", "collective")
 _DEVICE: Final = ("kernel", "memcpy", "memset", "collective")
 _END: Final = 120
 
 
 @st.composite
-def traces(draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices: bool = True) -> Trace:
+def traces(
+    draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices: bool = True, lines: bool = False
+) -> Trace:
     """Draw small Traces with whatever real ones have.
 
     Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat
@@ -30,6 +35,9 @@ def traces(draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices
         Whether there may be steps.
     devices : bool
         Whether there may be streams.
+    lines : bool
+        Whether Python slices may stand for lines of the user's source; then backward and forward are joined,
+        and there are looks of the Python engine.
 
     Returns
     -------
@@ -46,7 +54,18 @@ def traces(draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices
     """
     builder = TraceBuilder()
     threads = [builder.track(f"thread {i}", pid=1, tid=i) for i in range(3)]
-    host = [_add(builder, row) for row in draw(_rows(threads, _HOST, max_slices))]
+    categories, names = (_OF_LINES, _LINES) if lines else (_HOST, _NAMES)
+    host = [_add(builder, row) for row in draw(_rows(threads, categories, max_slices, names))]
+    if lines:
+        pairs = draw(st.lists(st.tuples(st.sampled_from(host), st.sampled_from(host)))) if host else []
+        builder.flows(
+            "fwdbwd", [src for src, dst in pairs if src < dst], [dst for src, dst in pairs if src < dst]
+        )
+        looks = draw(
+            st.lists(st.tuples(st.integers(0, _END), st.integers(1, 40), st.integers(1, 4)), max_size=9)
+        )
+        table = pd.DataFrame(looks, columns=["ts", "dur", "count"], dtype="int64")
+        builder.table("samples", table.assign(track=threads[0]))
     if devices:
         streams = [builder.track(f"stream {i}", "stream", device=0, stream=i) for i in range(2)]
         work = [_add(builder, row) for row in draw(_rows(streams, _DEVICE, max_slices))]
@@ -66,18 +85,19 @@ def traces(draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices
     return builder.seal(window=(0, _END))
 
 
+_LOOKS: Final = st.tuples(st.integers(0, _END), st.integers(1, 40), st.integers(1, 4))
 _EVENTS: Final = st.tuples(st.integers(0, _END - 1), st.integers(1, 4), st.sampled_from([64, -64, 8, -8]))
 
 
 def _rows(
-    tracks: list[int], categories: tuple[str, ...], count: int
+    tracks: list[int], categories: tuple[str, ...], count: int, names: tuple[str, ...] = _NAMES
 ) -> st.SearchStrategy[list[dict[str, Any]]]:
     row = st.fixed_dictionaries(
         {
             "ts": st.integers(0, _END - 1),
             "dur": st.integers(0, _END // 2),
             "track": st.sampled_from(tracks),
-            "name": st.sampled_from(_NAMES),
+            "name": st.sampled_from(names),
             "category": st.sampled_from(categories),
             "phase": st.sampled_from([None, *PHASES]),
             "module": st.sampled_from([None, "net", "net.0"]),

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
 
 from notebook_prof import Profile
 from notebook_prof.analysis import flame, operators
 from notebook_prof.analysis.source.lines import NOT_IN_LINES, lines
 from notebook_prof.profiles.files import open_profile
+from notebook_prof.testing import traces
 from notebook_prof.trace import Trace, TraceBuilder, length, union
 
 from ..unit.test_source_lines import training
@@ -244,6 +246,16 @@ def test_what_a_line_calls_of_other_lines_hangs_from_those() -> None:
         ["aten::add", 1, 5, 5, 1],
         ["aten::mm", 1, 20, 20, 1],
     ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(traces(lines=True))
+def test_laws_on_any_trace(trace: Trace) -> None:
+    check_laws(trace)
+    check_flame_by_line(trace)
+    table = lines(trace, remainder=True)
+    if "samples" in (trace.metadata.get("tables") or {}) and len(trace.metadata["tables"]["samples"]):
+        assert table["samples"].tolist() == looks_on_lines(trace, table[:-1])
 
 
 def test_without_lines_everything_is_in_the_rest() -> None:
