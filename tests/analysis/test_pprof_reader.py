@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
 
@@ -111,3 +112,14 @@ def test_what_tells_no_time_is_refused(name: str, words: str) -> None:
 
 def oracle_of(name: str) -> dict[str, Any]:
     return json.loads((FOLDER / f"{name}.oracle.json").read_text())
+
+
+def test_another_language_is_not_called_python(tmp_path: Path) -> None:
+    """Two samples of Go: most time is g's own, and no sentence says Python."""
+    file = tmp_path / "cpu.pprof"
+    file.write_bytes(profile("cpu", "nanoseconds"))
+    result = verdict(read_trace(file))
+    assert result.kind == "mixed"
+    assert "is the longest by itself" in result.sentence
+    assert "Python" not in str(result)
+    assert all(claim.holds(read_trace(file)) for claim in result.claims)

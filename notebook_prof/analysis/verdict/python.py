@@ -72,7 +72,8 @@ def python_verdict(facts: Facts) -> Finding:
     if share.value < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Finding("mixed", sentence, share.value, evidence)
-    if share.value < _LITTLE or str(trace.slices["category"].iloc[row]) != "python":
+    other_language = trace.metadata.get("source") == "pprof" and ".py" not in name  # Go, Julia, Rust
+    if share.value < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
         sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
         return Finding("mixed", sentence, share.value, evidence, {"name": name})
     return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
