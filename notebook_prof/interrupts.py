@@ -1,4 +1,4 @@
-"""Ctrl-C while our own code runs: it waits until that has come to an end, and is then delivered."""
+"""Ctrl-C while our own code runs: it waits until that has come to an end, or is at least counted."""
 
 from __future__ import annotations
 
@@ -59,6 +59,10 @@ class DelayedInterrupt:
         if before is None:
             return
         signal.signal(signal.SIGINT, before)
+        counted = getattr(before, "__self__", None)
+        if not self._deliver and isinstance(counted, CountedInterrupts):
+            counted.count += self.count
+            before = counted.before
         if self.count and (self._deliver or before is not signal.default_int_handler):
             before(signal.SIGINT, None)
 
@@ -67,3 +71,58 @@ class DelayedInterrupt:
         self.count += 1
         if self.count > 1 and self._before is not None:
             self._before(number, frame)
+
+
+class CountedInterrupts:
+    """Counts the interrupts that come within a block, and passes each one on.
+
+    Python drops a `KeyboardInterrupt` that is raised in a finalizer, which is where one lands that comes
+    while the garbage collector works; code of the user may catch one. The count tells of both. Other threads
+    than the main one get no interrupts, so there it stays 0.
+
+    Attributes
+    ----------
+    count : int
+    before : callable or None
+        The handler that was there.
+
+    Examples
+    --------
+    >>> with CountedInterrupts() as interrupts:
+    ...     try:
+    ...         signal.raise_signal(signal.SIGINT)
+    ...     except KeyboardInterrupt:
+    ...         pass
+    >>> interrupts.count
+    1
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.before: Any = None
+
+    def __enter__(self) -> CountedInterrupts:
+        __tracebackhide__ = True
+        if threading.current_thread() is threading.main_thread():
+            before = signal.getsignal(signal.SIGINT)
+            if callable(before):
+                self.before = before
+                try:
+                    signal.signal(signal.SIGINT, self._count)
+                except ValueError:  # not the main interpreter
+                    self.before = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        __tracebackhide__ = True
+        before, self.before = self.before, None
+        if before is not None and signal.getsignal(signal.SIGINT) == self._count:  # else the user set another
+            signal.signal(signal.SIGINT, before)
+
+    def _count(self, number: int, frame: FrameType | None) -> None:
+        __tracebackhide__ = True
+        self.count += 1
+        if self.before is not None:
+            self.before(number, frame)

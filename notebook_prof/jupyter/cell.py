@@ -12,6 +12,7 @@ from typing import Any, Final
 from IPython.core.inputtransformer2 import cell_magic
 
 from ..errors import OptionError
+from ..interrupts import DelayedInterrupt
 from ..session import current
 from . import loops, options
 from .loops import counts_itself
@@ -84,7 +85,11 @@ class CellTransformer:
         self._waiting: tuple[options.MagicOptions, int] | None = None
 
     def visit(self, tree: ast.AST) -> ast.AST:
-        """Transform a marked cell; any other tree comes back as it is. Never raises."""
+        """Transform a marked cell; any other tree comes back as it is. Raises nothing but interrupts."""
+        with DelayedInterrupt():  # the copies wake the garbage collector, whose callbacks would drop it
+            return self._transformed(tree)
+
+    def _transformed(self, tree: ast.AST) -> ast.AST:
         # IPython unregisters a transformer that raises, for good
         try:
             if not isinstance(tree, ast.Module):

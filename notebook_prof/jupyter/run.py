@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from IPython import get_ipython
 from IPython.core.error import UsageError
@@ -34,8 +34,6 @@ from .options import MAGIC, MagicOptions, parse
 
 if TYPE_CHECKING:
     from .live.display import LiveDisplay
-
-_LATE: Final = "_notebook_prof_interrupted_late"
 
 
 def begin(
@@ -158,7 +156,6 @@ def _begin(
                 session.give_up()
                 sys.stderr.write(f"{MAGIC}: the profile is lost, please report it: {_in_one_line(error)}\n")
         if interrupt.count:
-            setattr(result, _LATE, True)
             sys.stderr.write(f"{MAGIC}: the interrupt came when the code of the cell had ended\n")
 
     watch.when_done(info, done)
@@ -176,11 +173,6 @@ def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None
     except Exception:  # a cell runs without
         return None
     return LiveDisplay
-
-
-def interrupted_late(result: Any) -> bool:
-    """Return whether an interrupt came when the code of a profiled cell had ended, which failed nothing."""
-    return hasattr(result, _LATE)
 
 
 def _in_one_line(error: BaseException) -> str:

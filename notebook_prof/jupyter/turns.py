@@ -22,6 +22,7 @@ from IPython.utils.capture import capture_output
 
 from ..comparison.comparison import Comparison, compare
 from ..errors import OptionError
+from ..interrupts import CountedInterrupts
 from ..profiles.profile import Profile
 from ..runs.ledger import measured_by_turns
 from ..session import current
@@ -29,7 +30,6 @@ from ..statistics.shift import LEAST_RUNS
 from ..units import parse_share
 from . import options
 from .magic import ShownAlready
-from .run import interrupted_late
 
 MAGIC: Final = "%%profile_ab"
 ROUNDS: Final = 4
@@ -198,7 +198,8 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         recorded: dict[str, list[Profile]] = {"a": [], "b": []}
         values: dict[str, Any] = {}
         try:
-            failed = not self._run_all(turns, state, recorded, values)
+            with CountedInterrupts() as interrupts:
+                failed = not self._run_all(turns, state, recorded, values, interrupts)
         except KeyboardInterrupt:  # between two runs; in a run, its cell has shown it
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
@@ -210,7 +211,12 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             raise ShownAlready
 
     def _run_all(
-        self, turns: Turns, state: State, recorded: dict[str, list[Profile]], values: dict[str, Any]
+        self,
+        turns: Turns,
+        state: State,
+        recorded: dict[str, list[Profile]],
+        values: dict[str, Any],
+        interrupts: CountedInterrupts,
     ) -> bool:
         """Run all rounds; whether each run ended well."""
         for number in range(turns.rounds):
@@ -218,6 +224,9 @@ class TurnsMagics(Magics):  # type: ignore[misc]
                 state.restore()
                 if not self._record(turns, side, number, recorded, values):
                     return False
+                if interrupts.count:  # the run caught it, or Python dropped it in a finalizer
+                    recorded[side].pop()
+                    raise KeyboardInterrupt
             if _known_well(recorded, turns.until):
                 break
         return True
@@ -240,8 +249,6 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         recorded[side].append(profile)
         if not number:  # later ones are not shown, and IPython keeps what it shows
             values[side] = result.result
-        if interrupted_late(result):  # by itself the run is whole, but no other one is to begin
-            raise KeyboardInterrupt
         return True
 
     def _show(self, turns: Turns, compared: Comparison, values: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import pytest
 
@@ -80,6 +81,26 @@ def test_an_interrupt_keeps_what_was_recorded(torch_kernel: Kernel, after: float
     kept = torch_kernel.value("0 if c is None else sum(c.runs)")
     assert kept == whole // 2 * 2 or (kept, whole) == (whole // 2 * 2 - 2, whole), "pairs of whole runs"
     assert torch_kernel.must("%%profile p --quiet\nx = 1").status == "ok", "nothing records any more"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "gone = weakref.ref(kept, lambda _: signal.raise_signal(signal.SIGINT)); del kept",
+        "try: signal.raise_signal(signal.SIGINT)\nexcept KeyboardInterrupt: pass",
+    ],
+    ids=["dropped by Python", "caught by the cell"],
+)
+def test_an_interrupt_that_did_not_come_out_of_the_run_ends_the_rounds(
+    torch_kernel: Kernel, lost: str
+) -> None:
+    torch_kernel.must(SETUP + "import signal, sys, weakref\nc = None\nsys.unraisablehook = lambda _: None")
+    fourth = "kept = {1}\nif len(order) == 3:\n" + textwrap.indent(lost, "    ") + "\n"
+    reply = torch_kernel.run(f"%%profile_ab c --rounds 9\n{fourth}{A}\n%% b\n{fourth}{B}")
+    torch_kernel.must("sys.unraisablehook = sys.__unraisablehook__")
+    assert (reply.status, torch_kernel.value("order")) == ("error", list("abba"))
+    assert torch_kernel.value("sum(c.runs)") == 2, "the run that it met is not compared"
+    assert "interrupted" in reply.stderr
 
 
 def test_an_interrupt_at_the_end_of_a_run_ends_the_rounds(torch_kernel: Kernel) -> None:
