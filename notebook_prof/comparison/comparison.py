@@ -24,7 +24,7 @@ from .gain import noting_gain
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import LITTLE_CORE, moved, sentences
+from .verdict import LITTLE_CORE, core_text, moved, sentences
 
 _MEMORY: Final = Table(
     "memory",
@@ -332,7 +332,8 @@ class Comparison:
         Raises
         ------
         ExpectationError
-            If one failed or was not decided: the interval holds the limit, or there are too few steps.
+            If one failed or was not decided: the interval holds the limit, there are too few steps, or the
+            machine was too busy (`starved`).
         OptionError
             For an expectation that cannot be understood.
 
@@ -351,6 +352,8 @@ class Comparison:
             return self._b.measured(expectation)
         if math.isnan(self.interval[0]):
             return missing("nbp.compare(a, b)", "too few steps to tell a change")
+        if self.starved:
+            return missing("nbp.compare(a, b)", f"the machine was too busy: {core_text(self)}")
         sign = 1 if expectation.quantity == "slower" else -1
         low, high = sorted(sign * end for end in self.interval)
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
