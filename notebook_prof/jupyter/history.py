@@ -12,7 +12,8 @@ from ..errors import NotebookProfError
 from ..runs.cell_history import CellHistory, cell_history
 from ..runs.entry import load, open_store
 from ..runs.store import damaged_files
-from ..runs.writing import losses
+from ..runs.writing import losses, waiting
+from ..units import format_items
 
 MAGIC: Final = "%profile_history"
 _USAGE: Final = f"{MAGIC} [RUN [RUN]]"
@@ -52,6 +53,8 @@ def _notes(folder: Any) -> tuple[str, ...]:
     notes = (
         [f"Runs of this kernel that are not here: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
     )
+    if left := waiting():
+        notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; ask again.")
     notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
     return tuple(notes)
 
