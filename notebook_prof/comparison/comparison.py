@@ -24,7 +24,7 @@ from .gain import noting_gain
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
 from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import LITTLE_CORE, core_text, moved, sentences
+from .verdict import LITTLE_CORE, moved, sentences, undecided
 
 _MEMORY: Final = Table(
     "memory",
@@ -332,8 +332,7 @@ class Comparison:
         Raises
         ------
         ExpectationError
-            If one failed or was not decided: the interval holds the limit, there are too few steps, or the
-            machine was too busy (`starved`).
+            If one failed or was not decided: the interval holds the limit, too few steps, or `starved`.
         OptionError
             For an expectation that cannot be understood.
 
@@ -350,10 +349,8 @@ class Comparison:
     def _measured(self, expectation: Expectation) -> Measured:
         if expectation.quantity not in ("slower", "faster"):
             return self._b.measured(expectation)
-        if math.isnan(self.interval[0]):
-            return missing("nbp.compare(a, b)", "too few steps to tell a change")
-        if self.starved:
-            return missing("nbp.compare(a, b)", f"the machine was too busy: {core_text(self)}")
+        if reason := undecided(self):
+            return missing("nbp.compare(a, b)", reason)
         sign = 1 if expectation.quantity == "slower" else -1
         low, high = sorted(sign * end for end in self.interval)
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))

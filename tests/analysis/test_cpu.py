@@ -63,9 +63,9 @@ def test_cores_that_others_had_are_told() -> None:
         [*whole((0, 0, 0), (200 * ms, 120 * ms, 60 * ms)), *thread((0, 0, 0), (200 * ms, 120 * ms, 0))]
     )
     assert cpu_use(busy)[["ready_ns", "wait_ns", "lost_ns"]].iloc[0].tolist() == [180 * ms, 60 * ms, 60 * ms]
-    told = trust(busy).set_index("code").loc["cores-taken"]
+    finding = trust(busy).set_index("code").loc["cores-taken"]
     said = "60 ms while other programs had the cores, 33.3 % of the time in which they could run"
-    assert told["example"] == f"threads waited for {said}"
+    assert finding["example"] == f"threads waited for {said}"
     line = next(line for line in verdict(busy).lines if line.startswith("Cores: "))
     assert said in line
     for claim in verdict(busy).claims:

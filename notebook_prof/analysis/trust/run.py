@@ -203,7 +203,7 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
     row = use.iloc[0]
     yield Finding(
         "cores-taken",
-        "loss",
+        "info",  # the verdict has a line of it
         effect="times are longer than on a quiet machine, and differ from run to run",
         advice="record again when less runs beside it; %%profile_ab compares in turns",
         example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
