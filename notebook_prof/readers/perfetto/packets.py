@@ -52,6 +52,7 @@ class Packets:
 
     Attributes
     ----------
+    report : ImportReport
     fields : Fields
         A message a packet.
     usable : ndarray of bool
@@ -65,6 +66,7 @@ class Packets:
     """
 
     def __init__(self, raw: bytes, report: ImportReport) -> None:
+        self.report = report
         content, begin, end = _scanned(raw, report)
         data = np.frombuffer(content + bytes(PADDING), np.uint8)
         self.fields = Fields(data, begin, end)
