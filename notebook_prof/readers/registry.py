@@ -42,6 +42,7 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmReader
+from .samplers import GeckoReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
@@ -111,6 +112,7 @@ def readers() -> tuple[Reader, ...]:
     """
     registered: list[Reader] = [
         CollapsedReader(),
+        GeckoReader(),
         JaxReader(),
         KinetoReader(),
         MindSporeReader(),

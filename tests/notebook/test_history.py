@@ -136,11 +136,9 @@ def test_the_runs_of_a_cell_are_shown_and_two_compared(kernel: Kernel, history: 
     shown = kernel.must("%profile_history").results[0]
     assert shown.startswith("2 runs of this cell, ")
     assert "Not here yet" not in shown
-    kernel.must(
-        "from notebook_prof.jupyter import history; waiting, history.waiting = history.waiting, lambda: 2"
-    )
+    kernel.must("waiting, writing.waiting = writing.waiting, lambda: 2")
     assert "Not here yet: 2 runs of this kernel" in kernel.must("%profile_history").results[0]
-    kernel.must("history.waiting = waiting; del waiting, history")
+    kernel.must("writing.waiting = waiting; del waiting, writing")
     assert "run 2" in kernel.must("%profile_history baseline 2").results[0]
     reply = kernel.run("%profile_history no such")
     assert (reply.error, "no run 'no'" in reply.message) == ("UsageError", True)

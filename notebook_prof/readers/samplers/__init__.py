@@ -1,0 +1,5 @@
+"""Files of samplers and memory profilers: Firefox Profiler's JSON, and binary ones of Python's own tools."""
+
+from .gecko import GeckoReader
+
+__all__ = ["GeckoReader"]
