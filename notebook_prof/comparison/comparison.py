@@ -21,9 +21,10 @@ from ..trace.schema import Column, Table
 from .attribution import attribution, share_of_both
 from .conditions import conditions
 from .gain import noting_gain
+from .linked import LinkedSides
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
-from .sources import LINE, OF_B, labels_of_b, source_changes
+from .sources import labels_of_b, placed, source_changes
 from .verdict import LITTLE_CORE, moved, sentences, undecided
 
 _MEMORY: Final = Table(
@@ -85,7 +86,7 @@ def compare(
     return noting_gain(Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise))
 
 
-class Comparison:
+class Comparison(LinkedSides):
     """Two sides of recordings, and what differs between them. Made by `compare`.
 
     Every table has times of a mean step in ns, by size of the difference, the largest first; in each the
@@ -93,7 +94,8 @@ class Comparison:
     """
 
     def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
-        self._a, self._b, self.paired, self.noise = a, b, paired, noise
+        super().__init__(a, b)
+        self.paired, self.noise = paired, noise
         self._attributions: dict[tuple[tuple[str, ...], str], pd.DataFrame] = {}
         if paired and self.runs[0] != self.runs[1]:
             raise OptionError(
@@ -246,26 +248,7 @@ class Comparison:
             ``file a_line b_line text`` and the columns of `attribution`. Rows without a file hold what
             ran for no line, and what was not recorded.
         """
-        table = self._attribution(("line",), "host")
-        places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
-        own = self.source.set_index(["file", "a_line"])
-        of_b = table["line"].str.endswith(OF_B).to_numpy()
-        rows = []
-        gone = table["change"] == "gone"
-        for label, match, new, lost in zip(table["line"], places, of_b, gone, strict=True):
-            file, number = (match["file"], int(match["line"])) if match else ("", None)
-            a_line: int | None = None if new else number
-            b_line: int | None = number if new else None
-            if match and not new and not lost and (file, number) in own.index:
-                line = own.loc[(file, number)]
-                b_line = None if pd.isna(line["b_line"]) else int(line["b_line"])
-            text = self._text_of(file, a_line, b_line) if match else label
-            rows.append((file, a_line, b_line, text))
-        places_frame = pd.DataFrame(rows, columns=["file", "a_line", "b_line", "text"])
-        places_frame = places_frame.astype(
-            {"file": "str", "a_line": "Int64", "b_line": "Int64", "text": "str"}
-        )
-        return pd.concat([places_frame, table.drop(columns=["line", "matched"])], axis=1)
+        return placed(self._attribution(("line",), "host"), self.source)
 
     @functools.cached_property
     def memory(self) -> pd.DataFrame:
@@ -389,12 +372,3 @@ class Comparison:
             a, b = folded(self._a.parts(by, view), self._b.parts(by, view, labels))
             self._attributions[by, view] = attribution(a, b, by, self._factor)
         return self._attributions[by, view]
-
-    def _text_of(self, file: str, a_line: int | None, b_line: int | None) -> str:
-        table = self.source[self.source["file"] == file]
-        for column, number in (("b", b_line), ("a", a_line)):
-            if number is not None:
-                rows = table.loc[table[f"{column}_line"] == number, f"{column}_text"]
-                if len(rows):
-                    return str(rows.iloc[0]).strip()
-        return ""

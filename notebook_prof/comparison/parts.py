@@ -296,7 +296,18 @@ def _keys(
     return number, list(zip(*(words[code[first]] for words, code in texts), strict=True))
 
 
+def name_key(name: str) -> str:
+    """Return a name without what differs from run to run: what names of both sides are matched by.
+
+    Examples
+    --------
+    >>> name_key("Net object at 0x7f2a"), name_key("ProfilerStep#4")
+    ('Net', 'ProfilerStep')
+    """
+    return _CHANGES.sub("", name)
+
+
 def _word(column: str, word: str, lines: Mapping[str, str]) -> str:
     if column == "name":
-        return _CHANGES.sub("", word)
+        return name_key(word)
     return lines.get(word, word) if column == "line" else word
