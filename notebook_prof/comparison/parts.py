@@ -283,13 +283,13 @@ def _keys(
         code = np.append(column.cat.codes.to_numpy(), _MISSING)[rows]
         if name == "name" or len(by) == 1:
             code = np.where(rows < 0, _NOBODY, code)
-        place, present = pd.factorize(code)  # a file has far more words than the rows of its steps
+        which, present = pd.factorize(code)  # a file has far more words than the rows of its steps
         words = np.full(len(present), MISSING.get(name, ""), object)
         words[present == _NOBODY] = IDLE[view]
         there = present >= 0
         words[there] = [_word(name, str(word), lines) for word in column.cat.categories[present[there]]]
         same, unique = pd.factorize(words)
-        code = same[place]
+        code = same[which]
         texts.append((unique, code))
         number = pd.factorize(number * len(unique) + code)[0]
     _, first = np.unique(number, return_index=True)
