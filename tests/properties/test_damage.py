@@ -38,6 +38,10 @@ WRITTEN = {
     "pprof": b"\x0a\x04\x08\x01\x10\x02\x12\x06\x0a\x02\x01\x02\x12\x00\x12\x07\x0a\x02\x02\x01\x12\x01\x28"
     b"\x22\x08\x08\x01\x22\x04\x08\x01\x10\x09\x22\x08\x08\x02\x22\x04\x08\x02\x10\x07\x2a\x04\x08\x01\x10\x03"
     b"\x2a\x06\x08\x02\x10\x04\x20\x05\x32\x00\x32\x03cpu\x32\x0bnanoseconds\x32\x01f\x32\x04main\x32\x04a.go",
+    "rocm_csv": b'"Kind","Agent_Id","Queue_Id","Kernel_Name",'
+    b'"Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    b'"KERNEL_DISPATCH","Agent 4",1,"void f<float>(float*, int)",7,1550151853029637,1550151853042437\n'
+    b'"KERNEL_DISPATCH","Agent 5",2,"g(int)",8,1550151853064037,1550151853075237\n',
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
 }
 SAMPLES = {
@@ -61,7 +65,7 @@ SAMPLES = {
         "paddle/v262_static.json.gz",
         "paddle/v262_static.pb.gz",
     ),
-    "perfetto": ("perfetto/sdk_deltas.pftrace",),
+    "perfetto": ("perfetto/sdk_deltas.pftrace", "written.pftrace"),
     "pstats": ("python_profilers/profile.pstats",),
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
@@ -80,7 +84,7 @@ CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-OURS = {"native": "run.nbprof.zip", "chrome": "run.json"}
+OURS = {"native": "run.nbprof.zip", "chrome": "run.json", "written.pftrace": "run.pftrace"}
 
 
 @cache
