@@ -41,23 +41,18 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
-from .rocm import RocmReader
+from .rocm import RocmCsvReader, RocmReader
 from .samplers import GeckoReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
-_ROCM_CSV: Final = (
-    "a CSV of rocprofv3, which tells a part; record with --output-format rocpd, and open the *_results.db"
-)
 _TACHYON: Final = "the binary file of Tachyon (Python 3.15); make collapsed stacks of it, and open these"
 _GPERFTOOLS: Final = (
     "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
 )
 _SIGNS: Final = (
-    *((head, _ROCM_CSV) for head in (b'"Kind","Agent_Id"', b'"Domain","Function"', b'"Guid","Kind"')),
-    (b'"Correlation_Id","Dispatch_Id"', _ROCM_CSV),
     *(
         (head, "Tachyon's binary file; make collapsed stacks of it, and open these")
         for head in (b"HCAT", b"TACH")
@@ -125,6 +120,7 @@ def readers() -> tuple[Reader, ...]:
         PprofReader(),
         PstatsReader(),
         PyinstrumentReader(),
+        RocmCsvReader(),
         RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),
