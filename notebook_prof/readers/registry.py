@@ -33,7 +33,6 @@ from .nsys import NsysReader
 from .paddle import PaddleReader
 from .perfetto import PerfettoReader
 from .progress import Progress
-from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
 from .python_profilers.pprof import PprofReader
 from .python_profilers.pstats import PstatsReader
@@ -42,7 +41,7 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmReader
-from .samplers import GeckoReader
+from .samplers import GeckoReader, MojoReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
@@ -68,7 +67,7 @@ _SIGNS: Final = (
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
-    (BINARY, BINARY_IS),
+    (b"MOJ", "perhaps MOJO, Austin's binary format, of which too little is there"),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
     (b"\x0a", "perhaps a protocol buffer, of a format that is not known"),
     (b"<", "XML or HTML"),
@@ -117,6 +116,7 @@ def readers() -> tuple[Reader, ...]:
         KinetoReader(),
         MindSporeReader(),
         MegEngineReader(),
+        MojoReader(),
         NativeReader(),
         NsysReader(),
         OwnChromeReader(),
