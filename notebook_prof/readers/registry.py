@@ -41,7 +41,7 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmReader
-from .samplers import GeckoReader, MojoReader
+from .samplers import GeckoReader, MojoReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
@@ -50,17 +50,12 @@ _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _ROCM_CSV: Final = (
     "a CSV of rocprofv3, which tells a part; record with --output-format rocpd, and open the *_results.db"
 )
-_TACHYON: Final = "the binary file of Tachyon (Python 3.15); make collapsed stacks of it, and open these"
 _GPERFTOOLS: Final = (
     "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
 )
 _SIGNS: Final = (
     *((head, _ROCM_CSV) for head in (b'"Kind","Agent_Id"', b'"Domain","Function"', b'"Guid","Kind"')),
     (b'"Correlation_Id","Dispatch_Id"', _ROCM_CSV),
-    *(
-        (head, "Tachyon's binary file; make collapsed stacks of it, and open these")
-        for head in (b"HCAT", b"TACH")
-    ),
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
@@ -128,6 +123,7 @@ def readers() -> tuple[Reader, ...]:
         RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),
+        TachyonReader(),
         TorchCompileReader(),
         TorchMemoryReader(),
         TraceEventReader(),

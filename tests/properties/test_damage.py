@@ -79,6 +79,7 @@ SAMPLES = {
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
     "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
+    "tachyon": ("python_profilers/tachyon.bin",),
     "torch_compile": ("torch_compile/dedicated_log_torch_trace_sample.log.gz",),
     "torch_memory": (
         "torch213_cpu/cnn_sgd.memory_timeline.json.gz",

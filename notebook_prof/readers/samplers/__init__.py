@@ -2,5 +2,6 @@
 
 from .gecko import GeckoReader
 from .mojo import MojoReader
+from .tachyon import TachyonReader
 
-__all__ = ["GeckoReader", "MojoReader"]
+__all__ = ["GeckoReader", "MojoReader", "TachyonReader"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 import numpy as np
@@ -71,7 +72,7 @@ class MojoReader(Reader):
         add_tracks(
             builder,
             stacks,
-            samples.time * float(_NS),
+            np.asarray(samples.time * _NS, np.float64),
             AUSTIN.labels(stacks.heads),
             facts.get("mode") != "cpu",
         )
@@ -93,19 +94,25 @@ class _Events:
 
     def _next(self, at: IntArray) -> IntArray:
         """Return where the event would end that began at each position."""
-        kind, body = self.text[at], at + 1
+        kind = self.text[at]
         out = np.full(len(at), len(self.text) + 1, np.int64)
-        for kinds, end in (
-            ((_INVALID, _GC, _IDLE, _REPEAT), body),
-            ((_FRAME_REF, _TIME, _MEMORY, _STRING_REF), self._varint.after(body, 1)),
-            ((_TASK, _WAITER), self._varint.after(body, 2)),
-            ((_FRAME,), self._varint.after(body, 7 if self.version >= _WITH_COLUMNS else 4)),
-            ((_METADATA,), self._zero.after(body, 2)),
-            ((_KERNEL,), self._zero.after(body, 1)),
-            ((_STRING,), self._zero.after(self._varint.after(body, 1), 1)),
-            ((_STACK,), self._zero.after(self._thread(body), 1)),
-        ):
-            out = np.where(np.isin(kind, kinds), end, out)
+        varint, zero = self._varint.after, self._zero.after
+        numbers = 7 if self.version >= _WITH_COLUMNS else 4
+        ends: tuple[tuple[tuple[int, ...], Callable[[IntArray], IntArray]], ...] = (
+            ((_INVALID, _GC, _IDLE, _REPEAT), lambda body: body),
+            ((_FRAME_REF, _TIME, _MEMORY, _STRING_REF), lambda body: varint(body, 1)),
+            ((_TASK, _WAITER), lambda body: varint(body, 2)),
+            ((_FRAME,), lambda body: varint(body, numbers)),
+            ((_METADATA,), lambda body: zero(body, 2)),
+            ((_KERNEL,), lambda body: zero(body, 1)),
+            ((_STRING,), lambda body: zero(varint(body, 1), 1)),
+            ((_STACK,), lambda body: zero(self._thread(body), 1)),
+        )
+        for kinds, end in ends:
+            mark = np.zeros(256, bool)
+            mark[list(kinds)] = True
+            rows = np.flatnonzero(mark[kind])
+            out[rows] = end(at[rows] + 1)
         return out
 
     def _thread(self, body: IntArray) -> IntArray:
