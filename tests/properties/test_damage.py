@@ -70,6 +70,7 @@ SAMPLES = {
         "mindspore/v200_minddata/minddata_pipeline_raw_0.csv",
         "mindspore/v2100_graph/vm_5010_20261121082513922_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json.gz",
     ),
+    "mojo": ("python_profilers/austin.mojo",),
     "nsys": ("nsys/nvtx_cpu.sqlite.gz",),
     "paddle": (
         "paddle/synthetic_rank0.json.gz",
@@ -82,6 +83,7 @@ SAMPLES = {
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
     "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
+    "tachyon": ("python_profilers/tachyon.bin",),
     "torch_compile": ("torch_compile/dedicated_log_torch_trace_sample.log.gz",),
     "torch_memory": (
         "torch213_cpu/cnn_sgd.memory_timeline.json.gz",
