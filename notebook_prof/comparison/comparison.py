@@ -6,7 +6,7 @@ import functools
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from ..expectations.language import Expectation
 from ..expectations.outcomes import Expectations, judge
 from ..expectations.quantities import Measured, missing
 from ..labels import short_names
+from ..profiles.display import display, widget_of
 from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
@@ -339,7 +340,10 @@ class Comparison(LinkedSides):
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.
+        """Write one HTML file: the linked page, which needs neither kernel nor network, over its static form.
+
+        Where scripts do not run, and of runs of which only totals were kept, it shows the verdict, the steps,
+        the phases, the source and the tables.
 
         Parameters
         ----------
@@ -347,10 +351,13 @@ class Comparison(LinkedSides):
             An existing file is replaced.
         """
         from ..atomic_files import atomic_file
-        from .page import page
+        from .page.queries import can_be_shown
+        from .page.report import comparison_report
+        from .page.static_html import page
 
+        text = comparison_report(self) if can_be_shown(self) else page(self)
         with atomic_file(path) as file:
-            file.write(page(self).encode("utf-8"))
+            file.write(text.encode("utf-8"))
 
     def __repr__(self) -> str:
         from .text import comparison_text
@@ -358,9 +365,17 @@ class Comparison(LinkedSides):
         return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        from .page import fragment
+        from .page.static_html import fragment
 
         return fragment(self)
+
+    def _display_(self) -> Any:
+        """Return the linked page; marimo calls this."""
+        return widget_of(self)
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Show the linked page where there is a front-end for it; see `Profile._ipython_display_`."""
+        display(self, **kwargs)
 
     @property
     def _factor(self) -> float:

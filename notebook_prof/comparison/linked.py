@@ -59,7 +59,8 @@ def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
         rows = rows[rows["run"] == step[0]]
     if not len(rows):
         there = ", ".join(map(str, table["step"].unique().tolist()[:20]))
-        raise OptionError(f"{side.name} has no step {step}: there are {there}")
+        place = step if isinstance(step, int) else f"{step[1]} in run {step[0]}"
+        raise OptionError(f"{side.name} has no step {place}: there are {there}")
     return _of_row(rows.iloc[0])
 
 
@@ -78,6 +79,42 @@ class LinkedSides(ABC):
     @abstractmethod
     def source(self) -> pd.DataFrame:
         """Which line became which."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, str]:
+        """What the sides are called."""
+
+    @functools.cached_property
+    @abstractmethod
+    def labels(self) -> dict[str, str]:
+        """What is written for each name."""
+
+    @property
+    def has_recordings(self) -> bool:
+        """Whether the runs of the aligned steps are whole recordings, and not totals of the history."""
+        return all(
+            isinstance(side.runs[at.run], TraceRun)
+            for side, at in zip((self._a, self._b), self._aligned, strict=True)
+        )
+
+    @property
+    def shown(self) -> tuple[Profile, Profile]:
+        """The recordings of the aligned steps.
+
+        Raises
+        ------
+        OptionError
+            For runs of which only totals were kept.
+        """
+        a, b = self._aligned
+        return shown_run(self._a, a), shown_run(self._b, b)
+
+    def counted_steps(self, side: int) -> list[int]:
+        """Return the numbers of the steps that count, of the recording that is shown; none without steps."""
+        table = (self._a, self._b)[side].steps
+        rows = table[(table["run"] == self._aligned[side].run) & table["used"]]
+        return [step for step in rows["step"].tolist() if step >= 0]
 
     @functools.cached_property
     def selection(self) -> LinkedSelection:

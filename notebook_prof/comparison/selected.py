@@ -138,11 +138,16 @@ class LinkedSelection(Selection):
         """What is selected in the recording of b."""
         return self._sides[1]
 
+    @property
+    def counterparts(self) -> Counterparts:
+        """What names and lines of the comparison are called in each recording."""
+        return self._counterparts
+
     def to_state(self) -> dict[str, Any]:
-        """Return the clauses of the comparison, and those of its sides by ``a`` and ``b``."""
+        """Return the clauses of the comparison, those of its sides by ``a`` and ``b``, and ``starts``."""
         with self._lock:
             sides = {name: side.to_state() for name, side in zip(SIDES, self._sides, strict=True)}
-            return {**super().to_state(), **sides}
+            return {**super().to_state(), **sides, "starts": list(self._starts)}
 
     def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
         """Select what belongs to values of one side; what only a side has stays there.
@@ -179,7 +184,9 @@ class LinkedSelection(Selection):
         """Count windows from the starts of other steps."""
         with self._lock:
             self._counterparts, self._starts = counterparts, starts
-        self._follow()
+            self._revision += 1
+            self._queue.append(({}, "align", tuple(self._watchers)))
+        self._tell()
 
     def _change(self, source: Hashable, change: Mapping[str, Any]) -> bool:
         for key, value in change.items():
