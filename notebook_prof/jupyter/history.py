@@ -8,6 +8,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from ..errors import NotebookProfError
+from ..units import format_items
 
 if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
@@ -52,13 +53,15 @@ class HistoryMagics(Magics):  # type: ignore[misc]
 
 def _notes(folder: Any) -> tuple[str, ...]:
     """Say what of the history could not be kept."""
+    from ..runs import writing
     from ..runs.store import damaged_files
-    from ..runs.writing import losses
 
-    lost = losses()
+    lost = writing.losses()
     notes = (
         [f"Runs of this kernel that are not here: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
     )
+    if left := writing.waiting():
+        notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; ask again.")
     notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
     return tuple(notes)
 
