@@ -92,8 +92,8 @@ def built(builder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     if listed.returncode:
         pytest.skip("needs a git checkout to copy")
     for name in listed.stdout.splitlines():
-        wanted = name.startswith(("notebook_prof/", "js/labextension/")) or "/" not in name
-        if wanted and (ROOT / name).is_file():
+        packaged = name.startswith(("notebook_prof/", "js/labextension/")) or "/" not in name
+        if packaged and (ROOT / name).is_file():
             (checkout / name).parent.mkdir(parents=True, exist_ok=True)
             (checkout / name).write_bytes((ROOT / name).read_bytes())
     run(builder, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", "out", cwd=checkout)

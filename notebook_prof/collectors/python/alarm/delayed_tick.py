@@ -32,8 +32,8 @@ def refusal() -> str:
     """Return why late ticks cannot be told from the true line; empty if they can."""
     if not has_gil():
         return "threads of a Python without a GIL do not wait for one another"
-    known = sys.platform == "linux" and sys.maxsize > 2**32
-    return "" if known and hasattr(ctypes.PyDLL(None), "timerfd_settime") else "this system has no timerfd"
+    linux = sys.platform == "linux" and sys.maxsize > 2**32
+    return "" if linux and hasattr(ctypes.PyDLL(None), "timerfd_settime") else "this system has no timerfd"
 
 
 class DelayedTickWatcher:
