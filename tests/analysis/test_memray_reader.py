@@ -69,6 +69,8 @@ def test_rows_that_are_none_are_counted(tmp_path: Path) -> None:
     assert table[columns].fillna("").values.tolist() == [["a.py:3", "f (a.py)", 300, 2], ["", "", 59, 2]]
     assert memory_heap(trace, by="function")["allocated_by"].fillna("").tolist() == ["f (a.py)", "", "import"]
     assert trace.report["broken-row"].count == 2
+    path.write_bytes(HEAD.encode() + b"\xff,1\n" + rows[0].encode().replace(b"/me/b", b"/m\xe9/b"))
+    assert read_trace(path).report["broken-row"].count == 1
     path.write_text(HEAD)
     with pytest.raises(FormatError, match="has no rows"):
         read_trace(path)

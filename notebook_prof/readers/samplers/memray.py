@@ -87,21 +87,19 @@ def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:
         lost.append(str(row.text))
         return "skip"
 
+    data = data.decode(errors="replace").encode()  # a row that is no UTF-8 could not be told
     texts = {name.decode(): pa.string() for name in _HEAD.split(b",")}
     try:
         table = csv.read_csv(
             io.BytesIO(data),
             parse_options=csv.ParseOptions(invalid_row_handler=skip, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=texts, check_utf8=False),
+            convert_options=csv.ConvertOptions(column_types=texts),
         )
     except pa.ArrowInvalid as error:
         raise FormatError(f"it cannot be read as memray's table ({str(error)[:120]})") from error
-    stacks = [
-        text.decode(errors="replace") if text else ""
-        for text in table["stack_trace"].cast("binary").to_pylist()
-    ]
+    stacks = [text or "" for text in table["stack_trace"].to_pylist()]
     numbers = {
-        name: pd.to_numeric(pd.Series(table[column].cast("binary").to_pylist()).map(_ascii), errors="coerce")
+        name: pd.to_numeric(pd.Series(table[column].to_pylist(), dtype=object), errors="coerce")
         for name, column in (("bytes", "size"), ("count", "num_allocations"))
     }
     rows = pd.DataFrame({**numbers, "stack": stacks})
@@ -112,10 +110,6 @@ def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:
         effect="these rows are left out",
     )  # fmt: skip
     return rows[ok].astype({"bytes": "int64", "count": "int64"})
-
-
-def _ascii(value: bytes | None) -> str:
-    return (value or b"").decode("ascii", "replace")
 
 
 def _by_line(rows: pd.DataFrame) -> pd.DataFrame:
