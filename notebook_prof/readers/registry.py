@@ -40,22 +40,17 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
-from .rocm import RocmReader
+from .rocm import RocmCsvReader, RocmReader
 from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
-_ROCM_CSV: Final = (
-    "a CSV of rocprofv3, which tells a part; record with --output-format rocpd, and open the *_results.db"
-)
 _GPERFTOOLS: Final = (
     "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
 )
 _SIGNS: Final = (
-    *((head, _ROCM_CSV) for head in (b'"Kind","Agent_Id"', b'"Domain","Function"', b'"Guid","Kind"')),
-    (b'"Correlation_Id","Dispatch_Id"', _ROCM_CSV),
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
@@ -120,6 +115,7 @@ def readers() -> tuple[Reader, ...]:
         PprofReader(),
         PstatsReader(),
         PyinstrumentReader(),
+        RocmCsvReader(),
         RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),

@@ -50,6 +50,10 @@ WRITTEN = {
     b'"funcTable": {"name": [0, 1], "fileName": [2, null], "resource": [-1, 0]},\n'
     b'"markers": {"schema": {"name": 0, "startTime": 1, "endTime": 2, "phase": 3, "data": 4},\n'
     b'"data": [[3, 1, 2, 1, {"type": "Text", "name": "x"}], [3, 1.5, null, 2], [3, null, 4, 3]]}}]}',
+    "rocm_csv": b'"Kind","Agent_Id","Queue_Id","Kernel_Name",'
+    b'"Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    b'"KERNEL_DISPATCH","Agent 4",1,"void f<float>(float*, int)",7,1550151853029637,1550151853042437\n'
+    b'"KERNEL_DISPATCH","Agent 5",2,"g(int)",8,1550151853064037,1550151853075237\n',
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
 }
 SAMPLES = {
@@ -75,7 +79,7 @@ SAMPLES = {
         "paddle/v262_static.json.gz",
         "paddle/v262_static.pb.gz",
     ),
-    "perfetto": ("perfetto/sdk_deltas.pftrace",),
+    "perfetto": ("perfetto/sdk_deltas.pftrace", "written.pftrace"),
     "pstats": ("python_profilers/profile.pstats",),
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
@@ -96,7 +100,7 @@ CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-OURS = {"native": "run.nbprof.zip", "chrome": "run.json"}
+OURS = {"native": "run.nbprof.zip", "chrome": "run.json", "written.pftrace": "run.pftrace"}
 
 
 @cache
