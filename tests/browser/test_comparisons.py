@@ -42,7 +42,24 @@ AFTER = LOOP.format(body=f"    {MOMENTS}\n    x = (x - mean) / std")
 TURNS = [("a1", BEFORE), ("b1", AFTER), ("b2", AFTER), ("a2", BEFORE), ("a3", BEFORE), ("b3", AFTER)]
 
 
-def test_a_change_of_a_cell_is_shown_with_its_lines(notebook: Callable[..., NotebookPage]) -> None:
+def take_picture(shown: NotebookPage, file: Path) -> None:
+    """Open the file of the comparison beside the notebook, select the line that is gone, and draw it."""
+    shown.kernel(f"c.to_html({str(file)!r})")
+    page = shown.page.context.new_page()
+    page.set_viewport_size({"width": 1300, "height": 2000})
+    page.goto(file.as_uri())
+    opened = ComparedPage(page).ready()
+    page.locator("tr.nbp-line-gone").click()
+    opened.rest()
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(500)
+    page.locator(".nbp-comparison").screenshot(path=IMAGES / "compare.png")
+    page.close()
+
+
+def test_a_change_of_a_cell_is_shown_with_its_lines(
+    notebook: Callable[..., NotebookPage], tmp_path: Path
+) -> None:
     """Beside other jobs the noise of six short recordings may hide that it is faster; never the lines."""
     pytest.importorskip("torch")
     cells = [f"%%profile {name} --quiet{cell}" for name, cell in TURNS]
@@ -72,11 +89,6 @@ def test_a_change_of_a_cell_is_shown_with_its_lines(notebook: Callable[..., Note
             inside = drawn.evaluate("e => [e.scrollWidth, e.clientWidth]")
             assert inside[0] <= inside[1], f"nothing sticks out at {width} pixels"
         if os.environ.get("NBP_UPDATE_IMAGES"):
-            page.set_viewport_size({"width": 1300, "height": 2100})
-            gone.click()
-            ComparedPage(page).rest()
-            page.mouse.move(5, 5)
-            page.wait_for_timeout(500)
-            drawn.screenshot(path=IMAGES / "compare.png")
+            take_picture(shown, tmp_path / "compare.html")
     finally:
         page.set_viewport_size(SIZE)  # the page is every test's
