@@ -26,7 +26,7 @@ from .linked import LinkedSides
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
 from .sources import labels_of_b, placed, source_changes
-from .verdict import LITTLE_CORE, core_text, moved, sentences
+from .verdict import LITTLE_CORE, moved, sentences, undecided
 
 _MEMORY: Final = Table(
     "memory",
@@ -316,8 +316,7 @@ class Comparison(LinkedSides):
         Raises
         ------
         ExpectationError
-            If one failed or was not decided: the interval holds the limit, there are too few steps, or the
-            machine was too busy (`starved`).
+            If one failed or was not decided: the interval holds the limit, too few steps, or `starved`.
         OptionError
             For an expectation that cannot be understood.
 
@@ -334,10 +333,8 @@ class Comparison(LinkedSides):
     def _measured(self, expectation: Expectation) -> Measured:
         if expectation.quantity not in ("slower", "faster"):
             return self._b.measured(expectation)
-        if math.isnan(self.interval[0]):
-            return missing("nbp.compare(a, b)", "too few steps to tell a change")
-        if self.starved:
-            return missing("nbp.compare(a, b)", f"the machine was too busy: {core_text(self)}")
+        if reason := undecided(self):
+            return missing("nbp.compare(a, b)", reason)
         sign = 1 if expectation.quantity == "slower" else -1
         low, high = sorted(sign * end for end in self.interval)
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))

@@ -99,7 +99,7 @@ def _headline(c: Comparison) -> str:
     median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
     if c.starved:
         return (
-            f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {core_text(c)}. "
+            f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {_core(c)}. "
             f"It lies in {interval_text(c)}; {median}."
         )
     if not c.significant:
@@ -109,7 +109,14 @@ def _headline(c: Comparison) -> str:
     return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
 
 
-def core_text(c: Comparison) -> str:
+def undecided(c: Comparison) -> str:
+    """Return why a change can neither be shown nor be ruled out; empty where the interval tells."""
+    if math.isnan(c.interval[0]):
+        return "too few steps to tell a change"
+    return f"the machine was too busy: {_core(c)}" if c.starved else ""
+
+
+def _core(c: Comparison) -> str:
     """Return how much of the time in which they could run the threads had a core."""
     return f"a thread that could run had a core for {100 * (c.core_share or 0):.0f} % of the time"
 
