@@ -67,7 +67,7 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
 
 
 def check_analyses(trace: Trace, small: bool) -> None:
-    """Laws of tables, which see the rows of a recording and what its reader missed; of small ones advice too."""
+    """Laws of tables, which see rows and what a reader missed; advice and the brief of small ones."""
     check_busy(trace)
     check_tables(trace)
     check_call_trees(trace)
