@@ -283,20 +283,31 @@ def _keys(
         code = np.append(column.cat.codes.to_numpy(), _MISSING)[rows]
         if name == "name" or len(by) == 1:
             code = np.where(rows < 0, _NOBODY, code)
-        place, present = pd.factorize(code)  # a file has far more words than the rows of its steps
+        which, present = pd.factorize(code)  # a file has far more words than the rows of its steps
         words = np.full(len(present), MISSING.get(name, ""), object)
         words[present == _NOBODY] = IDLE[view]
         there = present >= 0
         words[there] = [_word(name, str(word), lines) for word in column.cat.categories[present[there]]]
         same, unique = pd.factorize(words)
-        code = same[place]
+        code = same[which]
         texts.append((unique, code))
         number = pd.factorize(number * len(unique) + code)[0]
     _, first = np.unique(number, return_index=True)
     return number, list(zip(*(words[code[first]] for words, code in texts), strict=True))
 
 
+def name_key(name: str) -> str:
+    """Return a name without what differs from run to run: what names of both sides are matched by.
+
+    Examples
+    --------
+    >>> name_key("Net object at 0x7f2a"), name_key("ProfilerStep#4")
+    ('Net', 'ProfilerStep')
+    """
+    return _CHANGES.sub("", name)
+
+
 def _word(column: str, word: str, lines: Mapping[str, str]) -> str:
     if column == "name":
-        return _CHANGES.sub("", word)
+        return name_key(word)
     return lines.get(word, word) if column == "line" else word

@@ -258,12 +258,19 @@ class Run:
         elif kind == "hand-over":
             self._hand_over(thread, arguments[0])
 
+    def _ignores(self, work: Stretch) -> bool:
+        """Return whether calls that wait for a device do not wait for this work."""
+        return False
+
     def _wait(self, thread: str, kind: str, i: int, stream: int) -> None:
         record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch") if kind == "event-sync" else None
         cause = self._last(stream)
+        if cause is not None and self._ignores(cause):
+            cause = None
         if kind == "device":
             begun = self._clock[thread]
             work = [one for name, own in self.stretches.items() if name[0] == "s" for one in own]
+            work = [one for one in work if not self._ignores(one)]
             launched = [one for one in work if one.launcher is None or one.launcher.start < begun]
             cause = max(launched, key=lambda one: one.end, default=None)
         name, sync_kind = _WAITS[kind]
