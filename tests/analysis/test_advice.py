@@ -186,6 +186,51 @@ def test_copies_that_are_not_pinned(name, pinned):
         assert "pin_memory" in row["remedy"]
 
 
+COPIES = {
+    "Memcpy HtoD (Pageable -> Device)": (True, ["with memory that is not pinned"], ["Pin that", "Copy once"]),
+    "Memcpy HtoD (Pinned -> Device)": (True, [], ["Copy once"]),
+    "Memcpy DtoH (Device -> Pageable)": (True, ["not pinned"], ["Pin that", "compute on the device"]),
+    "Memcpy DtoD (Device -> Device)": (True, [], ["Copy less inside"]),
+    "Memcpy HtoD (Pinned -> Device) ": (False, [], []),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("size", [None, 4_096, 1 << 20])
+def test_a_device_that_is_busy_with_copies(name, size):
+    """What is advised follows from direction, kind of memory and size, as far as they are on record."""
+    applies, said, advised = COPIES[name]
+    b, main, stream, at = stepped()
+    calls = b.slices(ts=at + 5, dur=np.full(4, US), name="cudaMemcpyAsync", category="launch", track=main)
+    work = b.slices(
+        ts=at + 10 * US,
+        dur=np.full(4, 50 * US),
+        name=name,
+        category="memcpy",
+        track=stream,
+        device=np.zeros(4, int),
+        stream=np.full(4, 7),
+    )
+    if size is not None:
+        events = {"device": 0, "stream": 7, "start_unix_ns": at + 10 * US, "bytes": size}
+        b.metadata["tables"] = {"device_events": pd.DataFrame(events)}
+    b.flows("launch", calls, work)
+    kernel_us = 10 if applies else 55
+    b.slices(ts=at + 40 * US, dur=np.full(4, kernel_us * US), name="gemm", category="kernel", track=stream)
+    trace = b.seal()
+    check(trace)
+    row = advice_row(trace, "copy-bound")
+    if not applies:
+        assert row is None
+        return
+    assert row["finding"].startswith("Device 0 copies for 200 µs")
+    assert all(words in row["finding"] for words in said)
+    assert all(words.lower() in row["remedy"].lower() for words in advised)
+    assert ("put small tensors" in row["remedy"].lower()) == (size == 4_096)
+    assert "HtoD" not in name or "both ways" not in row["remedy"]
+    assert row["count"] == 4
+
+
 @pytest.mark.parametrize(
     ("kernel", "device", "advised"),
     [
@@ -441,7 +486,7 @@ def test_no_workers_for_what_lies_in_memory():
     assert not {"dataloader-workers", "input-bound"} & set(advice(cheap)["rule"])
 
 
-def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None):
+def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None, waits_ms=()):
     """200 ms of threads of one process, and children, with the CPU time that each gets in them."""
     ms = 1_000_000
     cpu = {"pid": 1, "tid": 1, "cores": 2.0}
@@ -454,10 +499,15 @@ def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None):
         if function and not number:
             stack = b.stack([function], above=root)
             b.slices(ts=0, dur=200 * ms, name="map", category="python", track=track, stack=stack)
-    places = [(1, number + 1, spent) for number, spent in enumerate(threads_ms)]
-    places += [(number + 2, -1, spent) for number, spent in enumerate(children_ms)]
-    rows = [(pid, tid, at, at // 200 * spent) for pid, tid, spent in places for at in (0, 200 * ms)]
-    table = pd.DataFrame(rows, columns=["pid", "tid", "ts", "cpu_ns"])
+    waits_ms = waits_ms or [0] * len(children_ms)
+    places = [(1, number + 1, spent, 0) for number, spent in enumerate(threads_ms)]
+    places += [(number + 2, -1, *both) for number, both in enumerate(zip(children_ms, waits_ms, strict=True))]
+    rows = [
+        (pid, tid, at, at // 200 * spent, at // 200 * waited)
+        for pid, tid, spent, waited in places
+        for at in (0, 200 * ms)
+    ]
+    table = pd.DataFrame(rows, columns=["pid", "tid", "ts", "cpu_ns", "wait_ns"])
     b.metadata["tables"] = {"cpu": table}
     return b.seal()
 
@@ -476,6 +526,13 @@ def test_a_pool_that_costs_more_than_it_works():
     assert row["gain_ns"] == 200_000_000 - 22_000_000
     assert row["place"] == "cell:1"
     assert advice_row(concurrent([5], [190, 190], "pool.map(f, data)", function), "pool-overhead") is None
+    other_programs = concurrent([5], [10, 12], "pool.map(f, data)", function, waits_ms=[90, 88])
+    assert advice_row(other_programs, "pool-overhead") is None, "its processes waited for a core"
+    some = advice_row(
+        concurrent([5], [10, 12], "pool.map(f, data)", function, waits_ms=[20, 0]), "pool-overhead"
+    )
+    assert "compute for 22 ms and wait 20 ms for a core in all" in some["finding"]
+    assert some["gain_ns"] == 200_000_000 - 42_000_000
 
 
 windows = st.tuples(st.integers(0, 60), st.integers(61, 120))
