@@ -34,7 +34,8 @@ def add_convert(commands: Any) -> None:
     """Add ``convert``."""
     description = (
         "Write a recording in the format that the ending of OUTPUT names: .json and .json.gz are Chrome "
-        "traces, which Perfetto opens; .nbprof and .nbprof.zip keep everything and open at once."
+        "traces, .pftrace and .pftrace.gz Perfetto's protobuf, which Perfetto opens; "
+        ".nbprof and .nbprof.zip keep everything and open at once."
     )
     parser = commands.add_parser(
         "convert", help="write a recording in another format", description=description

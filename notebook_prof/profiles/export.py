@@ -124,4 +124,24 @@ class Export(Namespace):
         """
         self._profile.trace.to_chrome(path)
 
+    def perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write Perfetto protobuf, which ui.perfetto.dev and `open_profile` open.
+
+        Parameters
+        ----------
+        path : path
+            Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from notebook_prof import Profile, read_trace
+        >>> from notebook_prof.testing import draw
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "run.pftrace"
+        >>> Profile(draw("main: [mm ]")).export.perfetto(file)
+        >>> len(read_trace(file))
+        1
+        """
+        self._profile.trace.to_perfetto(path)
+
     stacks = method(export_stacks)

@@ -365,9 +365,10 @@ class Profile(OldNames):
         path : path
             ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
             ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: Chrome trace JSON, which
-            Perfetto opens. `open_profile` opens all of these. ``.html``: the report of ``p.export.html``.
+            Perfetto opens; ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format. `open_profile` opens all
+            of these. ``.html``: the report of ``p.export.html``.
         format : str, optional
-            ``native``, ``chrome`` or another writer, whatever the suffix.
+            ``native``, ``chrome``, ``perfetto`` or another writer, whatever the suffix.
 
         Raises
         ------

@@ -33,7 +33,6 @@ from .nsys import NsysReader
 from .paddle import PaddleReader
 from .perfetto import PerfettoReader
 from .progress import Progress
-from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
 from .python_profilers.pprof import PprofReader
 from .python_profilers.pstats import PstatsReader
@@ -41,33 +40,23 @@ from .python_profilers.pyinstrument import PyinstrumentReader
 from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
-from .rocm import RocmReader
+from .rocm import RocmCsvReader, RocmReader
+from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
-_ROCM_CSV: Final = (
-    "a CSV of rocprofv3, which tells a part; record with --output-format rocpd, and open the *_results.db"
-)
-_TACHYON: Final = "the binary file of Tachyon (Python 3.15); make collapsed stacks of it, and open these"
 _GPERFTOOLS: Final = (
     "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
 )
 _SIGNS: Final = (
-    *((head, _ROCM_CSV) for head in (b'"Kind","Agent_Id"', b'"Domain","Function"', b'"Guid","Kind"')),
-    (b'"Correlation_Id","Dispatch_Id"', _ROCM_CSV),
-    *(
-        (head, "Tachyon's binary file; make collapsed stacks of it, and open these")
-        for head in (b"HCAT", b"TACH")
-    ),
     (bytes(8) + b"\3", _GPERFTOOLS),
-    (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
-    (BINARY, BINARY_IS),
+    (b"MOJ", "perhaps MOJO, Austin's binary format, of which too little is there"),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
     (b"\x0a", "perhaps a protocol buffer, of a format that is not known"),
     (b"<", "XML or HTML"),
@@ -111,10 +100,13 @@ def readers() -> tuple[Reader, ...]:
     """
     registered: list[Reader] = [
         CollapsedReader(),
+        GeckoReader(),
         JaxReader(),
         KinetoReader(),
         MindSporeReader(),
         MegEngineReader(),
+        MemrayReader(),
+        MojoReader(),
         NativeReader(),
         NsysReader(),
         OwnChromeReader(),
@@ -123,9 +115,11 @@ def readers() -> tuple[Reader, ...]:
         PprofReader(),
         PstatsReader(),
         PyinstrumentReader(),
+        RocmCsvReader(),
         RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),
+        TachyonReader(),
         TorchCompileReader(),
         TorchMemoryReader(),
         TraceEventReader(),

@@ -18,6 +18,9 @@ SUFFIXES: Final = {
     ".zip": "native",
     ".json": "chrome",
     ".json.gz": "chrome",
+    ".pftrace": "perfetto",
+    ".pftrace.gz": "perfetto",
+    ".perfetto-trace": "perfetto",
 }
 """What the end of a file's name says about its format; a name without a suffix is a native folder."""
 
@@ -63,5 +66,5 @@ def format_of(path: str | os.PathLike[str], *also: str) -> str:
             return SUFFIXES[suffix]
     if name and not os.path.splitext(name)[1]:
         return "native"
-    endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", *also])
+    endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", ".pftrace", ".pftrace.gz", *also])
     raise OptionError(f"{name!r} does not say in which format to save: end it with {endings}")

@@ -226,9 +226,10 @@ class Trace:
         path : path
             ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once.
             ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: as `to_chrome`.
+            ``.pftrace``, ``.pftrace.gz`` or ``.perfetto-trace``: as `to_perfetto`.
         format : str, optional
-            Name of a writer (entry points ``notebook_prof.writers``: ``native``, ``chrome`` …), whatever
-            the suffix.
+            Name of a writer (entry points ``notebook_prof.writers``: ``native``, ``chrome``, ``perfetto`` …),
+            whatever the suffix.
 
         Raises
         ------
@@ -246,6 +247,16 @@ class Trace:
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
         """
         write(self, path, "chrome")
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write Perfetto protobuf, which ui.perfetto.dev and `notebook_prof.read_trace` open.
+
+        Parameters
+        ----------
+        path : path
+            Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+        """
+        write(self, path, "perfetto")
 
     def _subset(self, keep: npt.NDArray[np.bool_], window: Window | None) -> Trace:
         slices = self._tables["slices"]

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ..atomic_files import atomic_file
 from ..trace import Trace
+from ..trace.arrays import IntArray
 from .arguments import EventTexts
 from .json_tables import json_tables
 from .rows import (
@@ -98,7 +99,17 @@ def _all_rows(trace: Trace, texts: EventTexts) -> Iterator[Rows]:
 
 
 def _head(trace: Trace, texts: EventTexts) -> bytes:
-    beside = {"report": [asdict(issue) for issue in trace.report], "metadata": json_tables(trace, texts)}
+    top = head_object(trace, texts.rows)
+    # half a surrogate is no text that other programs read
+    return (json.dumps(top, ensure_ascii=False)[:-1] + ', "traceEvents": [\n').encode(errors="replace")
+
+
+def head_object(trace: Trace, rows_of_table: Mapping[str, IntArray]) -> dict[str, Any]:
+    """Return what events have no place for; `rows_of_table` as for `json_tables`."""
+    beside = {
+        "report": [asdict(issue) for issue in trace.report],
+        "metadata": json_tables(trace, rows_of_table),
+    }
     top: dict[str, Any] = {
         "schemaVersion": 1,
         "notebook_prof_tables": tables(trace) | {name: part for name, part in beside.items() if part},
@@ -113,8 +124,7 @@ def _head(trace: Trace, texts: EventTexts) -> bytes:
         top["distributedInfo"] = {key: value for key, value in facts.items() if value is not None}
     if len(trace.stacks):
         top["stackFrames"] = stack_frames(trace)
-    # half a surrogate is no text that other programs read
-    return (json.dumps(top, ensure_ascii=False)[:-1] + ', "traceEvents": [\n').encode(errors="replace")
+    return top
 
 
 def _devices(trace: Trace) -> list[dict[str, Any]]:

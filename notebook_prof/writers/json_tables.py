@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 
 from ..trace import Trace
-from .arguments import EventTexts
+from ..trace.arrays import IntArray
 from .values import ValueEncoder
 
 
-def json_tables(trace: Trace, texts: EventTexts) -> dict[str, Any]:
+def json_tables(trace: Trace, rows_of_table: Mapping[str, IntArray]) -> dict[str, Any]:
     """Return what ``trace.metadata["tables"]`` holds, in its order.
 
     Parameters
     ----------
     trace : Trace
-    texts : EventTexts
-        Rows that events tell themselves: of these, only the slice is written.
+    rows_of_table : mapping
+        By table, the slice whose event tells each row itself, or -1: of these, only the slice is written.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def json_tables(trace: Trace, texts: EventTexts) -> dict[str, Any]:
     >>> from notebook_prof import TraceBuilder
     >>> table = pd.DataFrame({"a": [1, 2]})
     >>> trace = TraceBuilder(metadata={"tables": {"t": table}}).seal()
-    >>> json_tables(trace, EventTexts(trace))
+    >>> json_tables(trace, {})
     {'t': {'columns': [{'name': 'a', 'dtype': 'int64', 'values': [1, 2]}]}}
     """
     tables, encoded = trace.metadata.get("tables") or {}, {}
@@ -44,7 +44,7 @@ def json_tables(trace: Trace, texts: EventTexts) -> dict[str, Any]:
             encoded[str(name)] = {"value": encoder.encode(_without_frames(table))}
             continue
         encoded[str(name)] = {}
-        if (rows := texts.rows.get(name)) is not None:
+        if (rows := rows_of_table.get(name)) is not None:
             encoded[str(name)]["slices"] = rows.tolist()
             table = table[rows < 0]
         encoded[str(name)]["columns"] = [_column(table[column], encoder) for column in table]

@@ -26,6 +26,7 @@ from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.compression import decompress
 from notebook_prof.trace import ImportReport, Trace
 from notebook_prof.units import format_share
+from notebook_prof.writers import write_perfetto
 
 from .. import samples
 from ..properties.test_verdict_claims import check_verdict
@@ -132,11 +133,18 @@ def check_copies(sample: str, trace: Trace, figures: dict[str, Any], folder: Pat
     for file in sorted(first.iterdir()):
         assert (second / file.name).read_bytes() == file.read_bytes(), file.name
     check_chrome(trace, folder / "chrome.json")
+    check_perfetto(trace, folder / "written.pftrace")
 
 
 def check_chrome(trace: Trace, path: Path) -> None:
     """All of it comes back from Chrome's format."""
     trace.to_chrome(path)
+    assert changes(trace, read_trace(path)) == []
+
+
+def check_perfetto(trace: Trace, path: Path) -> None:
+    """All of it comes back from Perfetto's."""
+    write_perfetto(trace, path)
     assert changes(trace, read_trace(path)) == []
 
 

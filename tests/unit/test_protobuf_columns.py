@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from notebook_prof.readers.codec.protobuf import WireError, fields
 from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields, varints
+from notebook_prof.readers.perfetto.packets import _spans
+from notebook_prof.trace import ImportReport
 
 
 def varint(value: int) -> bytes:
@@ -81,3 +83,27 @@ def test_a_message_with_very_many_fields_among_small_ones() -> None:
     messages = [one(1, i, 0) for i in range(100)] + [one(2, b"x", 2) * 5_000 + one(3, 7, 0)]
     ends = np.cumsum([len(message) for message in messages]).tolist()
     check(b"".join(messages), [end - len(m) for end, m in zip(ends, messages, strict=True)], ends)
+
+
+PACKET = st.tuples(
+    st.integers(0, 400) | st.sampled_from([127, 128, 16_383, 16_384]), st.sampled_from([10, 10, 10, 18])
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(PACKET, max_size=20), st.integers(0, 3), st.booleans())
+def test_packets_lie_where_their_lengths_say(rows: list[tuple[int, int]], cut: int, padded: bool) -> None:
+    """Long ones, other fields, lengths with a byte more than they need, and files that are cut."""
+    data, expected_spans = b"", []
+    for size, tag in rows:
+        length = varint(size)
+        length = length[:-1] + bytes([length[-1] | 0x80, 0]) if padded and size % 3 == 0 else length
+        data += bytes([tag]) + length + bytes([10]) * size
+        if tag == 10:
+            expected_spans.append((len(data) - size, len(data)))
+    whole = data[: len(data) - cut] if cut else data
+    report = ImportReport()
+    begin, end = _spans(whole, 0, len(whole), report)
+    kept = [span for span in expected_spans if span[1] <= len(whole)]
+    assert list(zip(begin.tolist(), end.tolist(), strict=True)) == kept
+    assert ("truncated-file" in report) == (bool(cut) and bool(data))

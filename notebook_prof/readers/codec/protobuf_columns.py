@@ -71,6 +71,7 @@ class Fields:
         for first in range(0, self.count, _AT_ONCE):  # few enough for the processor's cache
             block = slice(first, first + _AT_ONCE)
             rounds += self._rounds(first, begin[block], end[block])
+        self._rows_of: dict[int, IntArray] = {}
         none = np.empty(0, np.int64)
         columns = zip(*rounds, strict=True) if rounds else ((),) * 5
         self.owner: IntArray
@@ -86,9 +87,8 @@ class Fields:
         active += first
         data = self.data
         while len(active) > _FEW or (len(active) and not rounds):
-            tag, content = varints(data, at)
+            tag, content, value, after = _tags_and_numbers(data, at)
             wire, number = tag & 7, tag >> 3
-            value, after = varints(data, content)
             after = np.where(wire == 1, content + 8, np.where(wire == 5, content + 4, after))
             if (fixed := (wire == 1) | (wire == 5)).any():
                 bits = windows(data, content)
@@ -134,9 +134,12 @@ class Fields:
 
     def rows(self, number: int) -> IntArray:
         """Return the positions of the fields with this number, message by message."""
-        rows = np.flatnonzero(self.number == number)
-        owner = self.owner[rows]
-        return rows if (owner[1:] >= owner[:-1]).all() else rows[np.argsort(owner, kind="stable")]
+        if number not in self._rows_of:
+            rows = np.flatnonzero(self.number == number)
+            owner = self.owner[rows]
+            in_order = (owner[1:] >= owner[:-1]).all()
+            self._rows_of[number] = rows if in_order else rows[np.argsort(owner, kind="stable")]
+        return self._rows_of[number]
 
     def ints(self, number: int, missing: int = -1) -> IntArray:
         """Return the last value of a field in each message."""
@@ -197,13 +200,7 @@ def varints(data: npt.NDArray[np.uint8], at: IntArray) -> tuple[IntArray, IntArr
     first = data.take(at, mode="clip")
     if not (first >= 0x80).any():
         return first.astype(np.int64), at + 1
-    word = windows(data, at).view(np.uint64)
-    ends = ((~word & _HIGH_BITS) >> np.uint64(7)) * _GATHER >> np.uint64(56)
-    size = _BYTES[ends]
-    x = (word & _FIRST[size]) & _LOW_BITS
-    for low, high, shift in _PAIRS:
-        x = (x & low) | ((x & high) >> shift)
-    value = x.view(np.int64)
+    value, size = _of_words(windows(data, at).view(np.uint64))
     after = at + size
     if (longest := np.flatnonzero(size == 9)).size:
         ninth = data.take(at[longest] + 8, mode="clip").astype(np.int64)
@@ -211,6 +208,37 @@ def varints(data: npt.NDArray[np.uint8], at: IntArray) -> tuple[IntArray, IntArr
         value[longest] |= ((ninth & 0x7F) << 56) | np.where(ninth >= 0x80, (tenth & 1) << 63, 0)
         after[longest] += (ninth >= 0x80).astype(np.int64)
     return value, after
+
+
+def _of_words(word: npt.NDArray[np.uint64]) -> tuple[IntArray, IntArray]:
+    """Return the numbers at the beginning of eight bytes, and their length: 9 if it is more than eight."""
+    ends = ((~word & _HIGH_BITS) >> np.uint64(7)) * _GATHER >> np.uint64(56)
+    size = _BYTES[ends]
+    x = (word & _FIRST[size]) & _LOW_BITS
+    for low, high, shift in _PAIRS:
+        x = (x & low) | ((x & high) >> shift)
+    return x.view(np.int64), size
+
+
+def _tags_and_numbers(
+    data: npt.NDArray[np.uint8], at: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return the tags that begin at these places, where they end, and the numbers behind them and their ends.
+
+    Most tags are one byte long and most numbers few, so that eight bytes hold both.
+    """
+    word = windows(data, at)
+    tag, content, behind = word & 0x7F, at + 1, word.view(np.uint64) >> np.uint64(8)
+    if (long := np.flatnonzero(word & 0x80)).size:
+        tag[long], content[long] = varints(data, at[long])
+        behind[long] = windows(data, content[long]).view(np.uint64)
+    if not (behind & np.uint64(0x80)).any():
+        return tag, content, (behind & np.uint64(0x7F)).view(np.int64), content + 1
+    value, size = _of_words(behind)
+    after = content + size
+    if (long := np.flatnonzero(size > 7)).size:
+        value[long], after[long] = varints(data, content[long])
+    return tag, content, value, after
 
 
 _FIRST: Final = np.array([(1 << 8 * n) - 1 if n < 8 else (1 << 64) - 1 for n in range(10)], np.uint64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -14,16 +14,16 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES, STEP_SOURCES, TRACK_KINDS
+from ...trace.taxonomy import CATEGORIES, MODULE_PREFIX, PHASES
 from ..base import PiecesReader, Probe
 from ..codec import json_repair
 from ..codec.event_list import CHUNK_BYTES, EventText
 from ..codec.interner import Interner
 from ..codec.numbers import integers, to_ns
 from .chrome_events import EventTables
+from .chrome_head import MOST_NS, MOST_NUMBER, put_head
 from .chrome_rows import (
     UNDECODABLE,
-    FrameRow,
     Head,
     Memory,
     Slice,
@@ -40,12 +40,7 @@ __all__ = ["OwnChromeReader"]
 
 _MARK: Final = b'"notebook_prof_tables"'
 _LIMIT: Final = 16 << 20
-_MOST_NS: Final = 1 << 61
-_MOST_LOOPS: Final = 1 << 31
-_MOST_NUMBER: Final = {"step": (1 << 31) - 1, "device": (1 << 15) - 1}
-_TRACK_IDS: Final = {"pid": 1 << 63, "tid": 1 << 63, "device": 1 << 15, "stream": 1 << 63, "rank": 1 << 31}
 _WORD: Final = (1 << 64) - 1
-_DIGITS: Final = 18
 _ARROWS: Final = {"ac2g": "launch", "fwdbwd": "fwdbwd", "flow": "link"}
 _NUMBERS: Final = ("step", "correlation", "device", "stream")
 
@@ -70,8 +65,6 @@ class OwnChromeReader(PiecesReader):
             raise FormatError(f"it does not start as Trace.to_chrome writes it ({error})") from error
         if not text.has_list or abs(head.base) >= 1 << 62:
             raise FormatError("there is no list 'traceEvents' in it: not written by Trace.to_chrome")
-        metadata = {key: value for key, value in head.metadata.items() if key not in ("file", "tables")}
-        builder.metadata.update(metadata)
         _Rows(head, builder).take(_parts(text, builder.report))
 
 
@@ -124,12 +117,12 @@ class _Rows:
         self._arrows: dict[type[Any], list[tuple[int, int, str]]] = {Source: [], Target: []}
         self._tracks_by_thread: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[str, int], int] = {}
-        self._tracks = self._named_tracks(head.tables)
-        self._frames = _stacks(head.frames, builder)
-        self._steps(head.tables)
-        window = head.tables.window
-        if window is not None and window[0] < window[1] and max(map(abs, window)) < _MOST_NS:
-            builder.window = self._base + window[0], self._base + window[1]
+        self._tracks, self._frames = put_head(head, builder)
+        for row, track in zip(head.tables.tracks, self._tracks, strict=True):
+            if row.kind in ("counter", "memory"):
+                self._counters[row.name, row.place[0]] = track
+            else:
+                self._tracks_by_thread[row.place] = track
 
     def take(self, parts: Iterable[list[Any]]) -> None:
         """Take all rows of the file."""
@@ -149,28 +142,6 @@ class _Rows:
         self._tables.put(self._builder, self._head.tables.metadata if sound else {}, self._base)
         for issue in self._head.tables.report:
             self._builder.report.add(*astuple(issue))
-
-    def _steps(self, tables: Tables) -> None:
-        loops = tables.loops if len(tables.loops) == len(tables.steps) else [0] * len(tables.steps)
-        steps = [(*step, loop) for step, loop in zip(tables.steps, loops, strict=True)]
-        steps = [step for step in steps if max(map(abs, step[:3])) < _MOST_NS and 0 <= step[4] < _MOST_LOOPS]
-        for source in STEP_SOURCES:
-            if of_source := [(*step[:3], step[4]) for step in steps if step[3] == source]:
-                number, ts, dur, loop = np.array(of_source, np.int64).T
-                self._builder.steps(number, ts + self._base, dur, source, loop=loop)
-
-    def _named_tracks(self, tables: Tables) -> list[int]:
-        tracks = []
-        for row in tables.tracks:
-            ids = {key: getattr(row, key) for key in _TRACK_IDS}
-            sound = {k: v for k, v in ids.items() if v is not None and -_TRACK_IDS[k] <= v < _TRACK_IDS[k]}
-            kind = row.kind if row.kind in TRACK_KINDS else "thread"
-            tracks.append(self._builder.track(row.name, kind, unit=row.unit, **sound))
-            if kind in ("counter", "memory"):
-                self._counters[row.name, row.place[0]] = tracks[-1]
-            else:
-                self._tracks_by_thread[row.place] = tracks[-1]
-        return tracks
 
     def _slices(self, rows: list[Slice]) -> None:
         ts, dur, ok = self._times(rows)
@@ -198,7 +169,7 @@ class _Rows:
             module=_coded([each.module for each in args]),
             stack=np.array([self._frames.get(row.sf, -1) for row in rows], np.int64),
             **{
-                key: np.where((values >= 0) & (values <= _MOST_NUMBER.get(key, _WORD)), values, -1)
+                key: np.where((values >= 0) & (values <= MOST_NUMBER.get(key, _WORD)), values, -1)
                 for key, values in numbers.items()
             },
         )
@@ -244,7 +215,7 @@ class _Rows:
     def _odd_values(self, tables: Tables) -> None:
         """Put values of counters that JSON's numbers cannot be."""
         for track, ts, value in tables.values:
-            if 0 <= track < len(self._tracks) and abs(ts) < _MOST_NS and value in ("nan", "inf", "-inf"):
+            if 0 <= track < len(self._tracks) and abs(ts) < MOST_NS and value in ("nan", "inf", "-inf"):
                 self._builder.counter(self._tracks[track], self._base + ts, float(value))
 
     def _flows(self) -> None:
@@ -275,17 +246,6 @@ class _Rows:
             example="no time or category",
             effect="these rows are left out",
         )
-
-
-def _stacks(frames: Mapping[str, FrameRow], builder: TraceBuilder) -> dict[int, int]:
-    """Return keys of call stacks by their number in the file; a frame comes behind the one that called it."""
-    keys: dict[int, int] = {}
-    for number, frame in frames.items():
-        if number.isdecimal() and len(number) < _DIGITS:
-            above = int(frame.parent) if frame.parent.isdecimal() and len(frame.parent) < _DIGITS else -1
-            line = frame.line if 0 <= frame.line < 1 << 31 else -1
-            keys[int(number)] = builder.stack([(frame.name, frame.category, line)], above=keys.get(above, -1))
-    return keys
 
 
 def _name(row: Slice) -> str:

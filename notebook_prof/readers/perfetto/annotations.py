@@ -59,10 +59,21 @@ class Annotations:
         result = np.full(self._events.count, missing, np.int64)
         rows = self.rows_named(name)
         unset = np.iinfo(np.int64).min
-        value = np.maximum(self._fields.ints(_INT, unset)[rows], self._fields.ints(_UINT, unset)[rows])
+        kinds = (self._fields.ints(kind, unset)[rows] for kind in (_INT, _UINT, _POINTER))
+        value = np.maximum.reduce(list(kinds))
         has = value != unset
         result[self.event[rows[has]]] = value[has]
         return result
+
+    def texts(self, name: str) -> Coded:
+        """Return a text of each event, interned or not; code -1 for none."""
+        rows = self.rows_named(name)
+        interned = self._packets.interned(ANNOTATION_STRINGS)
+        numbers = self._fields.ints(_STRING_IID, 0)
+        texts = either(text_column(self._fields, _TEXT), interned.names(self._epoch, numbers))
+        codes = np.full(self._events.count, -1, np.int64)
+        codes[self.event[rows]] = texts.codes[rows]
+        return Coded(codes, texts.values)
 
     def values(self, name: str) -> tuple[IntArray, list[Any]]:
         """Return the values of each event by code, -1 for none; each distinct one is decoded once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,28 @@ from .packets import (
 )
 
 _STREAM: Final = re.compile(r"(\d{1,9})\s*$")
+
+
+class StagePairs(NamedTuple):
+    """What producers added to work of GPUs, name by name.
+
+    Attributes
+    ----------
+    stage : ndarray of int64
+        Row of the work, in order.
+    names, values : Coded
+    """
+
+    stage: IntArray
+    names: Coded
+    values: Coded
+
+    @classmethod
+    def of(cls, fields: Fields) -> StagePairs:
+        """Take the pairs out of the fields of the work."""
+        rows = fields.rows(6)
+        pairs = fields.inside(rows)
+        return cls(fields.owner[rows], text_column(pairs, 1), text_column(pairs, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +68,7 @@ class Stages:
     name: Coded
     stage: Coded
     fields: Fields
+    pairs: StagePairs
 
     @classmethod
     def of(cls, packets: Packets) -> Stages:
@@ -66,17 +89,16 @@ class Stages:
             either(name, stage),
             stage,
             fields,
+            StagePairs.of(fields),
         )
 
     def extra(self, name: str) -> Coded:
         """Return a text that a producer added to the rows."""
-        rows = self.fields.rows(6)
-        pairs = self.fields.inside(rows)
-        names, values = text_column(pairs, 1), text_column(pairs, 2)
-        chosen = [code for code, text in enumerate(names.values) if text == name]
-        own = np.isin(names.codes, chosen)
+        names, values = self.pairs.names, self.pairs.values
+        chosen = np.array([*(text == name for text in names.values), False])
+        own = chosen[names.codes]
         codes = np.full(len(self.ts), -1, np.int64)
-        codes[self.fields.owner[rows[own]]] = values.codes[own]
+        codes[self.pairs.stage[own]] = values.codes[own]
         return Coded(codes, values.values)
 
     def number(self, name: str) -> IntArray:

@@ -29,6 +29,7 @@ _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _IID_BITS: Final = 40
 _LIMIT: Final = 8 << 30
 _MAX_DEPTH: Final = 3
+_PACKET: Final = 0x0A
 
 
 class Snapshot(NamedTuple):
@@ -52,6 +53,7 @@ class Packets:
 
     Attributes
     ----------
+    report : ImportReport
     fields : Fields
         A message a packet.
     usable : ndarray of bool
@@ -65,6 +67,7 @@ class Packets:
     """
 
     def __init__(self, raw: bytes, report: ImportReport) -> None:
+        self.report = report
         content, begin, end = _scanned(raw, report)
         data = np.frombuffer(content + bytes(PADDING), np.uint8)
         self.fields = Fields(data, begin, end)
@@ -257,30 +260,26 @@ def distinct(codes: IntArray, values: Sequence[str]) -> Coded:
 
 def _scanned(raw: bytes, report: ImportReport) -> tuple[bytes, IntArray, IntArray]:
     """Return the trace with its compressed packets undone, and where its packets lie."""
-    content, spans = raw, _spans(raw, 0, len(raw), report)
+    content, (begin, end) = raw, _spans(raw, 0, len(raw), report)
     for _ in range(_MAX_DEPTH):
-        begin, end = (np.array(column, np.int64) for column in (spans[0], spans[1]))
         data = np.frombuffer(content + bytes(PADDING), np.uint8)
         packed = _compressed(data, begin, end)
         if not len(packed):
             break
-        begins: list[int] = []
-        ends: list[int] = []
+        begins: list[IntArray] = []
+        ends: list[IntArray] = []
         pieces, size, last = [content], len(content), 0
         for row, at, stop in packed:
-            begins += spans[0][last:row]
-            ends += spans[1][last:row]
-            last = row + 1
             undone = _inflated(content[at:stop], report)
             inner = _spans(undone, 0, len(undone), report)
-            begins += [size + each for each in inner[0]]
-            ends += [size + each for each in inner[1]]
+            begins += [begin[last:row], size + inner[0]]
+            ends += [end[last:row], size + inner[1]]
+            last = row + 1
             pieces.append(undone)
             size += len(undone)
-        begins += spans[0][last:]
-        ends += spans[1][last:]
-        content, spans = b"".join(pieces), (begins, ends)
-    return content, np.array(spans[0], np.int64), np.array(spans[1], np.int64)
+        begin, end = (np.concatenate([*begins, begin[last:]]), np.concatenate([*ends, end[last:]]))
+        content = b"".join(pieces)
+    return content, begin, end
 
 
 def _compressed(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> list[tuple[int, int, int]]:
@@ -307,8 +306,38 @@ def _inflated(packed: bytes, report: ImportReport) -> bytes:
         return b""
 
 
-def _spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[list[int], list[int]]:
+def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, int]:
+    """Return where packets of less than 16 KB lie, up to the first that is another one, and where that is.
+
+    Only lengths are looked at, one packet after another; that they are packets at all is seen afterwards.
+    """
+    places: list[int] = []
+    put, last = places.append, end - 3
+    while at < last:
+        put(at)
+        size = data[at + 1]
+        if size < 0x80:
+            at += size + 2
+        elif (more := data[at + 2]) < 0x80:
+            at += (size & 0x7F | more << 7) + 3
+        else:
+            break
+    if not places:
+        return np.empty(0, np.int64), np.empty(0, np.int64), at
+    content, starts = np.frombuffer(data, np.uint8), np.array([*places, at], np.int64)
+    sound = content.take(starts[:-1]) == _PACKET
+    inside = starts[1:] <= end
+    count = len(places) if (sound & inside).all() else int(np.argmin(sound & inside))
+    if count and starts[count] == starts[count - 1]:  # a length that is not plain
+        count -= 1
+    starts = starts[: count + 1]
+    begins = starts[:-1] + np.where(content.take(starts[:-1] + 1) < 0x80, 2, 3)
+    return begins, starts[1:], int(starts[-1])
+
+
+def _spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[IntArray, IntArray]:
     """Return where packets lie: only the length of one tells where the next begins."""
+    plain_begins, plain_ends, at = _plain_spans(data, at, end)
     begins: list[int] = []
     ends: list[int] = []
     put_begin, put_end = begins.append, ends.append
@@ -333,4 +362,7 @@ def _spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[list[i
             at += size
     except WireError as error:
         report.add("truncated-file", "loss", example=str(error), effect="packets from there on are missing")
-    return begins, ends
+    return (
+        np.concatenate([plain_begins, np.array(begins, np.int64)]),
+        np.concatenate([plain_ends, np.array(ends, np.int64)]),
+    )

@@ -11,7 +11,6 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..codec.protobuf_columns import Fields
 from ..kineto.activity_metadata import activity_metadata
 from ..kineto.activity_types import BOOKKEEPING_TYPES, DEVICE_TYPES, concrete_matters, is_known, rows_of
 from ..kineto.assemble import assemble
@@ -21,7 +20,7 @@ from ..kineto.operator_arguments import to_json
 from .annotations import Annotations
 from .events import Slices, TrackEvents
 from .gpu import Stages
-from .packets import coded_texts, distinct
+from .packets import distinct
 from .tracks import Tracks
 
 _MARKS: Final = ("Record function id", "Ev Idx", "External id")
@@ -201,30 +200,22 @@ def _extra_of_stages(stages: Stages) -> Coded:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = stages.fields.rows(6)
-    pairs = stages.fields.inside(rows)
-    names, values = _text_of(pairs, 1), _text_of(pairs, 2)
-    own = np.isin(names.codes, [i for i, text in enumerate(names.values) if text in _EXTRA_WORDS])
+    _, names, values = stages.pairs
+    own = np.array([*(text in _EXTRA_WORDS for text in names.values), False])[names.codes]
     if not own.any():
         return Coded(np.full(len(stages.ts), -1, np.int64), [])
     keys = pa.array([json.dumps(text) for text in names.values], pa.string())
-    texts = pa.array([_json_value(text) for text in values.values], pa.string())
+    words = [*values.values, ""]
+    used, value = np.unique(values.codes[own], return_inverse=True)
+    texts = pa.array([_json_value(words[code]) for code in used.tolist()], pa.string())
     members = pc.binary_join_element_wise(
-        keys.take(pa.array(names.codes[own])), texts.take(pa.array(values.codes[own])), ":"
+        keys.take(pa.array(names.codes[own])), texts.take(pa.array(value)), ":"
     )
-    counts = np.bincount(stages.fields.owner[rows[own]], minlength=len(stages.ts))
+    counts = np.bincount(stages.pairs.stage[own], minlength=len(stages.ts))
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
     encoded = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ",").dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return _as_extra(Coded(np.where(counts > 0, codes, -1), encoded.dictionary.to_pylist()))
-
-
-def _text_of(fields: Fields, number: int) -> Coded:
-    rows = fields.rows(number)
-    coded = coded_texts(fields, rows)
-    codes = np.full(fields.count, -1, np.int64)
-    codes[fields.owner[rows]] = coded.codes
-    return Coded(codes, [*coded.values, ""] if (codes < 0).any() else coded.values)
 
 
 def _json_value(text: str) -> str:

@@ -14,9 +14,13 @@ from ...trace.strings import Coded
 from ..codec.columns import INTS, TEXTS, Kind, TableSource
 from ..codec.rows import Rows, Strings, groups, read_rows, texts, texts_in
 from .work import (
+    OPERATOR,
+    add_allocations,
     add_events,
     call_kinds,
+    copy_name,
     kernel_kinds,
+    kind_of_region,
     link,
     named,
     optional,
@@ -28,9 +32,6 @@ from .work import (
 
 _PREFIXES: Final = ("rocpd_metadata", "rocpd_string", "rocpd_kernel_dispatch", "rocpd_region")
 _NUMBER: Final = re.compile(r"(\d{1,9})\s*$")
-_WORDS: Final = {"HOST": "H", "DEVICE": "D"}
-_COPY: Final = re.compile(r"(?:MEMORY_COPY_)?(HOST|DEVICE)_TO_(HOST|DEVICE)")
-_OPERATOR, _ANNOTATION, _COLLECTIVE = 3, 4, 5
 
 
 class _Events(NamedTuple):
@@ -77,8 +78,8 @@ class Rocpd:
         source = positions(of_calls.correlation, correlation)
         launched = np.zeros(len(calls), bool)
         launched[source[source >= 0]] = True
-        words = [_kind_of(word) for word in of_calls.category.values]
-        other = np.array([*words, _OPERATOR], np.int64)[of_calls.category.codes]
+        words = [kind_of_region(word) for word in of_calls.category.values]
+        other = np.array([*words, OPERATOR], np.int64)[of_calls.category.codes]
         ts, dur = times(calls)
         handles = self._builder.slices(
             ts=ts,
@@ -183,7 +184,7 @@ class Rocpd:
         columns = ("start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id")
         rows = self._rows("memory_copy", dict.fromkeys((*columns, "event_id"), INTS))
         names = self._names(rows.ints("name_id"))
-        name = named(Coded(names.codes, [_copy_name(text) for text in names.values]), "Memcpy")
+        name = named(Coded(names.codes, [copy_name(text) for text in names.values]), "Memcpy")
         ends = (rows.ints(column).tolist() for column in ("dst_agent_id", "src_agent_id"))
         device = [self._gpus.get(to, self._gpus.get(of, 0)) for to, of in zip(*ends, strict=True)]
         facts = {"bytes": optional(rows.ints("size"))}
@@ -226,23 +227,10 @@ class Rocpd:
         if not len(rows):
             return
         kind = texts_in(rows.texts("type")) or [""] * len(rows)
-        table = pd.DataFrame({name: rows.ints(name, 0) for name in ("start", "agent_id", "address", "size")})
-        table = table.assign(
-            device=[self._gpus.get(agent, -1) for agent in rows.ints("agent_id").tolist()],
-            frees=[text.upper().startswith(("FREE", "RELEASE")) for text in kind],
-        ).sort_values("start", kind="stable", ignore_index=True)
-        # what is freed does not always tell its size: that of the block at its address
-        table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
-        signed = np.where(table["frees"], -1, 1) * table["size"].to_numpy(np.int64)
-        total = pd.Series(signed).groupby(table["device"]).cumsum().to_numpy(np.int64)
-        self._builder.allocations(
-            ts=table["start"].to_numpy(),
-            addr=table["address"].to_numpy(np.int64).view(np.uint64),
-            bytes=signed,
-            device=table["device"].to_numpy(np.int64),
-            allocated=np.maximum(total, 0),
-            reserved=np.maximum(total, 0),
-        )
+        table = pd.DataFrame({name: rows.ints(name, 0) for name in ("start", "address", "size")})
+        device = np.array([self._gpus.get(agent, -1) for agent in rows.ints("agent_id").tolist()], np.int64)
+        frees = np.array([text.upper().startswith(("FREE", "RELEASE")) for text in kind], bool)
+        add_allocations(self._builder, table, device, frees)
 
 
 def suffixes(names: set[str]) -> list[str]:
@@ -255,22 +243,3 @@ def suffixes(names: set[str]) -> list[str]:
     """
     endings = {name.removeprefix(prefix) for prefix in _PREFIXES for name in names if name.startswith(prefix)}
     return sorted(suffix for suffix in endings if suffix == "" or suffix.startswith("_"))
-
-
-def _kind_of(category: str) -> int:
-    """Return what regions of a category are that are no calls of HIP or HSA."""
-    if category.startswith("RCCL"):
-        return _COLLECTIVE
-    return _ANNOTATION if category.startswith("MARKER") else _OPERATOR
-
-
-def _copy_name(text: str) -> str:
-    """Return what Kineto calls a copy.
-
-    Examples
-    --------
-    >>> _copy_name("MEMORY_COPY_HOST_TO_DEVICE"), _copy_name("fill")
-    ('Memcpy HtoD', 'fill')
-    """
-    match = _COPY.match(text)
-    return f"Memcpy {_WORDS[match[1]]}to{_WORDS[match[2]]}" if match else text

@@ -19,6 +19,9 @@ _STARTS_WORK: Final = re.compile(r"(?:hip|hsa)\w*(?:Launch|Memcpy|Memset)|hsa_am
 _CALL: Final = re.compile(r"_*(?:hip|hsa)", re.IGNORECASE)
 _LATEST_NS: Final = 1 << 61
 DEVICE_KINDS: Final = ("kernel", "collective", "memcpy", "memset")
+_WORDS: Final = {"HOST": "H", "DEVICE": "D"}
+_COPY: Final = re.compile(r"(?:MEMORY_COPY_)?(HOST|DEVICE)_TO_(HOST|DEVICE)")
+OPERATOR, _ANNOTATION, _COLLECTIVE = 3, 4, 5
 CALL_KINDS: Final = ("overhead", "launch", "sync", "operator", "annotation", "collective")
 
 
@@ -115,3 +118,51 @@ def add_events(builder: TraceBuilder, tables: list[pd.DataFrame]) -> None:
         earlier = builder.metadata.setdefault("tables", {}).get("device_events")
         table = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
         builder.metadata["tables"]["device_events"] = table.astype({"name": "category", "kind": "category"})
+
+
+def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray, frees: BoolArray) -> None:
+    """Add allocations, in any order.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    table : DataFrame
+        ``start address size``, int64.
+    device : ndarray of int64
+        -1 for the host.
+    frees : ndarray of bool
+    """
+    if not len(table):
+        return
+    table = table.assign(device=device, frees=frees).sort_values("start", kind="stable", ignore_index=True)
+    # what is freed does not always tell its size: that of the block at its address
+    table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
+    signed = np.where(table["frees"], -1, 1) * table["size"].to_numpy(np.int64)
+    total = pd.Series(signed).groupby(table["device"]).cumsum().to_numpy(np.int64)
+    builder.allocations(
+        ts=table["start"].to_numpy(),
+        addr=table["address"].to_numpy(np.int64).view(np.uint64),
+        bytes=signed,
+        device=table["device"].to_numpy(np.int64),
+        allocated=np.maximum(total, 0),
+        reserved=np.maximum(total, 0),
+    )
+
+
+def kind_of_region(category: str) -> int:
+    """Return what regions of a category are that are no calls of HIP or HSA."""
+    if category.startswith("RCCL"):
+        return _COLLECTIVE
+    return _ANNOTATION if category.startswith("MARKER") else OPERATOR
+
+
+def copy_name(text: str) -> str:
+    """Return what Kineto calls a copy.
+
+    Examples
+    --------
+    >>> copy_name("MEMORY_COPY_HOST_TO_DEVICE"), copy_name("fill")
+    ('Memcpy HtoD', 'fill')
+    """
+    match = _COPY.match(text)
+    return f"Memcpy {_WORDS[match[1]]}to{_WORDS[match[2]]}" if match else text

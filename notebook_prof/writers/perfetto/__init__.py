@@ -1,0 +1,5 @@
+"""Perfetto's protocol buffers: what ui.perfetto.dev and its trace processor open, and we again."""
+
+from .writer import write_perfetto
+
+__all__ = ["write_perfetto"]

@@ -1,0 +1,118 @@
+"""Tracks, as Perfetto describes them: processes with threads and counters, GPUs with streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from ...trace import Trace
+from ...trace.arrays import IntArray
+from .wire import bytes_field, number_field
+
+UUID, NAME, PROCESS, THREAD, PARENT, COUNTER, ORDER, RANK = 1, 2, 3, 4, 5, 8, 11, 12
+_EXPLICIT: Final = 3
+_MOST_ID: Final = (1 << 31) - 1
+_VALUES: Final = ("counter", "memory")
+_UNITS: Final = {"ns": 1, "bytes": 3}
+
+
+class Descriptions:
+    """Numbers and descriptions of tracks.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Attributes
+    ----------
+    messages : list of bytes
+        Descriptions, parents before children.
+    places : list of (int, int)
+        Number of a track in the file, and the row key of the track that it shows.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        rows = trace.tracks.astype(object).where(trace.tracks.notna(), None).to_dict("records")
+        self._rows: dict[int, dict[str, Any]] = {int(row["track"]): row for row in rows}
+        self._uuids: dict[Any, int] = {}
+        self._threads: set[tuple[int, int]] = set()
+        self.messages: list[bytes] = []
+        self.places: list[tuple[int, int]] = []
+        for track, row in self._rows.items():
+            self._described(track, -1 if row["kind"] in _VALUES else 0)
+
+    def slices(self, track: IntArray, lane: IntArray) -> IntArray:
+        """Return the numbers of the tracks that show these lanes."""
+        width = int(lane.max(initial=0)) + 1
+        keys, code = np.unique(track * width + lane, return_inverse=True)
+        uuids = [self._described(*divmod(key, width)) for key in keys.tolist()]
+        return np.array([*uuids, 0], np.int64)[code]
+
+    def values(self, track: IntArray) -> IntArray:
+        """Return the numbers of the tracks that show these counters."""
+        keys, code = np.unique(track, return_inverse=True)
+        return np.array([*(self._described(key, -1) for key in keys.tolist()), 0], np.int64)[code]
+
+    def beside(self, name: str) -> int:
+        """Return the number of a further track at the top."""
+        return self._put(name, [bytes_field(NAME, name)])
+
+    def _described(self, track: int, lane: int) -> int:
+        """Return the number of a lane; lane -1 is that of a counter."""
+        if (track, lane) in self._uuids:
+            return self._uuids[track, lane]
+        row = self._rows[track]
+        rank = number_field(RANK, min(track + 1, _MOST_ID))
+        if lane < 0:
+            unit = row["unit"] or ""
+            counter = (
+                number_field(3, _UNITS[unit]) if unit in _UNITS else bytes_field(6, unit) if unit else b""
+            )
+            fields = [bytes_field(NAME, row["name"]), rank, bytes_field(COUNTER, counter)]
+            uuid = self._put((track, lane), fields + self._parent(row))
+        elif lane > 0:
+            name = bytes_field(NAME, f"{row['name']} ({lane + 1})")
+            parent = number_field(PARENT, self._described(track, 0))
+            uuid = self._put((track, lane), [name, rank, parent])
+        elif (thread := self._thread(row)) is not None:
+            uuid = self._put((track, lane), [bytes_field(THREAD, thread), rank, *self._parent(row)])
+        else:
+            uuid = self._put((track, lane), [bytes_field(NAME, row["name"]), rank, *self._parent(row)])
+        self.places.append((uuid, track))
+        return uuid
+
+    def _thread(self, row: dict[str, Any]) -> bytes | None:
+        """Return the thread of a track; None where it is none, has no number, or is described already."""
+        pid, tid = row["pid"], row["tid"]
+        if row["kind"] != "thread" or not _is_number(pid) or not _is_number(tid):
+            return None
+        if (pid, tid) in self._threads:
+            return None
+        self._threads.add((pid, tid))
+        return number_field(1, pid) + number_field(2, tid) + bytes_field(5, row["name"])
+
+    def _parent(self, row: dict[str, Any]) -> list[bytes]:
+        if row["kind"] == "stream" and row["device"] is not None:
+            rank = f"rank {row['rank']} " if row["rank"] is not None else ""
+            name = f"{rank}GPU {row['device']}"
+            order = number_field(ORDER, _EXPLICIT)
+            return [number_field(PARENT, self._group(name, [bytes_field(NAME, name), order]))]
+        if not _is_number(pid := row["pid"]):
+            return []
+        named = bytes_field(PROCESS, number_field(1, pid) + bytes_field(6, f"process {pid}"))
+        return [number_field(PARENT, self._group(("process", pid), [named, number_field(ORDER, _EXPLICIT)]))]
+
+    def _group(self, key: Any, fields: list[bytes]) -> int:
+        return self._uuids[key] if key in self._uuids else self._put(key, fields)
+
+    def _put(self, key: Any, fields: Iterable[bytes]) -> int:
+        uuid = self._uuids[key] = len(self._uuids) + 1
+        self.messages.append(number_field(UUID, uuid) + b"".join(fields))
+        return uuid
+
+
+def _is_number(value: int | None) -> bool:
+    """Return whether Perfetto has room for this number of a process or thread."""
+    return value is not None and 0 < value <= _MOST_ID

@@ -1,0 +1,264 @@
+"""Perfetto protobuf: what is written, as other decoders see it, and that it comes back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from notebook_prof import Profile
+from notebook_prof.errors import NotebookProfError
+from notebook_prof.readers import read_trace
+from notebook_prof.readers.codec.protobuf import fields
+from notebook_prof.testing import strategies
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.trace.layout import PERFETTO_FIELD
+from notebook_prof.writers import write_perfetto
+from notebook_prof.writers.perfetto.lanes import lanes
+from tests.round_trip import changes
+from tests.unit.test_chrome_writer import START, trace  # noqa: F401
+
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+
+
+def packets(raw: bytes) -> list[dict[int, Any]]:
+    """The packets of a file, each as its last value by field number; messages are bytes."""
+    rows = []
+    for number, span in fields(raw, (0, len(raw))):
+        assert number == 1
+        assert isinstance(span, tuple)
+        rows.append(message(raw[slice(*span)]))
+    return rows
+
+
+def message(raw: bytes) -> dict[int, Any]:
+    parts = fields(raw, (0, len(raw)))
+    return {n: raw[slice(*value)] if isinstance(value, tuple) else value for n, value in parts}
+
+
+def written(trace: Trace, path: Path) -> bytes:  # noqa: F811
+    write_perfetto(trace, path)
+    return path.read_bytes()
+
+
+def test_it_comes_back(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
+    for name in ("t.pftrace", "t.pftrace.gz"):
+        write_perfetto(trace, tmp_path / name)
+        again = read_trace(tmp_path / name)
+        assert changes(trace, again) == []
+        assert again.counters["value"].tolist() == [1e9, np.inf]
+        assert again.metadata["start_unix_ns"] == START
+        assert not again.report
+    assert gzip.decompress((tmp_path / "t.pftrace.gz").read_bytes()) == (tmp_path / "t.pftrace").read_bytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(strategies.traces())
+def test_any_trace_comes_back(tmp_path_factory: pytest.TempPathFactory, trace: Trace) -> None:  # noqa: F811
+    path = tmp_path_factory.mktemp("t") / "t.pftrace"
+    write_perfetto(trace, path)
+    assert changes(trace, read_trace(path)) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(strategies.traces())
+def test_perfetto_can_nest_what_is_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    trace: Trace,  # noqa: F811
+) -> None:
+    """Packets are in the order of time, and each end ends the slice of its track that began last."""
+    raw = written(trace, tmp_path_factory.mktemp("t") / "t.pftrace")
+    names = ["", *interned(raw, 2)]
+    open_on: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    closed, last = [], 0
+    for packet in packets(raw):
+        if 11 not in packet:
+            continue
+        event, ts = message(packet[11]), packet[8]
+        assert ts >= last
+        last = ts
+        stack = open_on[event[11]]
+        if event[9] == BEGIN:
+            stack.append((ts, names[event[10]]))
+        elif event[9] == END:
+            start, name = stack.pop()
+            closed.append((start, ts - start, name))
+    assert not any(open_on.values())
+    rows = trace.slices[trace.slices["dur"] > 0]
+    ours = zip(rows["ts"].tolist(), rows["dur"].tolist(), rows["name"].astype(str), strict=True)
+    assert sorted(row for row in closed if not row[2].startswith("ProfilerStep#")) == sorted(ours)
+
+
+def interned(raw: bytes, kind: int) -> list[str]:
+    texts = {}
+    for packet in packets(raw):
+        for number, span in fields(packet[12], (0, len(packet[12]))) if 12 in packet else ():
+            if number == kind:
+                entry = message(packet[12][slice(*span)])  # type: ignore[misc]
+                texts[entry[1]] = entry[2].decode()
+    assert sorted(texts) == list(range(1, len(texts) + 1))
+    return [texts[number] for number in sorted(texts)]
+
+
+def test_tracks_have_names_parents_and_order(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
+    raw = written(trace, tmp_path / "t.pftrace")
+    tracks = {}
+    for packet in packets(raw):
+        if 60 in packet:
+            track = message(packet[60])
+            tracks[track[1]] = track
+    by_name = {track.get(2, b"").decode(): track for track in tracks.values()}
+    assert {"GPU 0", "GPU 0 stream 7", "process memory (RSS)", "steps"} < set(by_name)
+    thread = next(message(track[4]) for track in tracks.values() if 4 in track)
+    assert thread == {1: 41, 2: 42, 5: b"MainThread"}
+    process = next(track for track in tracks.values() if 3 in track)
+    assert message(process[3]) == {1: 41, 6: b"process 41"}
+    memory = by_name["process memory (RSS)"]
+    assert (memory[5], message(memory[8])) == (process[1], {3: 3})
+    assert tracks[by_name["GPU 0 stream 7"][5]] is by_name["GPU 0"]
+    assert by_name["GPU 0"][11] == 3
+    assert [track[12] for track in tracks.values() if 12 in track] == [1, 2, 3, 1]
+
+
+def test_slices_that_cross_lie_on_lanes(tmp_path: Path) -> None:
+    b = TraceBuilder()
+    b.slices(ts=[0, 5, 6], dur=[9, 9, 2], name=["a", "b", "c"], track=b.track("main", pid=1, tid=1))
+    sealed = b.seal()
+    raw = written(sealed, tmp_path / "t.pftrace")
+    assert any(message(p[60]).get(2) == b"main (2)" for p in packets(raw) if 60 in p)
+    assert changes(sealed, read_trace(tmp_path / "t.pftrace")) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 20)), max_size=40))
+def test_lanes_hold_no_slices_that_cross(rows: list[tuple[int, int, int]]) -> None:
+    rows = sorted(rows, key=lambda row: (row[1], -row[2]))
+    track, ts, dur = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    lane = lanes(track, ts, dur)
+    for i, (own, begin, length) in enumerate(rows):
+        for j in range(i):
+            other, first, longer = rows[j]
+            if own == other and lane[i] == lane[j] and length and longer:
+                assert begin >= first + longer or begin + length <= first + longer
+
+
+def test_a_staircase_needs_few_lanes() -> None:
+    ts = np.arange(10_000) * 2
+    assert lanes(np.zeros(10_000, np.int64), ts, np.full(10_000, 3)).max() < 8
+
+
+def test_other_programs_pass_over_our_packet(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
+    """Without it the file is one of any program: slices, names, arrows and counters are there."""
+    raw = written(trace, tmp_path / "t.pftrace")
+    kept = b""
+    for _, span in fields(raw, (0, len(raw))):
+        content = raw[slice(*span)]  # type: ignore[misc]
+        if PERFETTO_FIELD not in message(content):
+            kept += b"\x0a" + _length(len(content)) + content
+    (tmp_path / "o.pftrace").write_bytes(kept)
+    other = read_trace(tmp_path / "o.pftrace")
+    names = other.slices["name"].astype(str)
+    assert set(trace.slices["name"].astype(str)) < set(names)
+    assert len(other.flows) == 2
+    assert other.counters["value"].tolist() == [1e9, np.inf]
+    assert other.slices.loc[names == "train", "dur"].tolist() == [3_000_003]
+
+
+def _length(value: int) -> bytes:
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + _length(value >> 7)
+
+
+def test_a_damaged_head_is_reported(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
+    raw = written(trace, tmp_path / "t.pftrace")
+    assert b'"schemaVersion"' in raw
+    (tmp_path / "t.pftrace").write_bytes(raw.replace(b'"schemaVersion"', b"'schemaVersion'", 1))
+    again = read_trace(tmp_path / "t.pftrace")
+    assert "packet of notebook_prof" in again.report["broken-message"].example
+    assert len(again.slices) >= len(trace.slices)
+
+
+def test_a_cut_file_keeps_what_came_before(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
+    raw = written(trace, tmp_path / "t.pftrace")
+    counts = []
+    for cut in range(len(raw) // 2, len(raw), 7):
+        (tmp_path / "t.pftrace").write_bytes(raw[:cut])
+        try:
+            counts.append(len(read_trace(tmp_path / "t.pftrace").slices))
+        except NotebookProfError:
+            counts.append(0)
+    assert counts[-1] == len(trace.slices)
+
+
+@pytest.mark.parametrize("name", ["run.pftrace", "run.pftrace.gz", "run.perfetto-trace"])
+def test_the_suffix_says_the_format(trace: Trace, name: str, tmp_path: Path) -> None:  # noqa: F811
+    trace.save(tmp_path / name)
+    assert changes(trace, read_trace(tmp_path / name)) == []
+    Profile(trace).export.perfetto(tmp_path / "other.pftrace")
+    assert changes(trace, read_trace(tmp_path / "other.pftrace")) == []
+
+
+def test_the_same_trace_gives_the_same_bytes(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
+    assert written(trace, tmp_path / "a.pftrace.gz") == written(trace, tmp_path / "b.pftrace.gz")
+
+
+def test_an_empty_trace_comes_back(tmp_path: Path) -> None:
+    empty = TraceBuilder().seal()
+    write_perfetto(empty, tmp_path / "e.pftrace")
+    assert changes(empty, read_trace(tmp_path / "e.pftrace")) == []
+
+
+def test_many_rows_are_written_in_parts(tmp_path: Path) -> None:
+    n = 150_000
+    b = TraceBuilder()
+    main = b.track("main", pid=1, tid=1)
+    b.slices(ts=np.arange(n) * 10 + START, dur=np.full(n, 7), name="mm", track=main, correlation=np.arange(n))
+    sealed = b.seal()
+    write_perfetto(sealed, tmp_path / "m.pftrace")
+    assert changes(sealed, read_trace(tmp_path / "m.pftrace")) == []
+
+
+def test_googles_messages_say_the_same(data: Path, tmp_path: Path) -> None:
+    """The messages of the package ``perfetto``, which are generated from the public schema."""
+    schema = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    recorded = read_trace(data / "torch213_cpu" / "cnn_sgd.pt.trace.json.gz")
+    file = schema.Trace()
+    file.ParseFromString(written(recorded, tmp_path / "t.pftrace"))
+    names: dict[int, str] = {}
+    categories, keys, strings = dict(names), dict(names), dict(names)
+    tracks, stack, closed = {}, defaultdict(list), []
+    for packet in file.packet:
+        for kind, table in (
+            ("event_names", names), ("event_categories", categories),
+            ("debug_annotation_names", keys),
+        ):  # fmt: skip
+            table.update({entry.iid: entry.name for entry in getattr(packet.interned_data, kind)})
+        strings.update({e.iid: e.str.decode() for e in packet.interned_data.debug_annotation_string_values})
+        if packet.HasField("track_descriptor"):
+            tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+        event = packet.track_event
+        if event.type == BEGIN:
+            notes = {keys[a.name_iid]: a for a in event.debug_annotations}
+            shapes = strings[notes["shapes"].string_value_iid] if "shapes" in notes else ""
+            arguments = json.loads(notes["args"].legacy_json_value) if "args" in notes else {}
+            category = categories[event.category_iids[0]]
+            stack[event.track_uuid].append((packet.timestamp, names[event.name_iid], category, shapes))
+            assert set(arguments) <= {"arguments", "device_events", "collectives"}
+        elif event.type == END:
+            start, *facts = stack[event.track_uuid].pop()
+            closed.append((start, packet.timestamp - start, *facts))
+    rows = recorded.slices[recorded.slices["dur"] > 0]
+    texts = (rows[name].astype(object).fillna("") for name in ("name", "category", "shapes"))
+    ours = sorted(zip(rows["ts"].tolist(), rows["dur"].tolist(), *texts, strict=True))
+    assert sorted(row for row in closed if row[2] != "step") == [row for row in ours if row]
+    threads = {t.thread.tid: t.thread.thread_name for t in tracks.values() if t.HasField("thread")}
+    own = recorded.tracks[recorded.tracks["kind"] == "thread"]
+    assert threads == dict(zip(own["tid"].tolist(), own["name"].tolist(), strict=True))
+    ends = [(len(p.track_event.flow_ids), len(p.track_event.terminating_flow_ids)) for p in file.packet]
+    assert np.sum(ends, axis=0).tolist() == [len(recorded.flows)] * 2
