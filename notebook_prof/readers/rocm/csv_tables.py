@@ -89,7 +89,10 @@ def read_csv(data: bytes, report: ImportReport) -> Rows:
 
 
 def _names(line: bytes) -> list[str]:
-    words = next(csv.reader([line.decode(errors="replace").strip()]), [])
+    try:
+        words = next(csv.reader([line.decode(errors="replace").strip()]), [])
+    except csv.Error:  # a line of bytes that are no text
+        words = []
     lowered = [word.strip().lower() for word in words]
     return [{"start_timestamp": "start", "end_timestamp": "end"}.get(word, word) for word in lowered]
 
