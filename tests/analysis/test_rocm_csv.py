@@ -11,6 +11,7 @@ import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
+from notebook_prof.readers.rocm import csv_tables
 from notebook_prof.trace import Trace
 from tests import samples
 
@@ -135,3 +136,8 @@ def test_damage_is_counted(run: Path) -> None:
     path.write_text(lines[0])
     with pytest.raises(FormatError, match="hold no rows"):
         read_trace(path)
+
+
+def test_a_line_that_is_no_text_is_no_table() -> None:
+    """A carriage return inside of a line is an error of Python's csv, and not of who asks."""
+    assert csv_tables.kind_of(b"austin\rbinary, \xff\x00\n1,2\n") is None
