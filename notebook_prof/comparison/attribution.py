@@ -62,14 +62,13 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
         for i, j, how in _aligned(a.keys, b.keys, by)
         if (i >= 0 and total_a[i]) or (j >= 0 and total_b[j])
     ]
-    exact = [
-        (Fraction(int(total_b[j]), b.steps) if j >= 0 else Fraction(0))
-        - (Fraction(int(total_a[i]), a.steps) if i >= 0 else Fraction(0))
-        for i, j, _ in pairs
-    ]
+    steps_a, steps_b = max(a.steps, 1), max(b.steps, 1)
+    sums_a, sums_b = [*total_a.tolist(), 0], [*total_b.tolist(), 0]  # the last is for -1
+    exact = [sums_b[j] * steps_a - sums_a[i] * steps_b for i, j, _ in pairs]
+    delta_ns = np.array(rounded(exact, steps_a * steps_b), np.int64)
     left = np.array([i for i, _, _ in pairs], np.int64)
     right = np.array([j for _, j, _ in pairs], np.int64)
-    table = pd.DataFrame([b.keys[j] if j >= 0 else a.keys[i] for i, j, _ in pairs], columns=list(by))
+    names = [b.keys[j] if j >= 0 else a.keys[i] for i, j, _ in pairs]
     mean_a, spread_a, calls_a = _side(a, left)
     mean_b, spread_b, calls_b = _side(b, right)
     delta = mean_b - mean_a
@@ -81,31 +80,38 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
         half = t_quantile(0.5 + LEVEL / 2, blocks - 1) * error
         t = np.divide(delta, error, out=np.full(len(delta), np.inf), where=error > 0)
         p = np.where(facts, math.nan, np.where(delta == 0, 1.0, 1 - t_probability(t, blocks - 1)))
-    sure = true_discoveries(p) | (facts & ~np.isin(table[by[-1]], list(idle)))
-    table["matched"] = [how for _, _, how in pairs]
-    table["change"] = _changes(delta, sure, left, right, calls_a, calls_b)
-    table["a_ns"], table["b_ns"] = mean_a, mean_b
-    table["delta_ns"] = np.array(rounded(exact), np.int64)
-    table["low_ns"], table["high_ns"] = delta - half, delta + half
-    table["significant"] = sure
-    table["a_calls"], table["b_calls"] = calls_a, calls_b
-    order = np.argsort(-table["delta_ns"].abs().to_numpy(), kind="stable")
+    sure = true_discoveries(p) | (facts & np.array([name[-1] not in idle for name in names], bool))
+    columns = {
+        **{key: [name[k] for name in names] for k, key in enumerate(by)},
+        "matched": [how for _, _, how in pairs],
+        "change": _changes(delta, sure, left, right, calls_a, calls_b),
+        "a_ns": mean_a,
+        "b_ns": mean_b,
+        "delta_ns": delta_ns,
+        "low_ns": delta - half,
+        "high_ns": delta + half,
+        "significant": sure,
+        "a_calls": calls_a,
+        "b_calls": calls_b,
+    }
+    order = np.argsort(-np.abs(delta_ns), kind="stable")
     keys = tuple(Column(name, "str", "", name) for name in by)
     frame = Table("attribution", (*keys, *COLUMNS))
-    return frame.frame({name: table[name].iloc[order].reset_index(drop=True) for name in frame.names})
+    return frame.frame({name: np.asarray(values)[order] for name, values in columns.items()})
 
 
-def rounded(values: Sequence[Fraction]) -> list[int]:
-    """Return whole numbers that sum to the rounded sum: the largest remainders are rounded up.
+def rounded(values: Sequence[int], divisor: int) -> list[int]:
+    """Divide whole numbers so that they sum to their rounded sum divided: the largest remainders go up.
 
     Examples
     --------
-    >>> rounded([Fraction(1, 3), Fraction(1, 3), Fraction(1, 3)])
+    >>> rounded([1, 1, 1], 3)
     [1, 0, 0]
     """
-    down = [value.numerator // value.denominator for value in values]
-    order = sorted(range(len(values)), key=lambda i: (down[i] - values[i], i))
-    for i in order[: round(sum(values, Fraction(0))) - sum(down)]:
+    parts = [divmod(value, divisor) for value in values]
+    down = [whole for whole, _ in parts]
+    order = sorted(range(len(parts)), key=lambda i: (-parts[i][1], i))
+    for i in order[: round(Fraction(sum(values), divisor)) - sum(down)]:
         down[i] += 1
     return down
 
@@ -130,6 +136,8 @@ def _aligned(
     if "name" in by:
         levels += [(how, drop) for how, drop in (*_LOOSER, *_PHASES) if any(one in by for one in drop)]
     for how, drop in levels:
+        if not left or not right:
+            break
         kept = [i for i, name in enumerate(by) if name not in drop]
         index: dict[tuple[str, ...], list[int]] = {}
         for j, key in reversed(right.items()):

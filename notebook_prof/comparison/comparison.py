@@ -6,7 +6,7 @@ import functools
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -15,16 +15,18 @@ from ..expectations.language import Expectation
 from ..expectations.outcomes import Expectations, judge
 from ..expectations.quantities import Measured, missing
 from ..labels import short_names
+from ..profiles.display import display, widget_of
 from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
 from .attribution import attribution, share_of_both
 from .conditions import conditions
 from .gain import noting_gain
+from .linked import LinkedSides
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
-from .sources import LINE, OF_B, labels_of_b, source_changes
-from .verdict import LITTLE_CORE, moved, sentences
+from .sources import labels_of_b, placed, source_changes
+from .verdict import LITTLE_CORE, moved, sentences, undecided
 
 _MEMORY: Final = Table(
     "memory",
@@ -85,7 +87,7 @@ def compare(
     return noting_gain(Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise))
 
 
-class Comparison:
+class Comparison(LinkedSides):
     """Two sides of recordings, and what differs between them. Made by `compare`.
 
     Every table has times of a mean step in ns, by size of the difference, the largest first; in each the
@@ -93,7 +95,8 @@ class Comparison:
     """
 
     def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
-        self._a, self._b, self.paired, self.noise = a, b, paired, noise
+        super().__init__(a, b)
+        self.paired, self.noise = paired, noise
         self._attributions: dict[tuple[tuple[str, ...], str], pd.DataFrame] = {}
         if paired and self.runs[0] != self.runs[1]:
             raise OptionError(
@@ -246,26 +249,7 @@ class Comparison:
             ``file a_line b_line text`` and the columns of `attribution`. Rows without a file hold what
             ran for no line, and what was not recorded.
         """
-        table = self._attribution(("line",), "host")
-        places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
-        own = self.source.set_index(["file", "a_line"])
-        of_b = table["line"].str.endswith(OF_B).to_numpy()
-        rows = []
-        gone = table["change"] == "gone"
-        for label, match, new, lost in zip(table["line"], places, of_b, gone, strict=True):
-            file, number = (match["file"], int(match["line"])) if match else ("", None)
-            a_line: int | None = None if new else number
-            b_line: int | None = number if new else None
-            if match and not new and not lost and (file, number) in own.index:
-                line = own.loc[(file, number)]
-                b_line = None if pd.isna(line["b_line"]) else int(line["b_line"])
-            text = self._text_of(file, a_line, b_line) if match else label
-            rows.append((file, a_line, b_line, text))
-        places_frame = pd.DataFrame(rows, columns=["file", "a_line", "b_line", "text"])
-        places_frame = places_frame.astype(
-            {"file": "str", "a_line": "Int64", "b_line": "Int64", "text": "str"}
-        )
-        return pd.concat([places_frame, table.drop(columns=["line", "matched"])], axis=1)
+        return placed(self._attribution(("line",), "host"), self.source)
 
     @functools.cached_property
     def memory(self) -> pd.DataFrame:
@@ -332,7 +316,7 @@ class Comparison:
         Raises
         ------
         ExpectationError
-            If one failed or was not decided: the interval holds the limit, or there are too few steps.
+            If one failed or was not decided: the interval holds the limit, too few steps, or `starved`.
         OptionError
             For an expectation that cannot be understood.
 
@@ -349,14 +333,17 @@ class Comparison:
     def _measured(self, expectation: Expectation) -> Measured:
         if expectation.quantity not in ("slower", "faster"):
             return self._b.measured(expectation)
-        if math.isnan(self.interval[0]):
-            return missing("nbp.compare(a, b)", "too few steps to tell a change")
+        if reason := undecided(self):
+            return missing("nbp.compare(a, b)", reason)
         sign = 1 if expectation.quantity == "slower" else -1
         low, high = sorted(sign * end for end in self.interval)
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML file with the verdict, the steps, the source and the tables; no script, no network.
+        """Write one HTML file: the linked page, which needs neither kernel nor network, over its static form.
+
+        Where scripts do not run, and of runs of which only totals were kept, it shows the verdict, the steps,
+        the phases, the source and the tables.
 
         Parameters
         ----------
@@ -364,10 +351,13 @@ class Comparison:
             An existing file is replaced.
         """
         from ..atomic_files import atomic_file
-        from .page import page
+        from .page.queries import can_be_shown
+        from .page.report import comparison_report
+        from .page.static_html import page
 
+        text = comparison_report(self) if can_be_shown(self) else page(self)
         with atomic_file(path) as file:
-            file.write(page(self).encode("utf-8"))
+            file.write(text.encode("utf-8"))
 
     def __repr__(self) -> str:
         from .text import comparison_text
@@ -375,9 +365,17 @@ class Comparison:
         return comparison_text(self)
 
     def _repr_html_(self) -> str:
-        from .page import fragment
+        from .page.static_html import fragment
 
         return fragment(self)
+
+    def _display_(self) -> Any:
+        """Return the linked page; marimo calls this."""
+        return widget_of(self)
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Show the linked page where there is a front-end for it; see `Profile._ipython_display_`."""
+        display(self, **kwargs)
 
     @property
     def _factor(self) -> float:
@@ -389,12 +387,3 @@ class Comparison:
             a, b = folded(self._a.parts(by, view), self._b.parts(by, view, labels))
             self._attributions[by, view] = attribution(a, b, by, self._factor)
         return self._attributions[by, view]
-
-    def _text_of(self, file: str, a_line: int | None, b_line: int | None) -> str:
-        table = self.source[self.source["file"] == file]
-        for column, number in (("b", b_line), ("a", a_line)):
-            if number is not None:
-                rows = table.loc[table[f"{column}_line"] == number, f"{column}_text"]
-                if len(rows):
-                    return str(rows.iloc[0]).strip()
-        return ""

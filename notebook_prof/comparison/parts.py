@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ MOST_KEYS: Final = 100
 """So many totals of a kind the history keeps of a run."""
 SMALLER: Final = "smaller ones"
 """Stands for all keys of which no totals were kept."""
+_MISSING: Final = -1
+_NOBODY: Final = -2
 _CHANGES: Final = re.compile(r" (?:object )?at 0x[0-9a-f]+|#\d+$|^(?:cell|In\[\d+\]):\d+ +")
 """What differs from run to run in a name: addresses, counts, and where a statement stands."""
 
@@ -275,27 +277,37 @@ def _keys(
     trace: Trace, rows: IntArray, by: Sequence[str], view: str, lines: Mapping[str, str]
 ) -> tuple[IntArray, list[tuple[str, ...]]]:
     """Return the number of each row's key, and the keys; row -1 is nobody."""
-    columns: dict[str, Any] = {}
+    number, texts = np.zeros(len(rows), np.int64), []
     for name in by:
         column = trace.slices[name]
-        missing = MISSING.get(name, "")
-        words = [_word(name, str(word), lines) for word in column.cat.categories]
-        unique = list(dict.fromkeys([*words, missing]))
-        code_of = {word: i for i, word in enumerate(unique)}
-        of_word = np.array([*(code_of[word] for word in words), code_of[missing]], np.int64)
-        code = of_word[np.append(column.cat.codes.to_numpy(), -1)[rows]]
-        if name == "name" or (len(by) == 1):
-            unique.append(IDLE[view])
-            code = np.where(rows < 0, len(unique) - 1, code)
-        columns[name] = pd.Categorical.from_codes(code, dtype=pd.CategoricalDtype(unique))
-    frame = pd.DataFrame(columns)
-    number = frame.groupby(list(by), observed=True, sort=False).ngroup().to_numpy(np.int64)
+        code = np.append(column.cat.codes.to_numpy(), _MISSING)[rows]
+        if name == "name" or len(by) == 1:
+            code = np.where(rows < 0, _NOBODY, code)
+        which, present = pd.factorize(code)  # a file has far more words than the rows of its steps
+        words = np.full(len(present), MISSING.get(name, ""), object)
+        words[present == _NOBODY] = IDLE[view]
+        there = present >= 0
+        words[there] = [_word(name, str(word), lines) for word in column.cat.categories[present[there]]]
+        same, unique = pd.factorize(words)
+        code = same[which]
+        texts.append((unique, code))
+        number = pd.factorize(number * len(unique) + code)[0]
     _, first = np.unique(number, return_index=True)
-    texts = frame.iloc[first].astype("str")
-    return number, list(zip(*(texts[name] for name in by), strict=True))
+    return number, list(zip(*(words[code[first]] for words, code in texts), strict=True))
+
+
+def name_key(name: str) -> str:
+    """Return a name without what differs from run to run: what names of both sides are matched by.
+
+    Examples
+    --------
+    >>> name_key("Net object at 0x7f2a"), name_key("ProfilerStep#4")
+    ('Net', 'ProfilerStep')
+    """
+    return _CHANGES.sub("", name)
 
 
 def _word(column: str, word: str, lines: Mapping[str, str]) -> str:
     if column == "name":
-        return _CHANGES.sub("", word)
+        return name_key(word)
     return lines.get(word, word) if column == "line" else word

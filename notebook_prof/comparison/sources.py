@@ -82,6 +82,50 @@ def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
     return renamed
 
 
+def placed(table: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
+    """Add to an attribution by line where each line stands in a and in b, and what is written there.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of `attribution`, by ``line``.
+    changes : DataFrame
+        Of `source_changes`.
+
+    Returns
+    -------
+    DataFrame
+        ``file a_line b_line text`` and the columns of `table`, in its order; no file for what is no line.
+    """
+    places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
+    own = changes.set_index(["file", "a_line"])
+    of_b = table["line"].str.endswith(OF_B).to_numpy()
+    rows = []
+    gone = table["change"] == "gone"
+    for label, match, new, lost in zip(table["line"], places, of_b, gone, strict=True):
+        file, number = (match["file"], int(match["line"])) if match else ("", None)
+        a_line: int | None = None if new else number
+        b_line: int | None = number if new else None
+        if match and not new and not lost and (file, number) in own.index:
+            line = own.loc[(file, number)]
+            b_line = None if pd.isna(line["b_line"]) else int(line["b_line"])
+        text = _text_of(changes, file, a_line, b_line) if match else label
+        rows.append((file, a_line, b_line, text))
+    frame = pd.DataFrame(rows, columns=["file", "a_line", "b_line", "text"])
+    frame = frame.astype({"file": "str", "a_line": "Int64", "b_line": "Int64", "text": "str"})
+    return pd.concat([frame, table.drop(columns=["line", "matched"])], axis=1)
+
+
+def _text_of(changes: pd.DataFrame, file: str, a_line: int | None, b_line: int | None) -> str:
+    table = changes[changes["file"] == file]
+    for column, number in (("b", b_line), ("a", a_line)):
+        if number is not None:
+            rows = table.loc[table[f"{column}_line"] == number, f"{column}_text"]
+            if len(rows):
+                return str(rows.iloc[0]).strip()
+    return ""
+
+
 def _file_of(name: str, files: set[str]) -> str | None:
     if name in files:
         return name

@@ -97,10 +97,9 @@ def _headline(c: Comparison) -> str:
             f"The {what} of {b} takes {signed_ns(c.delta_ns)}."
         )
     median = f"the median step takes {_median(c, 0)} in {a} and {_median(c, 1)} in {b}"
-    if c.starved and c.core_share is not None:
-        core = f"a thread that could run had a core for {100 * c.core_share:.0f} % of the time"
+    if c.starved:
         return (
-            f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {core}. "
+            f"≈ No difference between {a} and {b} can be shown, the machine was too busy: {_core(c)}. "
             f"It lies in {interval_text(c)}; {median}."
         )
     if not c.significant:
@@ -108,6 +107,18 @@ def _headline(c: Comparison) -> str:
     word = "faster" if c.change < 0 else "slower"
     amount = signed_percent(abs(c.change)).replace("+", "")
     return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
+
+
+def undecided(c: Comparison) -> str:
+    """Return why a change can neither be shown nor be ruled out; empty where the interval tells."""
+    if math.isnan(c.interval[0]):
+        return "too few steps to tell a change"
+    return f"the machine was too busy: {_core(c)}" if c.starved else ""
+
+
+def _core(c: Comparison) -> str:
+    """Return how much of the time in which they could run the threads had a core."""
+    return f"a thread that could run had a core for {100 * (c.core_share or 0):.0f} % of the time"
 
 
 def _basis(c: Comparison) -> str:

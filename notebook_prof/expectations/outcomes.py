@@ -9,6 +9,7 @@ from typing import Final
 
 import pandas as pd
 
+from ..analysis.scope import sharing
 from ..errors import ExpectationError, OptionError
 from ..trace import Trace
 from .language import Expectation, value_text
@@ -113,7 +114,15 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     expectations: 1 passed
     PASS          operator mm < 70%: 53.8 % (p.operators())
     """
-    return judge(expectations, lambda one: measured(trace, one), check)
+    result = _judged_together(trace, expectations)
+    if check:
+        result.check()
+    return result
+
+
+@sharing
+def _judged_together(trace: Trace, texts: Sequence[str]) -> Expectations:
+    return judge(texts, lambda one: measured(trace, one), check=False)
 
 
 def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:

@@ -14,6 +14,7 @@ from ..analysis.device.busy import device
 from ..analysis.device.idle import idle_causes
 from ..analysis.device.kernels import kernels
 from ..analysis.memory.curve import memory_peak
+from ..analysis.scope import once
 from ..analysis.source.annotated import line_steps
 from ..analysis.source.lines import CELL, lines
 from ..analysis.time.operators import operators
@@ -103,9 +104,26 @@ def _exact(value: float, call: str, reason: str = "") -> Measured:
     return Measured(float(value), float(value), float(value), call, reason)
 
 
+def _shared(trace: Trace, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFrame:
+    """Return a table that many expectations are held to, made once for all that are judged together."""
+    return once(trace, ("expectations", table), lambda: table(trace))
+
+
 def _used(trace: Trace) -> pd.DataFrame:
+    return _shared(trace, _counted)
+
+
+def _counted(trace: Trace) -> pd.DataFrame:
     steps = counted_steps(trace)
     return steps[steps["used"] & (steps["step"] >= 0)]
+
+
+def _operators_by_step(trace: Trace) -> pd.DataFrame:
+    return operators(trace, by=("name", "step"))
+
+
+def _kernels_by_step(trace: Trace) -> pd.DataFrame:
+    return kernels(trace, by=("name", "step"))
 
 
 def _call_of_steps(call: str, used: pd.DataFrame) -> str:
@@ -154,7 +172,7 @@ def _mean_time(times: FloatArray, call: str) -> Measured:
 
 def _phase(trace: Trace, expectation: Expectation) -> Measured:
     """Measure the time of a mean step, or its share: then by what each step lies off the common ratio."""
-    used, table = _used(trace), phases(trace)
+    used, table = _used(trace), _shared(trace, phases)
     if not len(used) or not len(table):
         return missing("p.phases()", _NO_STEPS)
     call = _call_of_steps("p.phases", used)
@@ -175,7 +193,7 @@ def _phase(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _device(trace: Trace, expectation: Expectation) -> Measured:
-    table = device(trace)
+    table = _shared(trace, device)
     if not len(table):
         return missing("p.device()", "no device was recorded")
     share = table[f"{expectation.of}_ns"] / table["window_ns"]
@@ -183,7 +201,7 @@ def _device(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _peak(trace: Trace, expectation: Expectation) -> Measured:
-    table, call = memory_peak(trace), "p.memory.peak()"
+    table, call = _shared(trace, memory_peak), "p.memory.peak()"
     on_device = table["device"] >= 0
     side = expectation.of or ("device" if on_device.any() else "host")
     rows = table[on_device if side == "device" else ~on_device]
@@ -195,7 +213,7 @@ def _peak(trace: Trace, expectation: Expectation) -> Measured:
 def _sync(trace: Trace, expectation: Expectation) -> Measured:
     call = "p.trace.slices.query(\"category == 'sync' and step >= 0\")"
     slices = trace.slices
-    if not len(device(trace)):
+    if not len(_shared(trace, device)):
         return missing(call, "no device was recorded that a call could wait for")
     if not slices["category"].isin(("launch", "sync")).any():
         return missing(call, "no calls to the device's runtime were recorded")
@@ -217,20 +235,20 @@ def _operator(trace: Trace, expectation: Expectation) -> Measured:
             return missing(call, _NOT_COUNTED)
         if not own.any() and (python.all() if "::" in name else python.any()):
             return missing(call, _NOT_COUNTED)
-    table = operators(trace)
+    table = _shared(trace, operators)
     result = _named(table, expectation, call)
     if expectation.unit == "count" or math.isnan(result.value):
         return result
-    by_step = operators(trace, by=("name", "step"))
+    by_step = _shared(trace, _operators_by_step)
     return _with_interval(trace, result, by_step, "self_ns", _names(name), int(table["self_ns"].sum()))
 
 
 def _kernel(trace: Trace, expectation: Expectation) -> Measured:
-    table = kernels(trace)
+    table = _shared(trace, kernels)
     result = _named(table, expectation, "p.kernels()")
     if expectation.unit == "count" or math.isnan(result.value):
         return result
-    by_step = kernels(trace, by=("name", "step"))
+    by_step = _shared(trace, _kernels_by_step)
     names = _names(expectation.of)
     return _with_interval(trace, result, by_step, "total_ns", names, int(table["total_ns"].sum()))
 
@@ -280,7 +298,7 @@ def _named(table: pd.DataFrame, expectation: Expectation, call: str) -> Measured
 
 
 def _line(trace: Trace, expectation: Expectation) -> Measured:
-    table = lines(trace)
+    table = _shared(trace, lines)
     if not len(table):
         return missing("p.lines()", "no lines were recorded")
     rows = table[(table["file"] == CELL) & (table["line"] == int(expectation.of))]
@@ -291,7 +309,7 @@ def _line(trace: Trace, expectation: Expectation) -> Measured:
     result = _column(rows, expectation, "p.lines()", "" if rows["exact"].all() else _SAMPLED)
     if expectation.unit == "count" or not rows["share"].sum():
         return result
-    used, by_step = _used(trace), line_steps(trace)
+    used, by_step = _used(trace), _shared(trace, line_steps)
     own = by_step[(by_step["file"] == CELL) & (by_step["line"] == int(expectation.of))]
     spent = own.groupby("step")["total_ns"].sum()
     span = float(rows["total_ns"].sum() / rows["share"].sum())

@@ -17,14 +17,17 @@ from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ..comparison.comparison import Comparison
     from ..ranks.page.board import RankBoard
+
+    Other = RankBoard | Comparison
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 """Widgets by the cell that shows them."""
 
 
-def show(profile: Shown | RankBoard, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
+def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
     """Show a Profile where it is evaluated.
 
     Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
@@ -33,7 +36,7 @@ def show(profile: Shown | RankBoard, *, as_widget: bool = False, **_options: Any
 
     Parameters
     ----------
-    profile : Profile or RankBoard
+    profile : Profile, RankBoard or Comparison
     as_widget : bool
         Display nothing: return the views, for a front-end that displays what it is given (marimo).
     """
@@ -51,20 +54,28 @@ def show(profile: Shown | RankBoard, *, as_widget: bool = False, **_options: Any
     return None
 
 
-def _widget(shown: Shown | RankBoard) -> LinkedWidget:
+def _widget(shown: Shown | Other) -> LinkedWidget:
     if _is_board(shown):
-        from .rank_widget import RankWidget
+        from .page_widgets import RankWidget
 
         return RankWidget(shown)
+    if _is_comparison(shown):
+        from .page_widgets import ComparisonWidget
+
+        return ComparisonWidget(shown)
     return ProfileWidget(cast("Shown", shown))
 
 
-def _show_views(profile: Shown | RankBoard, shell: InteractiveShell) -> None:
+def _show_views(profile: Shown | Other, shell: InteractiveShell) -> None:
     cell = current_cell(shell)
     close_shown(cell, shell)
     uid = uuid.uuid4().hex[:12]
     if _is_board(profile):
         _display(_board(profile, uid), cell, shell)
+        return
+    if _is_comparison(profile):
+        if (made := _comparison(profile, uid)) is not None:
+            _display(made, cell, shell)
         return
     shown = cast("Shown", profile)
     if cell and (shown.pending is not None or len(shown.trace.slices)):
@@ -89,21 +100,42 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
 
 def _board(board: RankBoard, uid: str) -> LinkedWidget:
     from ..ranks.page.report import rank_fragment
-    from .rank_widget import RankWidget
+    from .page_widgets import RankWidget
 
     html = rank_fragment(board.frames({}), board.headline, uid)
     display({"text/plain": repr(board), "text/html": html}, raw=True)
     return RankWidget(board, uid)
 
 
-def _text(shown: Shown | RankBoard) -> str:
-    return repr(shown) if _is_board(shown) else repr(cast("Shown", shown).trace)
+def _comparison(comparison: Comparison, uid: str) -> LinkedWidget | None:
+    """Show the static form, and return the page where both recordings are there."""
+    from ..comparison.page.queries import can_be_shown
+    from ..comparison.page.static_html import fragment
+
+    linked = can_be_shown(comparison)
+    html = fragment(comparison, uid if linked else "")
+    display({"text/plain": repr(comparison), "text/html": html}, raw=True)
+    if not linked:
+        return None
+    from .page_widgets import ComparisonWidget
+
+    return ComparisonWidget(comparison, uid)
 
 
-def _is_board(shown: Shown | RankBoard) -> TypeGuard[RankBoard]:
+def _text(shown: Shown | Other) -> str:
+    return repr(shown) if _is_board(shown) or _is_comparison(shown) else repr(cast("Shown", shown).trace)
+
+
+def _is_board(shown: Shown | Other) -> TypeGuard[RankBoard]:
     """Return whether it is a RankBoard; where nobody imported that room it need not be imported to tell."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
+
+
+def _is_comparison(shown: Shown | Other) -> TypeGuard[Comparison]:
+    """Return whether it is a Comparison; where nobody imported that room it need not be imported to tell."""
+    room = sys.modules.get("notebook_prof.comparison.comparison")
+    return room is not None and isinstance(shown, room.Comparison)
 
 
 def has_front_end(shell: InteractiveShell) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
-from ..comparison.comparison import Comparison, compare
 from ..errors import NotebookProfError
-from ..runs.cell_history import CellHistory, cell_history
-from ..runs.entry import load, open_store
-from ..runs.store import damaged_files
-from ..runs.writing import losses
+from ..units import format_items
+
+if TYPE_CHECKING:
+    from ..comparison.comparison import Comparison
+    from ..runs.cell_history import CellHistory
 
 MAGIC: Final = "%profile_history"
 _USAGE: Final = f"{MAGIC} [RUN [RUN]]"
@@ -36,6 +36,11 @@ class HistoryMagics(Magics):  # type: ignore[misc]
         if words in (["-h"], ["--help"]):
             print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
             return None
+        # here, as all that compares: `%load_ext` would take a fifth longer
+        from ..comparison.comparison import compare
+        from ..runs.cell_history import cell_history
+        from ..runs.entry import load, open_store
+
         try:
             if len(words) == 2:
                 a, b = (load(word) for word in words)
@@ -48,10 +53,15 @@ class HistoryMagics(Magics):  # type: ignore[misc]
 
 def _notes(folder: Any) -> tuple[str, ...]:
     """Say what of the history could not be kept."""
-    lost = losses()
+    from ..runs import writing
+    from ..runs.store import damaged_files
+
+    lost = writing.losses()
     notes = (
         [f"Runs of this kernel that are not here: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
     )
+    if left := writing.waiting():
+        notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; ask again.")
     notes += [f"A damaged file was set aside: {path}." for path in damaged_files(folder)]
     return tuple(notes)
 

@@ -11,7 +11,6 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 
 from ..errors import NotebookProfError, nearest
-from ..profiles.files import open_profile
 from .run import deliver
 
 MAGIC: Final = "%profile_open"
@@ -32,6 +31,8 @@ class OpenMagics(Magics):  # type: ignore[misc]
         PATH is a file or a folder of any format of ``nbp.list_formats()``, told by its content; with or
         without quotes, also where it has spaces. ``~`` is the home folder.
         """
+        from ..profiles.files import open_profile
+
         path, format_name = split_line(line)
         try:
             profile = open_profile(_existing(path), format_name)

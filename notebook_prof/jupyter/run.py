@@ -22,8 +22,6 @@ from ..collectors.system.names.watch import NameWatch
 from ..errors import NotebookProfError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
-from ..profiles.profile import Profile
-from ..runs.writing import remember
 from ..session import current, ticks
 from ..session.engine import Session
 from ..session.plan import EndOfWindow, LoopInSource, Plan
@@ -33,6 +31,7 @@ from .limits import NEEDED_DESCRIPTORS, too_few_descriptors, too_little_memory
 from .options import MAGIC, MagicOptions, parse
 
 if TYPE_CHECKING:
+    from ..profiles.profile import Profile
     from .live.display import LiveDisplay
 
 
@@ -88,6 +87,7 @@ def _begin(
     options = parse(line)
     if why := too_little_memory():
         raise UsageError(f"{MAGIC}: {why}")
+    _import_delivery()
     make_live = _live_display(shell, options)  # what it imports is not to be recorded
     try:
         _name_options(file, line)
@@ -164,6 +164,12 @@ def _begin(
         live.begin()
 
 
+def _import_delivery() -> None:
+    """Import what `_deliver` needs: at the end, a cell may have left no file to open, and no memory."""
+    from ..profiles import profile as profile
+    from ..runs import writing as writing
+
+
 def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None:
     """Return what shows the cell while it runs; None where nobody would see it, or keep on listening."""
     if options.quiet or getattr(shell, "kernel", None) is None or not current_cell(shell):
@@ -198,6 +204,7 @@ def announce(loops: Sequence[tuple[int, int, str]]) -> None:
 @contextmanager
 def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
     """Record a block and deliver its Profile, for ``%profile``."""
+    _import_delivery()
     try:
         session = _session(options, source, (), False)
         session.open()
@@ -245,6 +252,9 @@ def _other_cells(shell: Any, running: str) -> dict[str, str]:
 def _deliver(
     shell: Any, options: MagicOptions, traces: list[DeferredTrace], source: str, *, failed: bool
 ) -> None:
+    from ..profiles.profile import Profile  # first at the first cell: all analyses come with it
+    from ..runs.writing import remember
+
     profile = Profile(traces[-1])
     write = (
         remember(

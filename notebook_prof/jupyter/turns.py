@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from IPython.core.error import UsageError
@@ -20,16 +20,17 @@ from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
-from ..comparison.comparison import Comparison, compare
 from ..errors import OptionError
 from ..interrupts import CountedInterrupts
-from ..profiles.profile import Profile
-from ..runs.ledger import measured_by_turns
 from ..session import current
 from ..statistics.shift import LEAST_RUNS
 from ..units import parse_share
 from . import options
 from .magic import ShownAlready
+
+if TYPE_CHECKING:
+    from ..comparison.comparison import Comparison
+    from ..profiles.profile import Profile
 
 MAGIC: Final = "%%profile_ab"
 ROUNDS: Final = 4
@@ -206,6 +207,8 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         if all(recorded.values()):
             compared = _compared(recorded)
             self._show(turns, compared, values)
+            from ..runs.ledger import measured_by_turns
+
             measured_by_turns(turns.a, compared)
         if failed:
             raise ShownAlready
@@ -264,6 +267,8 @@ TurnsMagics.profile_ab.__doc__ = _HELP
 
 def _compared(recorded: dict[str, list[Profile]]) -> Comparison:
     """Compare the rounds of which both runs are there."""
+    from ..comparison.comparison import compare
+
     whole = min(map(len, recorded.values()))
     return compare(recorded["a"][:whole], recorded["b"][:whole], paired=True)
 

@@ -141,6 +141,7 @@ _SENTENCES: Final = {
     "throttled": "the card was slowed down",
     "card-shared": "another process used the card",
     "counters-missing": "no counters of the card were recorded",
+    "cores-taken": "other programs had the cores",
     "costly-recording": "recording slowed the code down",
 }
 """What each finding of the trust report says; those of files say their code."""

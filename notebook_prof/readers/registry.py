@@ -35,7 +35,6 @@ from .paddle import PaddleReader
 from .perfetto import PerfettoReader
 from .progress import Progress
 from .proton import ProtonReader
-from .python_profilers.austin import BINARY, BINARY_IS
 from .python_profilers.collapsed import CollapsedReader
 from .python_profilers.pprof import PprofReader
 from .python_profilers.pstats import PstatsReader
@@ -44,27 +43,23 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmCsvReader, RocmReader
+from .samplers import GeckoReader, MojoReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
-_TACHYON: Final = "the binary file of Tachyon (Python 3.15); make collapsed stacks of it, and open these"
 _GPERFTOOLS: Final = (
     "perhaps an old CPU profile of gperftools; pprof -proto PROGRAM FILE makes one that is read"
 )
 _SIGNS: Final = (
-    *(
-        (head, "Tachyon's binary file; make collapsed stacks of it, and open these")
-        for head in (b"HCAT", b"TACH")
-    ),
     (bytes(8) + b"\3", _GPERFTOOLS),
     (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
     (b"\x7fELF", "a program"),
-    (BINARY, BINARY_IS),
+    (b"MOJ", "perhaps MOJO, Austin's binary format, of which too little is there"),
     (b"PAR1", "a Parquet table; a saved Trace is a folder or a zip of them"),
     (b"\x0a", "perhaps a protocol buffer, of a format that is not known"),
     (b"<", "XML or HTML"),
@@ -109,10 +104,12 @@ def readers() -> tuple[Reader, ...]:
     registered: list[Reader] = [
         CollapsedReader(),
         ExecutionTraceReader(),
+        GeckoReader(),
         JaxReader(),
         KinetoReader(),
         MindSporeReader(),
         MegEngineReader(),
+        MojoReader(),
         NativeReader(),
         NsysReader(),
         OwnChromeReader(),
@@ -126,6 +123,7 @@ def readers() -> tuple[Reader, ...]:
         RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),
+        TachyonReader(),
         TorchCompileReader(),
         TorchMemoryReader(),
         TraceEventReader(),

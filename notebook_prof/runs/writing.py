@@ -112,6 +112,11 @@ def wait(seconds: float | None = None) -> bool:
     return _writer.wait(seconds)
 
 
+def waiting() -> int:
+    """Return how many rows of this process are still to be written."""
+    return _writer.left
+
+
 class _Writer:
     """One thread, for as long as there are rows to write."""
 
@@ -122,6 +127,12 @@ class _Writer:
         self._hold: Callable[[], bool] = bool
         self._hurried = 0
         self.lost, self.reason = 0, ""
+
+    @property
+    def left(self) -> int:
+        """Rows that wait, with the one that is being written."""
+        with self._changed:
+            return len(self._waiting) + (self._thread is not None)
 
     def put(self, recorded: _Recorded, hold: Callable[[], bool]) -> None:
         """Write a row later."""

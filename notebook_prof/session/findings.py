@@ -7,7 +7,6 @@ import threading
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from ..analysis.device.launches import least_launch_delay
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from ..units import format_items, format_ns, format_share
@@ -176,6 +175,8 @@ def remember_launch_delay(trace: Trace) -> None:
     """
     global _first_delay_ns
     if _first_delay_ns is None:
+        from ..analysis.device.launches import least_launch_delay  # all analyses come with it
+
         _first_delay_ns = least_launch_delay(trace)
 
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from ..analysis.time.overhead import overhead_ratio
 from ..trace.report import ImportReport
 from .records import StepRecords
 from .schedule import RecordingState, StepRange
@@ -106,6 +105,8 @@ class OverheadMeter:
             )
             return {}
         recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
+        from ..analysis.time.overhead import overhead_ratio  # all analyses come with it
+
         ratio, low, high = overhead_ratio(recorded, unrecorded)
         return {
             "ratio": ratio,

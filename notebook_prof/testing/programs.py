@@ -258,12 +258,19 @@ class Run:
         elif kind == "hand-over":
             self._hand_over(thread, arguments[0])
 
+    def _ignores(self, work: Stretch) -> bool:
+        """Return whether calls that wait for a device do not wait for this work."""
+        return False
+
     def _wait(self, thread: str, kind: str, i: int, stream: int) -> None:
         record = self._host(thread, f"cudaEventRecord#{i}", 900, "launch") if kind == "event-sync" else None
         cause = self._last(stream)
+        if cause is not None and self._ignores(cause):
+            cause = None
         if kind == "device":
             begun = self._clock[thread]
             work = [one for name, own in self.stretches.items() if name[0] == "s" for one in own]
+            work = [one for one in work if not self._ignores(one)]
             launched = [one for one in work if one.launcher is None or one.launcher.start < begun]
             cause = max(launched, key=lambda one: one.end, default=None)
         name, sync_kind = _WAITS[kind]
@@ -311,23 +318,24 @@ class Run:
                     if name[0] == "s"
                     else builder.track(name)
                 )
-        handle: dict[int, Any] = {}
-        number: dict[int, int] = {}
         every = [one for own in self.stretches.values() for one in own if one.category != "resume"]
-        for correlation, one in enumerate(every, 1):
-            number[id(one)] = correlation
-            handle[id(one)] = builder.slices(
-                ts=one.start,
-                dur=one.end - one.start,
-                name=one.name,
-                category=one.category,
-                track=track[one.resource],
-                correlation=correlation,
-            )
+        number = {id(one): correlation for correlation, one in enumerate(every, 1)}
+        handles = builder.slices(
+            ts=[one.start for one in every],
+            dur=[one.end - one.start for one in every],
+            name=[one.name for one in every],
+            category=[one.category for one in every],
+            track=[track[one.resource] for one in every],
+            correlation=list(number.values()),
+        )
+        launched = [one for one in every if one.launcher is not None]
+        calls, work = (
+            handles[[number[id(one)] - 1 for one in side]]
+            for side in ([one.launcher for one in launched], launched)
+        )
+        builder.flows("launch", calls, work)
         rows = []
         for one in every:
-            if one.launcher is not None:
-                builder.flows("launch", handle[id(one.launcher)], handle[id(one)])
             if one.wait:
                 record = one.wait["record"]
                 row = {"device": 0, "stream": one.wait["stream"], "sync_kind": one.wait["kind"]}

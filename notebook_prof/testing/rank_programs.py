@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
 from ..trace import Trace
@@ -57,7 +57,10 @@ class Job:
     ----------
     programs : sequence of sequence of instructions
         Of `rank_programs`.
-    costs : Costs, optional
+    costs : Costs or sequence of Costs, optional
+        Of all ranks, or of each.
+    overlaps : set of int
+        Ranks on which nothing waits for communication of devices.
 
     Examples
     --------
@@ -67,9 +70,16 @@ class Job:
     (0, True)
     """
 
-    def __init__(self, programs: Sequence[Sequence[Instruction]], costs: Costs | None = None) -> None:
-        costs = costs or Costs()
-        self.runs = [_RankRun([], costs, rank) for rank in range(len(programs))]
+    def __init__(
+        self,
+        programs: Sequence[Sequence[Instruction]],
+        costs: Costs | Sequence[Costs] | None = None,
+        overlaps: Set[int] = frozenset(),
+    ) -> None:
+        each = costs if isinstance(costs, Sequence) else [costs or Costs()] * len(programs)
+        self.runs = [_RankRun([], own, rank) for rank, own in enumerate(each)]
+        for rank in overlaps:
+            self.runs[rank].overlaps = True
         left = [list(own) for own in programs]
         while any(left):
             for run, own in zip(self.runs, left, strict=True):
@@ -82,6 +92,11 @@ class Job:
     def end(self) -> int:
         """When the last rank has done all."""
         return max(run.end for run in self.runs)
+
+    @property
+    def device_end(self) -> int:
+        """When the last rank, and the last work of its device, has done all."""
+        return max(own[-1].end for run in self.runs for own in run.stretches.values())
 
     def path(self) -> list[tuple[int, int, int, str, str]]:
         """Return the true critical path: begin, end, rank, thread or stream, and what is charged."""
@@ -99,6 +114,10 @@ class _RankRun(Run):
     """A rank: it stops at each collective until all have come."""
 
     arrived: tuple[Stretch, int] | None = None
+    overlaps: bool = False
+
+    def _ignores(self, work: Stretch) -> bool:
+        return self.overlaps and work.category == "collective"
 
     def until_collective(self, instructions: list[Instruction]) -> None:
         """Execute, and take away, instructions up to and including the next collective."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
@@ -55,7 +56,7 @@ def traces(
     builder = TraceBuilder()
     threads = [builder.track(f"thread {i}", pid=1, tid=i) for i in range(3)]
     categories, names = (_OF_LINES, _LINES) if lines else (_HOST, _NAMES)
-    host = [_add(builder, row) for row in draw(_rows(threads, categories, max_slices, names))]
+    host = _added(builder, draw(_rows(threads, categories, max_slices, names)))
     if lines:
         pairs = draw(st.lists(st.tuples(st.sampled_from(host), st.sampled_from(host)))) if host else []
         builder.flows(
@@ -68,7 +69,7 @@ def traces(
         builder.table("samples", table.assign(track=threads[0]))
     if devices:
         streams = [builder.track(f"stream {i}", "stream", device=0, stream=i) for i in range(2)]
-        work = [_add(builder, row) for row in draw(_rows(streams, _DEVICE, max_slices))]
+        work = _added(builder, draw(_rows(streams, _DEVICE, max_slices)))
         if host and work:
             picked = draw(st.lists(st.sampled_from(work), unique=True))
             builder.flows("launch", [draw(st.sampled_from(host)) for _ in picked], picked)
@@ -76,11 +77,11 @@ def traces(
         edges = sorted(draw(st.sets(st.integers(0, _END), max_size=7)))
         for number, (start, end) in enumerate(zip(edges[::2], edges[1::2], strict=False)):
             builder.steps(number, start, end - start, "loop")
-    level = 0
-    for ts, address, size in sorted(draw(st.lists(_EVENTS, max_size=12))):
-        level += size
+    events = sorted(draw(st.lists(_EVENTS, max_size=12)))
+    if events:
+        ts, address, size = (np.array(column) for column in zip(*events, strict=True))
         builder.allocations(
-            ts=ts, addr=address, bytes=size, device=-1, allocated=level, reserved=0, track=threads[0]
+            ts=ts, addr=address, bytes=size, device=-1, allocated=size.cumsum(), reserved=0, track=threads[0]
         )
     return builder.seal(window=(0, _END))
 
@@ -106,5 +107,9 @@ def _rows(
     return st.lists(row, max_size=count)
 
 
-def _add(builder: TraceBuilder, row: dict[str, Any]) -> int:
-    return int(builder.slices(**row)[0])
+def _added(builder: TraceBuilder, rows: list[dict[str, Any]]) -> list[int]:
+    """Add slices, a mapping each; return their handles."""
+    if not rows:
+        return []
+    handles: list[int] = builder.slices(**{key: [row[key] for row in rows] for key in rows[0]}).tolist()
+    return handles

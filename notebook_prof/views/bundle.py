@@ -16,8 +16,17 @@ BOKEHJS: Final = ("bokeh",)
 VERSION: Final[str] = bokeh.__version__
 """Of Bokeh and BokehJS."""
 
-Entry = Literal["profile_widget", "profile_report", "rank_widget", "rank_report", "live_widget"]
-"""The files of ``js/src/entries``: views and report of a profile and of ranks, and a recording that runs."""
+Entry = Literal[
+    "profile_widget",
+    "profile_report",
+    "rank_widget",
+    "rank_report",
+    "comparison_widget",
+    "comparison_report",
+    "live_widget",
+]
+"""The files of ``js/src/entries``: views and report of a profile, of ranks and of a comparison, and those of
+a recording that runs."""
 
 
 @cache
@@ -27,8 +36,8 @@ def script(entry: Entry) -> str:
 
 
 @cache
-def stylesheet(name: Literal["dashboard", "ranks", "live"] = "dashboard") -> str:
-    """Return the page's CSS, what the ranks' page has on top of it, or that of a recording that runs."""
+def stylesheet(name: Literal["dashboard", "ranks", "comparison", "live"] = "dashboard") -> str:
+    """Return the page's CSS, what another page has on top of it, or that of a recording that runs."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 TEXTS: Final = ("text", "code", "name")
 """Units that are texts; code is written as in an editor, a name short and with the colour of its family."""
-UNITS: Final = ("ns", "bytes", "share", "count", "number", *TEXTS, "instant", "flops", "flops/s", "bytes/s")
-"""What the page can write."""
+_TIMES: Final = ("ns", "delta", "instant")
+UNITS: Final = (*_TIMES, "bytes", "share", "count", "number", *TEXTS, "flops", "flops/s", "bytes/s")
+"""What the page can write; a ``delta`` is a time with its sign."""
 
 _SUFFIXES: Final = {
     "_ns": "ns",

@@ -441,7 +441,7 @@ def test_no_workers_for_what_lies_in_memory():
     assert not {"dataloader-workers", "input-bound"} & set(advice(cheap)["rule"])
 
 
-def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None):
+def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None, waits_ms=()):
     """200 ms of threads of one process, and children, with the CPU time that each gets in them."""
     ms = 1_000_000
     cpu = {"pid": 1, "tid": 1, "cores": 2.0}
@@ -454,10 +454,15 @@ def concurrent(threads_ms, children_ms=(), calls="crunch(n)", function=None):
         if function and not number:
             stack = b.stack([function], above=root)
             b.slices(ts=0, dur=200 * ms, name="map", category="python", track=track, stack=stack)
-    places = [(1, number + 1, spent) for number, spent in enumerate(threads_ms)]
-    places += [(number + 2, -1, spent) for number, spent in enumerate(children_ms)]
-    rows = [(pid, tid, at, at // 200 * spent) for pid, tid, spent in places for at in (0, 200 * ms)]
-    table = pd.DataFrame(rows, columns=["pid", "tid", "ts", "cpu_ns"])
+    waits_ms = waits_ms or [0] * len(children_ms)
+    places = [(1, number + 1, spent, 0) for number, spent in enumerate(threads_ms)]
+    places += [(number + 2, -1, *both) for number, both in enumerate(zip(children_ms, waits_ms, strict=True))]
+    rows = [
+        (pid, tid, at, at // 200 * spent, at // 200 * waited)
+        for pid, tid, spent, waited in places
+        for at in (0, 200 * ms)
+    ]
+    table = pd.DataFrame(rows, columns=["pid", "tid", "ts", "cpu_ns", "wait_ns"])
     b.metadata["tables"] = {"cpu": table}
     return b.seal()
 
@@ -476,6 +481,13 @@ def test_a_pool_that_costs_more_than_it_works():
     assert row["gain_ns"] == 200_000_000 - 22_000_000
     assert row["place"] == "cell:1"
     assert advice_row(concurrent([5], [190, 190], "pool.map(f, data)", function), "pool-overhead") is None
+    other_programs = concurrent([5], [10, 12], "pool.map(f, data)", function, waits_ms=[90, 88])
+    assert advice_row(other_programs, "pool-overhead") is None, "its processes waited for a core"
+    some = advice_row(
+        concurrent([5], [10, 12], "pool.map(f, data)", function, waits_ms=[20, 0]), "pool-overhead"
+    )
+    assert "compute for 22 ms and wait 20 ms for a core in all" in some["finding"]
+    assert some["gain_ns"] == 200_000_000 - 42_000_000
 
 
 windows = st.tuples(st.integers(0, 60), st.integers(61, 120))

@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.analysis import cpu, cpu_use
+from notebook_prof.analysis import cpu, cpu_use, trust, verdict
 from notebook_prof.analysis.time.cpu import cpu_within
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -55,6 +55,27 @@ def test_waits_are_others_until_the_own_threads_are_more_than_the_cores() -> Non
     assert crowd["most_threads"] == 8
     quota = cpu_use(made(whole((0, 0, 0), (100, 50, 150)), cores=0.5)).iloc[0]
     assert (quota["lost_ns"], quota["oversubscribed_ns"]) == (0, 150)
+
+
+def test_cores_that_others_had_are_told() -> None:
+    ms = 1_000_000
+    busy = made(
+        [*whole((0, 0, 0), (200 * ms, 120 * ms, 60 * ms)), *thread((0, 0, 0), (200 * ms, 120 * ms, 0))]
+    )
+    assert cpu_use(busy)[["ready_ns", "wait_ns", "lost_ns"]].iloc[0].tolist() == [180 * ms, 60 * ms, 60 * ms]
+    finding = trust(busy).set_index("code").loc["cores-taken"]
+    said = "60 ms while other programs had the cores, 33.3 % of the time in which they could run"
+    assert finding["example"] == f"threads waited for {said}"
+    line = next(line for line in verdict(busy).lines if line.startswith("Cores: "))
+    assert said in line
+    for claim in verdict(busy).claims:
+        assert claim.holds(busy)
+    own = made(whole((0, 0, 0), (200 * ms, 400 * ms, 200 * ms)))  # more threads of its own than cores
+    short = made(whole((0, 0, 0), (20 * ms, 12 * ms, 6 * ms)))
+    idle = made(whole((0, 0, 0), (2000 * ms, 12 * ms, 6 * ms)))
+    for quiet in (own, short, idle):
+        assert "cores-taken" not in trust(quiet)["code"].tolist()
+        assert not any(line.startswith("Cores: ") for line in verdict(quiet).lines)
 
 
 def test_a_scheduler_that_counts_late_does_not_run_faster_than_time() -> None:

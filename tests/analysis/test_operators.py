@@ -187,3 +187,19 @@ def test_an_ancestor_that_overlaps_in_part_counts_once():
     host = b.slices(ts=[0, 3, 12], dur=[9, 19, 5], track=main, name=["mm", "add", "mm"])
     b.flows("launch", host[2], b.slices(ts=14, dur=6, name="gemm", category="kernel", track=stream))
     assert rows(operators(b.seal()), "device_self_ns", "device_ns") == {"mm": (6, 6), "add": (0, 6)}
+
+
+def test_locks_that_differ_in_an_address_are_waits():
+    """The table has one row for them, under a name without an address: it is hidden with the other waits."""
+    lock = "<built-in method acquire of _thread.lock object at 0x7f{}>"
+    b = TraceBuilder()
+    b.slices(
+        ts=[0, 3, 6],
+        dur=[2, 2, 2],
+        name=[lock.format("3d01"), lock.format("3d02"), "aten::mm"],
+        track=b.track("m"),
+    )
+    trace = b.seal()
+    assert set(operators(trace)["name"]) == {"<built-in method acquire of _thread.lock object>", "aten::mm"}
+    assert operators(trace, waits=False)["name"].tolist() == ["aten::mm"]
+    assert operators(trace, waits=True)["count"].tolist() == [2]

@@ -115,3 +115,40 @@ def test_every_public_name_resolves() -> None:
     assert done.returncode == 0, done.stderr
     assert "no attribute 'nothing'" in done.stdout
     assert done.stderr == ""
+
+
+def test_loading_the_extension_leaves_what_no_cell_needs_yet() -> None:
+    """What reads, analyses, compares, remembers and draws comes with the first cell or later."""
+    code = (
+        "import sys; from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "shell.run_line_magic('load_ext', 'notebook_prof')\n"
+        "assert 'profile_ab' in shell.magics_manager.magics['cell'], 'it was loaded'\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('notebook_prof.')))\n"
+        "heavy = {'anywidget', 'bokeh', 'dask', 'duckdb', 'ipywidgets', 'memray', 'torch'}\n"
+        "print(*(heavy & {*sys.modules}))\n"
+        "shell.run_line_magic('unload_ext', 'notebook_prof')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    ours, heavy = done.stdout.splitlines()
+    assert heavy == ""
+    modules = {name.removeprefix("notebook_prof.") for name in ours.split()}
+    rooms = {name.partition(".")[0] for name in modules}
+    later = {
+        "analysis",
+        "comparison",
+        "compat",
+        "expectations",
+        "ranks",
+        "runs",
+        "service",
+        "views",
+        "writers",
+    }
+    assert rooms & later == set()
+    readers = {name.split(".")[1] for name in modules if name.startswith("readers.")}
+    kineto = {"base", "codec", "event_arguments", "folder", "kineto", "torch_compile"}  # PyTorch's own
+    assert readers <= kineto
+    assert "profiles.profile" not in modules
+    assert len(modules) < 200, "490 with all analyses, comparisons and readers"

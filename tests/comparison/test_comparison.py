@@ -329,10 +329,14 @@ def test_the_page_is_whole_and_asks_for_nothing(data: Path, tmp_path: Path, pair
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    assert not {"script", "link", "img", "iframe"} & tags.names
-    assert "http" not in text
+    assert not {"link", "img", "iframe"} & tags.names
     assert "<before>" not in text
     assert c._repr_html_() in text
+    if "empty" in pair:  # there are no timelines to show
+        assert "script" not in tags.names
+        assert "http" not in text
+    else:
+        assert "default-src &#x27;none&#x27;; script-src &#x27;sha256-" in text
 
 
 def test_the_command(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,18 @@ WRITTEN = {
     "pprof": b"\x0a\x04\x08\x01\x10\x02\x12\x06\x0a\x02\x01\x02\x12\x00\x12\x07\x0a\x02\x02\x01\x12\x01\x28"
     b"\x22\x08\x08\x01\x22\x04\x08\x01\x10\x09\x22\x08\x08\x02\x22\x04\x08\x02\x10\x07\x2a\x04\x08\x01\x10\x03"
     b"\x2a\x06\x08\x02\x10\x04\x20\x05\x32\x00\x32\x03cpu\x32\x0bnanoseconds\x32\x01f\x32\x04main\x32\x04a.go",
+    "gecko": b'{"meta": {"preprocessedProfileVersion": 57, "interval": 1, "startTime": 1700000000000.5,\n'
+    b'"sampleUnits": {"threadCPUDelta": "ns"}, "categories": [{"name": "Idle"}, {"name": "JS"}]},\n'
+    b'"counters": [{"name": "heap", "category": "Memory", "samples": {"time": [0, 2], "count": [5, -3]}}],\n'
+    b'"processes": [{"meta": {"startTime": 1700000000050}, "threads": []}],\n'
+    b'"threads": [{"name": "main", "pid": "7", "tid": 8, "stringArray": ["main", "f", "a.py", "GC"],\n'
+    b'"samples": {"stack": [1, 1, 0, null], "timeDeltas": [0, 1, 1.5, 2], "weight": [1, 1, 2, 1],\n'
+    b'"threadCPUDelta": [9, 500000, 10, null], "weightType": "samples"},\n'
+    b'"stackTable": {"frame": [0, 1], "prefix": [null, 0]}, "resourceTable": {"name": [2]},\n'
+    b'"frameTable": {"func": [0, 1], "line": [3, null], "category": [1, 0]},\n'
+    b'"funcTable": {"name": [0, 1], "fileName": [2, null], "resource": [-1, 0]},\n'
+    b'"markers": {"schema": {"name": 0, "startTime": 1, "endTime": 2, "phase": 3, "data": 4},\n'
+    b'"data": [[3, 1, 2, 1, {"type": "Text", "name": "x"}], [3, 1.5, null, 2], [3, null, 4, 3]]}}]}',
     "rocm_csv": b'"Kind","Agent_Id","Queue_Id","Kernel_Name",'
     b'"Correlation_Id","Start_Timestamp","End_Timestamp"\n'
     b'"KERNEL_DISPATCH","Agent 4",1,"void f<float>(float*, int)",7,1550151853029637,1550151853042437\n'
@@ -62,6 +74,7 @@ SAMPLES = {
         "mindspore/v200_minddata/minddata_pipeline_raw_0.csv",
         "mindspore/v2100_graph/vm_5010_20261121082513922_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json.gz",
     ),
+    "mojo": ("python_profilers/austin.mojo",),
     "nsys": ("nsys/nvtx_cpu.sqlite.gz",),
     "paddle": (
         "paddle/synthetic_rank0.json.gz",
@@ -74,6 +87,7 @@ SAMPLES = {
     "pyinstrument": ("python_profilers/pyinstrument.json", "python_profilers/session.pyisession.gz"),
     "rocm": ("rocm/rocpd_decode_results.db.gz",),
     "speedscope": ("python_profilers/pyinstrument.speedscope.json",),
+    "tachyon": ("python_profilers/tachyon.bin",),
     "torch_compile": ("torch_compile/dedicated_log_torch_trace_sample.log.gz",),
     "torch_memory": (
         "torch213_cpu/cnn_sgd.memory_timeline.json.gz",
@@ -82,6 +96,7 @@ SAMPLES = {
     "viztracer": ("viztracer/numpy_loop.min.json.gz",),
     **{name: (name,) for name in (*WRITTEN, "native")},
 }
+SAMPLES["gecko"] += ("python_profilers/tachyon.gecko.json.gz",)
 if "chrome" in set(list_formats()["format"]):
     SAMPLES["chrome"] = ("chrome",)
 CASES = [(name, file) for name, files in SAMPLES.items() for file in files]

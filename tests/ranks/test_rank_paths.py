@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,16 @@ from notebook_prof.analysis.critical_path.replay.changes import Question
 from notebook_prof.analysis.critical_path.replay.constraints import constraints
 from notebook_prof.analysis.critical_path.replay.forward import Change, replay
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.ranks.analysis.arrivals import arrivals
+from notebook_prof.ranks.analysis.arrivals import arrivals, with_margins
 from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
 from notebook_prof.ranks.analysis.joint import Joint, joint
 from notebook_prof.ranks.analysis.matching import matched
-from notebook_prof.ranks.analysis.paths import with_margins
 from notebook_prof.ranks.analysis.what_if import what_if_of_ranks
 from notebook_prof.testing import draw
 from notebook_prof.testing.programs import changed, joined
 from notebook_prof.testing.rank_programs import Job, rank_programs
+from notebook_prof.trace import Trace
 
 from .drawn import write_rank, write_run
 
@@ -34,7 +35,10 @@ WAKE_NS = 4_000
 
 
 def joint_of(job: Job) -> Joint:
-    traces = job.traces()
+    return joint_of_traces(job.traces())
+
+
+def joint_of_traces(traces: Sequence[Trace]) -> Joint:
     tables = [analysis.collectives(trace).assign(rank=rank) for rank, trace in enumerate(traces)]
     shared = matched(pd.concat(tables, ignore_index=True))
     arrived = arrivals(shared, clock_offsets(shared))

@@ -230,8 +230,12 @@ def test_a_machine_that_was_too_busy_says_nothing_of_the_code(history: Path) -> 
             c.verdict
         )
         assert "line 3" not in str(c.verdict)
+        slower = c.expect("slower < 3%", "faster < 3%", check=False).table
+        assert slower["outcome"].tolist() == ["inconclusive"] * 2
+        assert slower["reason"].str.startswith("the machine was too busy: a thread that").all()
     awake = nbp.compare(cpu(recorded(steps(1)), 0.9), cpu(recorded(3 * steps(2)), 0.9))
     assert (awake.starved, awake.significant) == (False, True)
+    assert awake.expect("slower < 3%", check=False).outcome == "fail"
     runs = [[cpu(recorded(scale * steps(seed)), 0.25) for seed in (1, 2, 3)] for scale in (1, 3)]
     assert nbp.compare(*runs).significant, "runs show by themselves how much they differ"
 

@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.timeout(600, method="thread"),
     pytest.mark.real_clock("ticks of a real timer come late where the machine is busy"),
 ]
-needs_alarm = pytest.mark.skipif(not delayed_tick.supported(), reason="the alarm is used on Linux only")
+needs_alarm = pytest.mark.skipif(bool(delayed_tick.refusal()), reason="the alarm is used on Linux only")
 
 
 def by_alarm() -> PythonCollector:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -186,6 +185,7 @@ def test_children_too_short_to_be_seen_are_counted_too() -> None:
                 os._exit(0)
             os.waitpid(pid, 0)
 
+    resource = pytest.importorskip("resource")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     children = cpu(recorded(body)).query("kind == 'child'")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -67,10 +67,11 @@ def test_the_closure_of_lbfgs_is_forward_and_backward(play: Play) -> None:
     run = play("lbfgs")
     assert len(run.steps) == 6
     shares = run.phase_shares()
-    # five evaluations of a network against a few dot products of its parameters
-    assert shares["forward"] >= 0.1
-    assert shares["backward"] >= 0.1
-    assert shares["forward"] + shares["backward"] >= 0.4, shares
+    # beside its closure LBFGS multiplies all parameters with up to thirty directions, as long or longer
+    # where threads wait for a core. So no share is sure, but the closure is all of line 6
+    assert abs(shares["forward"] + shares["backward"] - of_steps(run, 6)) <= margin(run), shares
+    assert shares["forward"] >= 0.05
+    assert shares["backward"] >= 0.05
     assert "99" not in run.verdict.splitlines()[0]
 
 

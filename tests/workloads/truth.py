@@ -25,6 +25,10 @@ independently (`perf_counter` around the parts, every top-level statement of a b
 CPU time and of the highest resident memory), and what the Profile says. `tests/workloads` asserts each row
 on `p.account()`, `p.lines()`, `p.steps()`, `p.phases()`, `p.memory.peak()` and `p.verdict.claims`.
 
+```console
+$ make truth          # run the workloads, and write this page from what they say
+```
+
 - *Before*: version 0.1.0, on the day when the cells were collected.
 - *Now*: the first two lines of the verdict of one run each; {machine}. Its times are those of that run, which
   other programs may have slowed down; `python -m tests.workloads.truth` writes the table.

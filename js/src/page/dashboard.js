@@ -7,8 +7,8 @@ import {Table} from '../table/table.js';
 import {activeElement} from '../shared/elements.js';
 import {filters} from '../shared/store.js';
 import {Rail} from '../tabs/rail.js';
-import {createPalettes, NO_CODE} from '../timeline/colours.js';
 import {Timeline} from '../timeline/timeline.js';
+import {shownTrace} from './context.js';
 import {Detail} from './detail.js';
 import {CriticalPath} from './critical_path.js';
 import {WhatIf} from './what_if.js';
@@ -20,7 +20,6 @@ import {createNavigation} from './navigation.js';
 import {createRuler} from './ruler.js';
 import {paintFigures, readTheme, watchTheme} from './theme.js';
 import {toolbar} from './toolbar.js';
-import {createTooltip} from './tooltip.js';
 import {ResponsiveLayout} from './responsive.js';
 import {showWindow, watchPointer, writeTicks} from './wiring.js';
 
@@ -120,26 +119,13 @@ export class Dashboard {
     };
     const hint = (/** @type {string} */ text) => this.hint(text);
     return {
-      host,
-      settings,
-      meta,
-      store,
-      asker,
+      ...shownTrace({host, settings, meta, store, asker, range, root}),
       whenTold: transport.whenTold,
-      range,
-      theme: readTheme(root),
-      tint: 'name',
-      searchText: '',
       search: (text) => {
         if (text === this.ctx.searchText) return;
         this.ctx.searchText = text;
         this.timeline.refresh();
       },
-      tooltip: createTooltip(root),
-      palettes: createPalettes(meta.colours),
-      nameOf: (code) => meta.nameList[code] ?? '',
-      labelOf: (code) => meta.shortList[code] || (meta.nameList[code] ?? ''),
-      colourOfName: (code) => meta.nameColours[code] ?? NO_CODE,
       count: (name) => {
         counts[name] = (counts[name] ?? 0) + 1;
         /** @type {{nbp?: {counted?: (name: string) => void}}} */ (el).nbp?.counted?.(name); // who measures

@@ -126,13 +126,16 @@ export function attachKeyboard(ctx, root) {
   };
 }
 
-/** @param {HTMLElement} root */
-export function helpPanel(root) {
+/**
+ * @param {HTMLElement} root
+ * @param {string[][]} help keys, and what they do
+ */
+export function helpPanel(root, help = HELP) {
   const box = document.createElement('div');
   box.className = 'nbp-help';
   box.hidden = true;
   const list = document.createElement('dl');
-  for (const [key, text] of HELP) {
+  for (const [key, text] of help) {
     const term = document.createElement('dt'),
       meaning = document.createElement('dd');
     term.textContent = key;

@@ -30,7 +30,7 @@ const TROUBLES = {
  * @param {Asker} asker
  * @returns {Promise<Meta>}
  */
-async function fetchMeta(asker) {
+export async function fetchMeta(asker) {
   const [{data, ...meta}, first] = await Promise.all([
     asker.ask({t: 'meta', doubts: 'later'}),
     asker.ask({t: 'names', start: 0}), // mostly all of them

@@ -39,15 +39,17 @@ export class ResponsiveLayout {
     ctx.settings.gutter = gutter;
     root.classList.toggle('nbp-narrow', narrow);
     root.style.setProperty('--nbp-gutter', `${gutter}px`);
-    for (const name of FIGURES) ctx.host.model(name).min_border_left = gutter;
+    const figures = [...FIGURES, 'phases'].filter((name) => ctx.host.model(name)); // a page may have some of them
+    for (const name of figures) if (FIGURES.includes(name)) ctx.host.model(name).min_border_left = gutter;
     this.fitMemory();
-    for (const name of [...FIGURES, 'phases']) this.thin(ctx.host.model(name), width - gutter);
+    for (const name of figures) this.thin(ctx.host.model(name), width - gutter);
   }
 
   /** An open memory curve has an axis of bytes, also in a narrow page. */
   fitMemory() {
-    const figure = this.ctx.host.model('memory'),
-      axis = figure.left.some((/** @type {BokehObject} */ one) => one.visible);
+    const figure = this.ctx.host.model('memory');
+    if (!figure) return;
+    const axis = figure.left.some((/** @type {BokehObject} */ one) => one.visible);
     figure.min_border_left = Math.max(this.ctx.settings.gutter, axis ? BYTES_PX : 0);
   }
 

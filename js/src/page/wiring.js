@@ -4,18 +4,22 @@ import {byteTicks, formatBytes, formatCount, formatInstant, formatQuantity, form
 import {attachTimeGestures} from '../timeline/gestures.js';
 
 /**
+ * Instants at the ticks of an axis, all in one unit.
+ * @param {number[]} ticks
+ */
+export function instantTexts(ticks) {
+  const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 1,
+    largest = Math.max(...ticks.map(Math.abs), 1);
+  return ticks.map((t) => (t === 0 ? '0' : formatInstant(t, step, largest)));
+}
+
+/**
  * @param {Context} ctx
  * @param {import('../charts/phases.js').Phases} phases
  */
 export function writeTicks(ctx, phases) {
   const {host} = ctx;
-  /** @param {number[]} ticks */
-  const times = (ticks) => {
-    const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 1,
-      largest = Math.max(...ticks.map(Math.abs), 1);
-    return ticks.map((t) => (t === 0 ? '0' : formatInstant(t, step, largest)));
-  };
-  for (const name of ['overview_time', 'timeline_time', 'memory_time', 'phases_duration']) formatTicks(host.model(name), times);
+  for (const name of ['overview_time', 'timeline_time', 'memory_time', 'phases_duration']) formatTicks(host.model(name), instantTexts);
   formatTicks(host.model('memory_bytes'), byteTicks);
   formatTicks(host.model('phases_step'), (ticks) => ticks.map((t) => (Number.isInteger(t) ? phases.labelOf(t) : '')));
 }
@@ -25,13 +29,14 @@ export function writeTicks(ctx, phases) {
  * @param {import('../timeline/hit.js').Hit} found
  * @param {number} time
  * @param {number} inView ns
+ * @param {number} origin from where instants are counted
  */
-function linesOf(found, time, inView) {
+export function linesOf(found, time, inView, origin = 0) {
   switch (found.kind) {
     case 'slice':
       return [
         found.name,
-        `${formatTime(found.dur)} at ${formatInstant(found.ts, Math.max(found.dur, 1) / 10)}`,
+        `${formatTime(found.dur)} at ${formatInstant(found.ts - origin, Math.max(found.dur, 1) / 10)}`,
         found.line ? `${found.track.name} · ${found.line}` : found.track.name,
       ];
     case 'bin':
@@ -43,7 +48,7 @@ function linesOf(found, time, inView) {
     case 'step':
       return [`step ${found.step}`, formatTime(found.dur), 'click: select the step'];
     case 'counter':
-      return [found.counter.name, formatQuantity(found.value, found.counter.unit), `at ${formatInstant(time, inView / 500)}`];
+      return [found.counter.name, formatQuantity(found.value, found.counter.unit), `at ${formatInstant(time - origin, inView / 500)}`];
     default:
       return null;
   }
@@ -131,6 +136,7 @@ export function watchPointer(ctx, timeline, memory, setPointer, left) {
 export function showWindow(ctx) {
   const chosen = ctx.store.get().window;
   for (const name of ['timeline', 'overview', 'memory']) {
+    if (!ctx.host.model(name)) continue; // a page may have some of the figures
     ctx.host.model(`${name}_window`).setv({visible: Boolean(chosen), left: chosen?.[0] ?? 0, right: chosen?.[1] ?? 1});
     ctx.host.model(`${name}_veil_left`).setv({visible: Boolean(chosen), right: chosen?.[0] ?? 0});
     ctx.host.model(`${name}_veil_right`).setv({visible: Boolean(chosen), left: chosen?.[1] ?? 1});

@@ -10,6 +10,17 @@ const choiceKey = (choices) =>
   ['data', ...Object.keys(choices).sort().map((key) => `${key}=${choices[key]}`)].join(' ');
 
 /**
+ * Read an answer as `answer_text` of views/report/tabs.py writes it.
+ * @param {string} text
+ * @returns {Promise<{content: any, columns: NumberColumns}>}
+ */
+export async function packedAnswer(text) {
+  const {content, data} = await inflateJson(text),
+    columns = Object.entries(/** @type {Record<string, (number | null)[]>} */ (data));
+  return {content, columns: Object.fromEntries(columns.map(([key, values]) => [key, Float64Array.from(values, (x) => x ?? NaN)]))};
+}
+
+/**
  * Make the answer `panel`.
  * @param {Pick<ReportData, 'panels'>} given
  */
@@ -18,7 +29,7 @@ export function createLocalPanel(given) {
   return async ({name, choices = {}}) => {
     const {[choiceKey(choices)]: text} = given.panels.tabs[name] ?? {};
     if (!text) return reply({name, absent: 'This tab is not in this file: open the profile in a notebook to see it.'});
-    const {content, data} = await inflateJson(text);
+    const {content, columns} = await packedAnswer(text);
     if (!given.panels.focus)
       // rows of the recording are not those of this file, which holds a part of it
       for (const part of /** @type {TabPart[]} */ (content.parts ?? [])) {
@@ -28,7 +39,6 @@ export function createLocalPanel(given) {
           if (part.kind === 'table' && part.select && !Object.keys(patch ?? {}).length) part.select[i] = null;
         });
       }
-    const columns = Object.entries(/** @type {Record<string, (number | null)[]>} */ (data));
-    return reply({...content, whole: true}, Object.fromEntries(columns.map(([key, values]) => [key, Float64Array.from(values, (x) => x ?? NaN)])));
+    return reply({...content, whole: true}, columns);
   };
 }

@@ -61,6 +61,8 @@ export function createStore(initial, send) {
   const subscribers = new Set();
   /** @type {Set<ConfirmedListener>} */
   const listeners = new Set();
+  /** @type {Set<(state: SelectionState) => void>} */
+  const readers = new Set();
 
   /** @param {string} origin */
   function settle(origin) {
@@ -80,6 +82,7 @@ export function createStore(initial, send) {
     const changed = DIMENSIONS.filter((key) => key !== 'focus' && !same(confirmed[key], state[key]));
     confirmed = {...state};
     settle(origin);
+    for (const tell of [...readers]) tell(confirmed);
     if (changed.length) for (const tell of [...listeners]) tell(state.revision ?? 0, changed);
   }
   /**
@@ -116,6 +119,14 @@ export function createStore(initial, send) {
     whenConfirmed: (tell) => {
       listeners.add(tell);
       return () => listeners.delete(tell);
+    },
+    /**
+     * Told every confirmed state, also where no clause of it has changed.
+     * @param {(state: SelectionState) => void} tell
+     */
+    whenAdopted: (tell) => {
+      readers.add(tell);
+      return () => readers.delete(tell);
     },
     /** @param {Subscriber} tell */
     subscribe: (tell) => {

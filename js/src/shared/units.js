@@ -75,6 +75,12 @@ export function formatInstant(ns, resolution, unitOf = ns) {
   return `${(ns / scale).toFixed(Math.min(decimals, 9))} ${unit}`.replace(/^-/, '−');
 }
 
+/**
+ * A difference of times, with its sign.
+ * @param {number} ns
+ */
+export const formatDelta = (ns) => (ns ? `${ns < 0 ? '−' : '+'}${formatTimeCell(Math.abs(ns))}` : '0');
+
 /** @param {number} count */
 export function formatBytes(count, digits = 3) {
   if (!Number.isFinite(count)) return '–';

@@ -1,7 +1,7 @@
 // A table in a tab: sorted in the page, with bars behind numbers.
 import {textElement} from '../shared/elements.js';
 import {isPicked} from '../shared/store.js';
-import {formatBytes, formatCount, formatInstant, formatShare, formatTimeCell, significant} from '../shared/units.js';
+import {formatBytes, formatCount, formatDelta, formatInstant, formatShare, formatTimeCell, significant} from '../shared/units.js';
 import {walked} from './walk.js';
 
 /**
@@ -18,6 +18,7 @@ function formatScaled(value, unit) {
 /** @type {Partial<Record<CellUnit, (value: number) => string>>} */
 const CELLS = {
   ns: formatTimeCell,
+  delta: formatDelta,
   instant: (ns) => formatInstant(ns, Math.max(Math.abs(ns) / 1e4, 1)),
   bytes: (n) => formatBytes(n),
   share: formatShare,
@@ -34,6 +35,13 @@ const CELLS = {
  * @param {CellUnit} unit
  */
 export const cellText = (value, unit) => (Number.isFinite(value) ? (CELLS[unit]?.(value) ?? '') : '–');
+
+/**
+ * How a difference is written: pale within the noise.
+ * @param {number} delta
+ * @param {boolean} sure
+ */
+export const deltaClass = (delta, sure) => (sure ? (delta > 0 ? 'nbp-more-time' : 'nbp-less-time') : 'nbp-within-noise');
 
 const numeric = (/** @type {CellUnit} */ unit) => !['text', 'name', 'code'].includes(unit);
 
@@ -127,6 +135,7 @@ export class PartTable {
         else cell.textContent = numeric(unit) ? cellText(columns[key][i], unit) : texts[key][i];
         cell.className = numeric(unit) ? 'nbp-number' : `nbp-${unit}`;
         if (!numeric(unit)) cell.title = texts[key][i];
+        if (unit === 'delta') cell.classList.add(deltaClass(columns[key][i], texts.change?.[i] !== '≈'));
         if (this.largest[key] && Number.isFinite(columns[key][i])) {
           cell.classList.add('nbp-share-cell');
           cell.style.setProperty('--nbp-share', `${(100 * columns[key][i]) / this.largest[key]}%`);

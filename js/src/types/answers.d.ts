@@ -1,5 +1,5 @@
 // Written by `python -m notebook_prof.service.messages`: do not change it here.
-type CellUnit = 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
+type CellUnit = 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code';
 type TabPart = NotePart | FactsPart | CardsPart | TablePart | SourcePart | TreePart | StackPart | PicturePart;
 type Doubts = Record<'host' | 'device', Record<string, string>>;
 type LodPicture = LodCells | LodSlices;
@@ -527,7 +527,7 @@ interface TablePart {
   kind: 'table';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -540,7 +540,7 @@ interface SourcePart {
   kind: 'source';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -556,7 +556,7 @@ interface TreePart {
   kind: 'tree';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];
@@ -571,7 +571,7 @@ interface StackPart {
   kind: 'stack';
   title: string;
   call: string;
-  heads: ([string, string, 'ns' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
+  heads: ([string, string, 'ns' | 'delta' | 'instant' | 'bytes' | 'share' | 'count' | 'number' | 'flops' | 'flops/s' | 'bytes/s' | 'text' | 'name' | 'code'])[];
   texts: Record<string, string[]>;
   names: Record<string, NameCells>;
   bars: string[];

@@ -104,9 +104,13 @@ def pool_overhead(run: Run) -> Finding | None:
     children = used[(used["pid"] != own) & (used["tid"] == -1)]
     if "name" in children:
         children = children[~children["name"].astype("str").str.startswith(_RECORDERS)]
-    work = sum(int(part["cpu_ns"].max() - part["cpu_ns"].min()) for _, part in children.groupby("pid"))
-    if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * work:
+    columns = [column for column in ("cpu_ns", "wait_ns") if column in children]
+    sums = children.groupby("pid")[columns].agg(np.ptp).sum()
+    work = int(sums["cpu_ns"])
+    ready = work + int(sums.get("wait_ns", 0))  # other programs may hold the cores
+    if not len(children) or spent < WORTH * run.total_ns or spent < _WASTE * ready:
         return None
+    waits = f" and wait {format_ns(ready - work)} for a core" if ready - work >= WORTH * spent else ""
     first = table.iloc[0]
     location = f"{first['file']}:{int(first['line'])}"
     rows, count, names = line_evidence(run, str(first["file"]), int(first["line"]), str(first["text"]))
@@ -114,10 +118,10 @@ def pool_overhead(run: Run) -> Finding | None:
         "pool-overhead",
         f"The pool of processes in `{first['text']}` ({location}) takes {format_ns(spent)}, "
         f"{format_share(spent / run.total_ns)} of {run.whole}, and its processes compute for "
-        f"{format_ns(work)} in all: the rest is starting them, and sending values to and fro.",
+        f"{format_ns(work)}{waits} in all: the rest is starting them, and sending values to and fro.",
         "Do this work in the cell itself; or send less: larger pieces (chunksize=…), a file name or a range "
         "in place of the data, and keep the pool for several calls.",
-        spent - work,
+        spent - ready,
         place=location,
         claims=tuple(_line_claim(run, table.iloc[number]) for number in range(len(table))),
         select={"name": names} if names else {},

@@ -100,6 +100,51 @@ def simulate(
     return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
 
 
+def batch_ns_together(schedules: Sequence[Schedule], loop_ns: float) -> float:
+    """Return the time a batch of processes that go on together: a step begins when the last has its batch.
+
+    Parameters
+    ----------
+    schedules : sequence of Schedule
+        One a process, each with its number of workers; batches are taken in order.
+    loop_ns : float
+        What the processes do with a batch: from when all have one until they ask for the next.
+
+    Returns
+    -------
+    float
+        In steady state, as `simulate`.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> fast = Schedule([100.0] * 60, 100.0, 20.0, 0.0, 0.0, workers=8, prefetch=2, cores=0, in_order=True)
+    >>> both = [fast, replace(fast, workers=1)]
+    >>> round(batch_ns_together([fast], 20.0)), round(batch_ns_together(both, 20.0))
+    (20, 100)
+    """
+    free = [[0.0] * one.workers for one in schedules]
+    received: list[list[float]] = [[] for _ in schedules]
+    returned: list[float] = []
+    now = 0.0
+    for number in range(min(len(one.times) for one in schedules)):
+        ready = []
+        for one, ends, own in zip(schedules, free, received, strict=True):
+            if not ends:
+                share = one.fetch_ns * len(one.times) / max(sum(one.times), 1.0)
+                ready.append(now + one.times[number] * share)
+                continue
+            ahead, worker = len(ends) * one.prefetch, number % len(ends)
+            sent = own[number - ahead] if number >= ahead else 0.0
+            ends[worker] = max(ends[worker], sent) + one.times[number]
+            own.append(max(now, ends[worker]))
+            ready.append(own[-1] + one.receive_ns)
+        returned.append(max(ready))
+        now = returned[-1] + loop_ns
+    skip = min(len(returned) // 3, max(one.workers * one.prefetch for one in schedules))
+    return (returned[-1] - returned[skip]) / max(1, len(returned) - 1 - skip)
+
+
 def _in_order(times: Sequence[float], target_ns: float, workers: int, prefetch: int) -> list[float]:
     returned: list[float] = []
     free, now = [0.0] * workers, 0.0

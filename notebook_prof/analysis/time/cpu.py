@@ -205,7 +205,8 @@ USE: Final = Table(
         Column("children_ns", "int64", "ns", "of it, that of the children"),
         Column("cores", "float64", "", "cores that the process may use"),
         Column("cores_got", "float64", "", "cores that it and its children got, on average"),
-        Column("wait_ns", "int64", "ns", "time that threads stood ready to run without a core, added up"),
+        Column("ready_ns", "int64", "ns", "time in which threads ran or stood ready to, added up"),
+        Column("wait_ns", "int64", "ns", "of it, time without a core"),
         Column("lost_ns", "int64", "ns", "of it, while cores went to other programs"),
         Column("oversubscribed_ns", "int64", "ns", "of it, while more own threads were ready than cores"),
         Column("oversubscribed_share", "float64", "1", "of the time, with more ready threads than cores"),
@@ -234,9 +235,9 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         One row, or none where CPU time was not recorded.
 
         - ``wall_ns``, ``cpu_ns``, ``children_ns`` int64; ``cores``, ``cores_got`` float64: "got 1.1 of 2";
-        - ``wait_ns`` int64: time in which threads stood ready without a core, added up over threads. It
-          divides into ``lost_ns`` (cores went to other programs) and ``oversubscribed_ns`` (more own threads
-          were ready than there are cores);
+        - ``ready_ns`` int64: time in which threads could run, added up over them; ``wait_ns`` int64: of it,
+          time without a core, which divides into ``lost_ns`` (cores went to other programs) and
+          ``oversubscribed_ns`` (more own threads were ready than there are cores);
         - ``oversubscribed_share`` float64 of the time; ``most_threads`` float64: running or ready;
         - ``busy_threads``, ``native_threads`` int64.
 
@@ -282,6 +283,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         "children_ns": int(children.sum()),
         "cores": cores,
         "cores_got": total / wall,
+        "ready_ns": total + int(waited.sum()),
         "wait_ns": int(waited.sum()),
         "lost_ns": int(lost.sum()),
         "oversubscribed_ns": int((waited - lost).sum()),
@@ -291,6 +293,23 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         "native_threads": int((busy["kind"] == "native").sum()),
     }
     return USE.frame({name: [value] for name, value in row.items()})
+
+
+LOST: Final = 0.2
+"""Part of the time in which threads could run; from there on times tell of the machine too."""
+_LEAST_NS: Final = 100_000_000
+"""In less time there are too few readings to say who had the cores."""
+_IDLE: Final = 0.1
+"""A process whose threads could run for a smaller part of the time does not mind."""
+
+
+def cores_were_lost(use: pd.DataFrame) -> bool:
+    """Return whether other programs had the cores for a good part of what `cpu_use` looked at."""
+    if not len(use):
+        return False
+    row = use.iloc[0]
+    long = row["wall_ns"] >= _LEAST_NS and row["ready_ns"] >= _IDLE * row["wall_ns"]
+    return bool(long and row["lost_ns"] >= LOST * row["ready_ns"])
 
 
 def whole_cores(trace: Trace) -> int:

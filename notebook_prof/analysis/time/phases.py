@@ -13,7 +13,18 @@ from ...trace.intervals import Intervals
 from ...trace.taxonomy import LOADER_FETCH, LOADER_PIN, LOADER_SEND, LOADER_START
 from ..distributed.exposed import blocked_by_communication
 from ..grouping import covered
-from ..scope import Numbers, Scope, WindowLike, length_within, on_device, on_host, once, sharing, step_spans
+from ..scope import (
+    Numbers,
+    Scope,
+    WindowLike,
+    length_within,
+    of_kind,
+    on_device,
+    on_host,
+    once,
+    sharing,
+    step_spans,
+)
 from ..source.hot_lines import cell_track
 from .account import ACCOUNT
 from .host_states import waits_by_name
@@ -101,8 +112,8 @@ def stepping_track(trace: Trace) -> int:
 
     It is the one with the most self time in data, forward, optimizer and evaluation slices; without any,
     where we recorded Python, the one that was recorded, and else the one with the most self time outside of
-    calls of the operating system that wait by their names (``futex``). Workers of
-    a DataLoader, and the thread that pins its batches, are never it.
+    calls of the operating system that wait by their names (``futex``) and of ranges beside threads. Workers
+    of a DataLoader, and the thread that pins its batches, are never it.
     """
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
@@ -125,6 +136,8 @@ def _stepping_track(trace: Trace) -> int:
         words = trace.slices["name"].cat.categories
         waits = np.array([waits_by_name(str(word)) for word in words], dtype=bool)
         own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
+        # ranges that lie beside their thread are no thread
+        own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
     chosen = host.only(own) if own.any() else host
     return int(np.bincount(chosen.values("track"), chosen.self_ns).argmax())
 

@@ -14,6 +14,7 @@ from ...trace.arrays import BoolArray
 from ...trace.intervals import Intervals
 from ...units import format_ns, format_share
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
 from .finding import Finding
 
@@ -33,6 +34,7 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
     yield from _compiling(trace, window)
     yield from _slow_first_step(trace, window)
     yield from card_findings(trace, window)
+    yield from _lost_cores(trace, window)
     yield from _overhead(trace)
 
 
@@ -191,6 +193,22 @@ def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
     until = np.append(ts[1:], cut.end)
     on = values["value"].to_numpy() > 0
     return union(ts[on], until[on])
+
+
+def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Yield that other programs had the cores, where threads waited for them much of the time."""
+    use = cpu_use(trace, window=window)
+    if not cores_were_lost(use):
+        return
+    row = use.iloc[0]
+    yield Finding(
+        "cores-taken",
+        "info",  # the verdict has a line of it
+        effect="times are longer than on a quiet machine, and differ from run to run",
+        advice="record again when less runs beside it; %%profile_ab compares in turns",
+        example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
+        f"{format_share(row['lost_ns'] / row['ready_ns'])} of the time in which they could run",
+    )
 
 
 def _overhead(trace: Trace) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from ..critical_path.classes import IN_WORDS
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
 from ..source.compilations import compilations, graph_breaks
+from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
@@ -24,7 +25,7 @@ _SMALL: Final = 0.01
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """Return at most seven lines; what was not recorded is said, not left out."""
+    """Return at most eight lines; what was not recorded is said, not left out."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -37,6 +38,8 @@ def supporting_lines(facts: Facts) -> list[Sentence]:
     if facts.path is not None:
         lines.append(_path(facts, facts.path))
     if facts.total_ns and (line := _longest_names(facts)):
+        lines.append(line)
+    if (line := _cores(facts)) is not None:
         lines.append(line)
     lines.append(_memory(facts))
     return lines
@@ -92,6 +95,24 @@ def _compilations(facts: Facts) -> Sentence | None:
     first = str(breaks["place"].iloc[0])
     location = cite(first, first, Source("graph_breaks", "place", {"place": first}))
     return say(sentence, "; ", number, ", the first at ", location)
+
+
+def _cores(facts: Facts) -> Sentence | None:
+    """Return how long threads waited for cores that other programs had, where that is much."""
+    arguments = {} if facts.window is None else {"window": facts.window}
+    use = cpu_use(facts.trace, window=facts.window)
+    if not cores_were_lost(use):
+        return None
+    lost, ready = (int(use[column].iloc[0]) for column in ("lost_ns", "ready_ns"))
+    source = Source("cpu_use", "lost_ns", {}, arguments)
+    of = Source("cpu_use", "ready_ns", {}, arguments)
+    return say(
+        "Cores: threads waited for ",
+        cite_ns(lost, source),
+        " while other programs had the cores, ",
+        cite_share(lost / ready, source, of),
+        " of the time in which they could run: on a quiet machine this is faster",
+    )
 
 
 def _part(row: Any) -> Sentence:

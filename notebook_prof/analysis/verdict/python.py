@@ -24,6 +24,8 @@ _PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
+_ANY_LANGUAGE: Final = ("pprof", "gecko")
+"""Formats whose frames may be those of Go, Julia, Rust, C++ or JavaScript."""
 _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1
@@ -72,11 +74,17 @@ def python_verdict(facts: Facts) -> Finding:
     if share.value < _TRIFLE:
         sentence = say(f"Nothing that was recorded takes {format_share(_TRIFLE, 0)} of {facts.whole}.")
         return Finding("mixed", sentence, share.value, evidence)
-    other_language = trace.metadata.get("source") == "pprof" and ".py" not in name  # Go, Julia, Rust
+    other_language = trace.metadata.get("source") in _ANY_LANGUAGE and not _of_python(source_lines, row, name)
     if share.value < _LITTLE or other_language or str(trace.slices["category"].iloc[row]) != "python":
         sentence = say(f"Nothing says what bounds it; {_cut(name)} is the longest by itself: ", of, ".")
         return Finding("mixed", sentence, share.value, evidence, {"name": name})
     return Finding("python-bound", _own_sentence(name, of), share.value, evidence, {"name": name})
+
+
+def _of_python(source_lines: Frames, row: int, name: str) -> bool:
+    return ".py" in name or str(source_lines.file[source_lines.code[row]]).startswith(
+        ("<frozen ", "<string>")
+    )
 
 
 def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:

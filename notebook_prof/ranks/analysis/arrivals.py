@@ -122,3 +122,10 @@ def _most_before(arrived: pd.DataFrame) -> pd.DataFrame:
     sums: Any = last.groupby(["rank", "before"], as_index=False)["before_ns"].sum()
     most = sums.sort_values("before_ns", kind="stable").drop_duplicates("rank", keep="last")
     return most.astype({"rank": "int32"})
+
+
+def with_margins(arrived: pd.DataFrame) -> pd.DataFrame:
+    """Add by how much the last rank came to each collective later than the one before it."""
+    ordered = arrived.sort_values(["match", "start_ns"], kind="stable")
+    gap = ordered["start_ns"].diff().fillna(0).astype("int64")  # of Unix times, no float holds all digits
+    return ordered.assign(margin_ns=gap.groupby(ordered["match"]).transform("last"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,12 +12,15 @@ import pandas as pd
 from ...analysis.critical_path.classes import resource_names
 from ...analysis.critical_path.hops import hops_table
 from ...analysis.critical_path.path import End, Span, pieces_table
+from ...analysis.critical_path.replay.answer import at_times, replayed_times
+from ...analysis.critical_path.replay.forward import Replay
 from ...analysis.critical_path.segments import FAR
 from ...analysis.critical_path.tables import PIECES
 from ...analysis.critical_path.walk import HOPS, walk
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
-from .joint import Joint
+from .arrivals import with_margins
+from .joint import Joint, joint
 
 BY: Final = ("rank", "class", "name", "category", "resource", "track", "line", "phase", "module", "step")
 """What the path across ranks can be summed by."""
@@ -204,3 +208,58 @@ def _open_at(one: Joint, tracks: IntArray, at: IntArray) -> IntArray:
         cut = one.graph.segments(int(track))
         out[here] = cut.owner[np.searchsorted(cut.at, at[here], side="right") - 1]
     return out
+
+
+def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) -> pd.DataFrame:
+    """Return the critical path of steps as they would have been: the table of `path_table`.
+
+    Parameters
+    ----------
+    one : Joint
+    replay : Replay
+        Of its graph.
+    steps : sequence of int
+    end : {"host", "device", "last"}
+
+    Returns
+    -------
+    DataFrame
+        Times are those of the replay, `slice` the rows of each rank's recording.
+    """
+    start, until = replayed_times(replay)
+    change, work = replay.change, replay.edges.work
+    rank_of = one.trace.slices["rank"].to_numpy(np.int64)
+    faster = {*rank_of[work.rows if change.launched is None else work.rows[change.launched]].tolist()}
+    traces, rows, arrived, bounds, least = [], {}, [], [], {}
+    for rank, trace in one.own.items():
+        here = np.flatnonzero((rank_of == rank) & (start >= 0))
+        own, count = one.own_row[here], len(trace.slices)
+        begin, done = np.full(count, FAR), np.full(count, -1)
+        np.minimum.at(begin, own, start[here])  # of a collective, its arrival and its transfer
+        np.maximum.at(done, own, until[here])
+        begin[done < 0] = -1
+        table = one.steps[one.steps["rank"] == rank]
+        main = np.full(len(table), one.graph.mains[rank])
+        ends = [replay.now(main, table[name].to_numpy(np.int64)) for name in ("start_ns", "end_ns")]
+        bounds.append(table.assign(start_ns=ends[0], end_ns=ends[1]))
+        changed, rows[rank] = at_times(trace, begin, done, *(at[: len(trace.steps)] for at in ends))
+        new_row = np.full(count, -1)
+        new_row[rows[rank]] = np.arange(len(rows[rank]))
+        shared = one.arrived[one.arrived["rank"] == rank]
+        row = shared["slice"].to_numpy(np.int64)
+        shared = shared.assign(slice=new_row[row], start_ns=begin[row])
+        arrived.append(shared[new_row[row] >= 0])
+        traces.append((rank, changed))
+        least[rank] = one.latencies[rank]
+        if rank in faster:  # with the latencies of the recording, and not those that the replay seems to have
+            least[rank] = replace(least[rank], launch=round(least[rank].launch * change.launch_latency))
+    met = with_margins(pd.concat(arrived, ignore_index=True))
+    after = joint(traces, met, start_unix_ns=0, latencies=least)
+    after = replace(after, steps=pd.concat(bounds, ignore_index=True))
+    table = path_table(after, spans_of_ranks(after, steps, None, end))
+    row = table["slice"].to_numpy(dtype=np.int64, na_value=-1)
+    own_row = np.full(len(row), -1)
+    for rank, recorded in rows.items():
+        of_rank = (table["rank"] == rank).to_numpy() & (row >= 0)
+        own_row[of_rank] = recorded[row[of_rank]]
+    return table.assign(slice=pd.arrays.IntegerArray(own_row, own_row < 0))

@@ -45,6 +45,10 @@ class Joint:
         Waits for another rank that ended, by the clocks, before that rank came: not in a replay.
     bound : int
         Waits for another rank.
+    arrived : DataFrame
+        What it was made of.
+    latencies : Mapping of int to Latencies
+        By rank, of its own recording.
     """
 
     trace: Trace
@@ -56,6 +60,8 @@ class Joint:
     waiting: FloatArray
     apart: int
     bound: int
+    arrived: pd.DataFrame
+    latencies: Mapping[int, Latencies]
 
 
 class _Meetings(NamedTuple):
@@ -89,7 +95,13 @@ class _Meetings(NamedTuple):
     on_stream: BoolArray
 
 
-def joint(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame, *, start_unix_ns: int) -> Joint:
+def joint(
+    ranks: Sequence[tuple[int, Trace]],
+    arrived: pd.DataFrame,
+    *,
+    start_unix_ns: int,
+    latencies: Mapping[int, Latencies] | None = None,
+) -> Joint:
     """Put ranks into one graph.
 
     Parameters
@@ -101,6 +113,8 @@ def joint(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame, *, start_un
         much the last rank came later than the one before it.
     start_unix_ns : int
         Unix time of the origin of the axis.
+    latencies : mapping of int to Latencies, optional
+        What each rank needs at least. By default what its own recording shows.
 
     Returns
     -------
@@ -126,18 +140,17 @@ def joint(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame, *, start_un
     met = _meetings(ranks, arrived)
     until = np.where(met.bound, met.start[met.last], met.start) + _ARRIVAL_NS
     cut = np.minimum(until, met.end - 1)
-    parts, graphs, least = [], [], []
+    parts, graphs, least = [], [], {}
     for rank, trace in ranks:
         here = (met.rank == rank) & met.on_stream
         part = divided(trace, met.slice[here], cut[here])
-        first = dependences(trace).latencies
+        first = least[rank] = dependences(trace).latencies if latencies is None else latencies[rank]
         graphs.append(dependences(part, latency=first.launch, spacing=first.spacing))
         parts.append((rank, part))
-        least.append(first)
     trace = stacked(parts, start_unix_ns=start_unix_ns)
     numbers = _Numbers.of(trace, parts)
-    graph = _merged(trace, [rank for rank, _ in ranks], graphs, _pooled(least), numbers)
-    return _with_collectives(graph, met, dict(ranks), numbers)
+    graph = _merged(trace, [rank for rank, _ in ranks], graphs, _pooled([*least.values()]), numbers)
+    return _with_collectives(graph, met, dict(ranks), numbers, arrived, least)
 
 
 def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Meetings:
@@ -254,7 +267,12 @@ _EVENT_COUNTS: Final = ("events_recorded", "events_inferred")
 
 
 def _with_collectives(
-    graph: Dependences, met: _Meetings, own: Mapping[int, Trace], numbers: _Numbers
+    graph: Dependences,
+    met: _Meetings,
+    own: Mapping[int, Trace],
+    numbers: _Numbers,
+    arrived: pd.DataFrame,
+    latencies: Mapping[int, Latencies],
 ) -> Joint:
     """Let collectives wait for the rank that comes last, and in a replay for all that have to come."""
     resources = graph.resources
@@ -288,7 +306,10 @@ def _with_collectives(
     graph = replace(graph, threads=threads, between=between)
     steps = _steps_of(own)
     apart = int((met.symmetric & ~met.bound & (met.start < met.start[met.last])).sum())
-    return Joint(trace, graph, own, numbers.own_row, own_track, steps, waiting, apart, int(met.bound.sum()))
+    bound = int(met.bound.sum())
+    return Joint(
+        trace, graph, own, numbers.own_row, own_track, steps, waiting, apart, bound, arrived, latencies
+    )  # fmt: skip
 
 
 def _pairs(met: _Meetings) -> tuple[IntArray, IntArray]:

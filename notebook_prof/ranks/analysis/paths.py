@@ -12,6 +12,7 @@ from ...analysis.critical_path.path import End, Span
 from ...analysis.critical_path.replay.changes import Question
 from ...analysis.scope import Numbers, many
 from ...errors import OptionError, SelectionError, nearest
+from .arrivals import with_margins
 from .axis import RankAxis
 from .critical_path import BY, hops_between, path_sums, path_table, spans_of_ranks
 from .joint import Joint, joint
@@ -140,7 +141,10 @@ class RankPaths(RankAxis[T]):
         line: Mapping[int | str, float] | None = None,
         phase: Mapping[str, float] | None = None,
         data: float = 1.0,
+        workers: int | None = None,
+        launch: float = 1.0,
         remove: str | Sequence[str] = (),
+        overlap_communication: bool = False,
         step: Numbers = None,
         end: End = "host",
     ) -> RanksWhatIf:
@@ -154,8 +158,15 @@ class RankPaths(RankAxis[T]):
             One factor for all operators, functions and kernels but communication, or factors by name as
             `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Time in
             which nothing was recorded stays.
-        line, phase, data, remove
+        line, phase, data, launch, remove
             As in `notebook_prof.analysis.what_if`.
+        workers : int, optional
+            A DataLoader of this rank, or of each, with so many workers: torch's schedule with the batches
+            that were recorded, around steps in which none of these ranks waits for input.
+        overlap_communication : bool
+            Nothing on this rank, or on any, waits for communication of devices but further communication.
+            The dependence of the result on it is left out, so that the gain is an upper bound and `lower` is
+            0.
         step : int or iterable of int, optional
             Mean of these steps. Default: of all, or the whole recordings where there are no steps.
         end : {"host", "device", "last"}
@@ -164,22 +175,24 @@ class RankPaths(RankAxis[T]):
         Returns
         -------
         RanksWhatIf
-            With ``before after gain lower upper replay_error refused reason steps``.
+            With ``before after gain lower upper replay_error refused reason steps classes critical_path``.
 
         Raises
         ------
         OptionError
             If nothing is asked, or an argument cannot be understood.
         SelectionError
-            If there is no such rank or step, nothing on the rank is changed, or the ranks have too many
-            slices to be in memory together.
+            If there is no such rank or step, nothing on the rank is changed, there is no communication to
+            overlap, or the ranks have too many slices to be in memory together.
 
         Notes
         -----
         All ranks are run forwards together: a collective ends when the last rank has come and its transfer,
         which takes what it took after the last arrival, is done. There is no answer where a rank is missing
         or its clock cannot be compared, since it might come last; where ranks share no collective; and
-        where the replay of the unchanged recordings is off by more than 5 %.
+        where the replay of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule
+        makes the batches of all these ranks, and each step begins when the last of them has its batch; there
+        is no answer where that schedule, with the workers that were recorded, is off by more than 5 %.
 
         Examples
         --------
@@ -191,13 +204,17 @@ class RankPaths(RankAxis[T]):
         >>> early, late = "main: [mm][all_reduce    ]", "main: [sleep ][all_reduce]"
         >>> for rank, lane in enumerate((early, late)):
         ...     draw(lane, categories=kinds).to_chrome(folder / f"rank{rank}.json")
-        >>> answer = read_ranks(folder).what_if(rank=1, scale={"sleep": 0.5})
+        >>> answer = read_ranks(folder).what_if(rank=1, scale={"sleep": 0.75})
         >>> answer.before, answer.after
-        (20, 16)
+        (20, 18)
+        >>> answer.critical_path[["rank", "name", "dur_ns"]].values.tolist()
+        [[1, 'sleep', 6], [0, 'all_reduce', 12]]
         """
         factors = scale if isinstance(scale, Mapping) or scale is None else {"*": scale}
         removed = (remove,) if isinstance(remove, str) else tuple(remove)
-        question = Question(factors or {}, line or {}, phase or {}, removed, data)
+        question = Question(
+            factors or {}, line or {}, phase or {}, removed, data, launch, workers, overlap_communication
+        )
         if not str(question):
             raise OptionError("what_if needs something to change, as scale=0.5 or scale={'aten::mm': 0.5}")
         if end not in get_args(End):
@@ -301,10 +318,3 @@ def _steps_asked(one: Joint, step: Numbers) -> list[int]:
     if missing := [number for number in steps if number not in have]:
         raise SelectionError(f"there is no step {missing[0]}: {nearest(str(missing[0]), map(str, have))}")
     return steps
-
-
-def with_margins(arrived: pd.DataFrame) -> pd.DataFrame:
-    """Add by how much the last rank came to each collective later than the one before it."""
-    ordered = arrived.sort_values(["match", "start_ns"], kind="stable")
-    gap = ordered["start_ns"].diff().fillna(0).astype("int64")  # of Unix times, no float holds all digits
-    return ordered.assign(margin_ns=gap.groupby(ordered["match"]).transform("last"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,10 +16,13 @@ from ...analysis.critical_path.replay.constraints import Constraints, constraint
 from ...analysis.critical_path.replay.forward import Change, Replay, replay, replay_within_queues
 from ...analysis.critical_path.replay.spans import Spans
 from ...analysis.critical_path.replay.what_if import MOST_ERROR
+from ...analysis.input.loader_bounds import schedules
+from ...analysis.input.loader_schedule import Schedule, batch_ns_together
 from ...errors import SelectionError
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
 from ...units import format_items, format_ns, format_share
+from .critical_path import PATH, path_table, replayed_path, spans_of_ranks
 from .joint import Joint
 
 STEPS: Final = Table(
@@ -28,6 +32,7 @@ STEPS: Final = Table(
         Column("before_ns", "int64", "ns", "from the first begin on any rank to the last end"),
         Column("usual_ns", "int64", "ns", "the same in the unchanged replay with usual lags"),
         Column("after_ns", "Int64", "ns", "in the replay; missing where the answer is refused"),
+        Column("backlog_ns", "Int64", "ns", "by how much more devices fall behind in it; missing likewise"),
         Column("last_rank", "int32", "", "that ended the step last"),
         Column("last_rank_after", "Int32", "", "in the replay; missing where the answer is refused"),
     ),
@@ -50,15 +55,18 @@ class RanksWhatIf:
     lower, upper : int or None
         The smallest and the largest gain under what the recordings do not tell: lags as recorded or as usual,
         calls that wait for what held them up only or for all they could wait for, and how far apart clocks
-        may be.
+        may be; for another number of workers, by how much the schedule is off.
     replay_error : float
-        By how much the replay of the unchanged recordings is off when each start and wait has the usual lag.
-        NaN where nothing was replayed.
+        By how much the replay of the unchanged recordings is off when each start and wait has the usual lag;
+        for another number of workers what torch's schedule is off by, where that is more. NaN where nothing
+        was replayed.
     refused : bool
     reason : str
         Why there is no answer; empty for one.
     steps : DataFrame
-        A row a step: ``step before_ns usual_ns after_ns last_rank last_rank_after``.
+        A row a step: ``step before_ns usual_ns after_ns backlog_ns last_rank last_rank_after``. `after` is
+        the mean of ``after_ns + backlog_ns``; both are missing where the answer is refused or is for another
+        number of workers.
     """
 
     question: str
@@ -72,6 +80,44 @@ class RanksWhatIf:
     refused: bool = True
     reason: str = ""
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
+    _joint: Joint | None = field(repr=False, default=None)
+    _replay: Replay | None = field(repr=False, default=None)
+    _end: End = field(repr=False, default="host")
+
+    @functools.cached_property
+    def critical_path(self) -> pd.DataFrame:
+        """What would decide how long the steps take: the table of `RankPaths.critical_path`.
+
+        `slice` are rows of the recordings, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
+        of `steps`. No rows where the answer is refused or is for another number of workers.
+        """
+        if self._joint is None or self._replay is None:
+            return PATH.empty()
+        return replayed_path(self._joint, self._replay, self._numbers, self._end)
+
+    @functools.cached_property
+    def classes(self) -> pd.DataFrame:
+        """What the critical path consists of, before and after.
+
+        Returns
+        -------
+        DataFrame
+            ``rank`` int32, ``class`` str, ``before_ns after_ns`` int64, sums over the steps, by `after_ns`,
+            largest first. The columns sum to those of `steps`. No rows where `critical_path` has none.
+        """
+        tables = [self.critical_path] * 2
+        if self._joint is not None and self._replay is not None:
+            before = spans_of_ranks(self._joint, self._numbers, None, self._end)
+            tables[0] = path_table(self._joint, before)
+        sums = [table.groupby(["rank", "class"], observed=True)["dur_ns"].sum() for table in tables]
+        both = pd.concat(sums, axis=1, keys=["before_ns", "after_ns"]).fillna(0).astype("int64")
+        both = both.reset_index().astype({"rank": "int32", "class": "str"})
+        return both.sort_values("after_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+    @property
+    def _numbers(self) -> list[int]:
+        numbers: list[int] = self.steps["step"].fillna(-1).astype(int).tolist()
+        return numbers
 
     def __repr__(self) -> str:
         where = "" if self.rank is None else f" on rank {self.rank}"
@@ -92,12 +138,15 @@ def what_if_of_ranks(
     one: Joint, question: Question, rank: int | None, steps: Sequence[int], end: End, doubt_ns: float
 ) -> RanksWhatIf:
     """Predict how long steps would take across ranks, or refuse to; see `RankPaths.what_if`."""
-    graph = one.graph
-    change = _change(one, question, rank)
-    edges = constraints(graph)
+    edges = constraints(one.graph)
+    loaders = _loaders(one, question, rank)
     own = _steps_of_ranks(one, edges, steps, end)
     recorded = _lengths(own)
     answer = RanksWhatIf(str(question), rank, _mean(recorded.length))
+    if isinstance(loaders, str):
+        return replace(answer, reason=loaders)
+    hosts = {number: str(one.own[number].metadata.get("host") or number) for number in loaders}
+    change = _change(one, question, rank, [*loaders])
     if one.apart > MOST_ERROR * max(one.apart + one.bound, 1):
         waits = format_items(one.apart, "collective")
         return replace(
@@ -107,7 +156,7 @@ def what_if_of_ranks(
         )
     unchanged = Change(factor=one.waiting, usual_lags=True)
     usual = _lengths(own, replay(edges, unchanged))
-    error = float(np.abs(usual.length - recorded.length).sum() / max(int(recorded.length.sum()), 1))
+    error = float(np.abs(usual.whole - recorded.length).sum() / max(int(recorded.length.sum()), 1))
     answer = replace(answer, replay_error=error, steps=_steps_table(recorded, usual))
     if error > MOST_ERROR:
         return replace(answer, reason=_unreliable(error))
@@ -115,14 +164,18 @@ def what_if_of_ranks(
     replays = replay_within_queues(edges, [unchanged, *variants])
     if replays is None:
         return replace(answer, reason="launch queues overflow in the replay: ask for a smaller change")
-    reference, first, *others = replays
-    after, binding, with_usual = (_lengths(own, each) for each in (first, *others))
-    before_usual = _mean(_lengths(own, reference).length)
-    gains = [answer.before - _mean(each.length) for each in (after, binding)]
-    gains.append(before_usual - _mean(with_usual.length))
+    reference, *changed = (_lengths(own, each) for each in replays)
+    if question.workers is not None:
+        return _with_workers(
+            answer, loaders, hosts, question.workers, [_mean(each.whole) for each in changed]
+        )
+    after, binding, with_usual = changed
+    gains = [answer.before - _mean(each.whole) for each in (after, binding)]
+    gains.append(_mean(reference.whole) - _mean(with_usual.whole))
+    lower = 0 if question.overlap_communication else min(gains) - round(doubt_ns)
     return replace(
-        answer, after=_mean(after.length), gain=gains[0], lower=min(gains) - round(doubt_ns),
-        upper=max(gains) + round(doubt_ns), refused=False, steps=_steps_table(recorded, usual, after),
+        answer, after=_mean(after.whole), gain=gains[0], lower=lower, upper=max(gains) + round(doubt_ns),
+        refused=False, steps=_steps_table(recorded, usual, after), _joint=one, _replay=replays[1], _end=end,
     )  # fmt: skip
 
 
@@ -134,8 +187,11 @@ def _unreliable(error: float) -> str:
     )
 
 
-def _change(one: Joint, question: Question, rank: int | None) -> Change:
-    """Return what is otherwise on this rank, or on all; communication only where it is named."""
+def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[int]) -> Change:
+    """Return what is otherwise on this rank, or on all; communication only where it is named.
+
+    Ranks of these `loaders` do not wait for input: torch's schedules say how long they do.
+    """
     graph = one.graph
     change = change_of(graph, question)
     factor = np.ones(len(one.waiting)) if change.factor is None else change.factor.copy()
@@ -143,22 +199,123 @@ def _change(one: Joint, question: Question, rank: int | None) -> Change:
     if "*" in question.scale:
         exchange = graph.resources.category("collective")
         factor[exchange], removed[exchange] = 1.0, False
+    detached, launched = change.detached, None
     if rank is not None:
-        others = one.trace.slices["rank"].to_numpy(np.int64) != rank
+        rank_of = one.trace.slices["rank"].to_numpy(np.int64)
+        others = rank_of != rank
         factor[others], removed[others] = 1.0, False
-        if (factor == 1).all() and not removed.any():
+        if loaders:
+            no_input = change_of(graph, Question(data=0.0))
+            here = others & np.isin(rank_of, loaders)
+            if no_input.factor is not None and no_input.removed is not None:
+                factor[here], removed[here] = no_input.factor[here], no_input.removed[here]
+        work = [stream.rows for stream in graph.streams.values()]
+        launched = rank_of[np.concatenate(work)] == rank if work else np.zeros(0, bool)
+        detached = None if detached is None else detached & launched
+        if question.overlap_communication and (detached is None or not detached.any()):
+            raise SelectionError(
+                f"there is no communication on a device of rank {rank} that something else could overlap"
+            )
+        more = detached is not None or (change.launch_latency != 1 and launched.any())
+        if (factor == 1).all() and not removed.any() and not more and question.workers is None:
             raise SelectionError(
                 f"nothing on rank {rank} is changed by {question}: ranks[{rank}] has its names"
             )
-    return replace(change, factor=factor * one.waiting, removed=removed)
+    return replace(change, factor=factor * one.waiting, removed=removed, detached=detached, launched=launched)
+
+
+def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Schedule] | str:
+    """Return the schedule of the DataLoader of each rank; of one in question why there is none, as text."""
+    out: dict[int, Schedule] = {}
+    if question.workers is None:
+        return out
+    for number, trace in one.own.items():
+        every = schedules(trace)
+        reason = ""
+        if not every:
+            reason = (
+                f"no DataLoader of rank {number} was watched for long enough, so that it is not known how "
+                "long a batch takes its worker: record more steps of a loop over one, from its begin"
+            )
+        elif len(every) > 1:
+            reason = f"{len(every)} DataLoaders make batches of rank {number}: ask with data= for all of them"
+        elif not every[0][1].in_order:
+            reason = f"the DataLoader of rank {number} takes batches as they are ready: ask with data="
+        if reason and rank in (None, number):
+            return reason
+        if not reason:
+            out[number] = every[0][1]
+    return out
+
+
+def _with_workers(
+    answer: RanksWhatIf,
+    loaders: Mapping[int, Schedule],
+    hosts: Mapping[int, str],
+    workers: int,
+    loops: Sequence[int],
+) -> RanksWhatIf:
+    """Answer for another number of workers: torch's schedules around steps that wait for no input.
+
+    Parameters
+    ----------
+    answer : RanksWhatIf
+    loaders : mapping of int to Schedule
+        By rank.
+    hosts : mapping of int to str
+        By rank: on which machine it runs.
+    workers : int
+    loops : sequence of int
+        ns; mean length of these steps in replays, receiving of batches left out.
+    """
+    measured = batch_ns_together([*loaders.values()], loops[0])
+    off = abs(measured / max(answer.before, 1) - 1)
+    if off > MOST_ERROR:
+        return replace(
+            answer,
+            reason=f"torch's schedule makes a batch of all these ranks in {format_ns(measured)}, and a "
+            f"step took {format_ns(answer.before)}: a step is not a batch, or other work of the machine "
+            "held it up; record steps of one batch each, or ask for some with step=",
+        )
+    answer = replace(answer, replay_error=max(answer.replay_error, off))
+    in_question = [*loaders] if answer.rank is None else [answer.rank]
+    chosen = {
+        rank: replace(one, workers=workers) if rank in in_question else one for rank, one in loaders.items()
+    }
+    times = []
+    for loop in loops:
+        time = batch_ns_together([*chosen.values()], loop)
+        for host in {*hosts.values()}:  # workers of one machine share its cores
+            here = [one for rank, one in chosen.items() if hosts[rank] == host and one.cores and one.workers]
+            spent = sum(one.cpu_ns + one.receive_ns for one in here) + loop
+            time = max(time, spent / max((one.cores for one in here), default=1) if here else 0.0)
+        times.append(round(time))
+    gains = [answer.before - time for time in times]
+    doubt = round(answer.replay_error * answer.before)
+    return replace(
+        answer, after=times[0], gain=gains[0], lower=min(gains) - doubt, upper=max(gains) + doubt,
+        refused=False,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Lengths:
-    """Steps across ranks: number, length in ns, and the rank that ends last."""
+    """Steps across ranks.
+
+    Attributes
+    ----------
+    step : ndarray of int64
+        Number.
+    length, whole : ndarray of int64
+        ns; from the first begin on any rank to the last end on any, without what devices fall behind and
+        with it.
+    last : ndarray of int64
+        The rank that ends last, with it.
+    """
 
     step: IntArray
     length: IntArray
+    whole: IntArray
     last: IntArray
 
 
@@ -182,14 +339,16 @@ def _lengths(own: Mapping[int, Spans], after: Replay | None = None) -> _Lengths:
     parts = []
     for rank, spans in own.items():
         bounds = spans.bounds(after)
-        until = bounds.until if after is None else bounds.until + spans.more_backlog(after)
-        columns = {"step": spans.number, "rank": rank, "begin": bounds.begin, "until": until}
-        parts.append(pd.DataFrame(columns))
+        done = bounds.until if after is None else bounds.until + spans.more_backlog(after)
+        columns = {"step": spans.number, "rank": rank, "begin": bounds.begin, "until": bounds.until}
+        parts.append(pd.DataFrame({**columns, "done": done}))
     table = pd.concat(parts, ignore_index=True)
-    last = table.sort_values(["step", "until"], kind="stable").drop_duplicates("step", keep="last")
-    begin = table.groupby("step")["begin"].min().to_numpy(np.int64)
-    until, rank_last = last["until"].to_numpy(np.int64), last["rank"].to_numpy(np.int64)
-    return _Lengths(last["step"].to_numpy(np.int64), until - begin, rank_last)
+    last = table.sort_values(["step", "done"], kind="stable").drop_duplicates("step", keep="last")
+    by_step = table.groupby("step")
+    begin = by_step["begin"].min().to_numpy(np.int64)
+    until, done = (by_step[name].max().to_numpy(np.int64) for name in ("until", "done"))
+    rank_last = last["rank"].to_numpy(np.int64)
+    return _Lengths(last["step"].to_numpy(np.int64), until - begin, done - begin, rank_last)
 
 
 def _mean(lengths: IntArray) -> int:
@@ -202,8 +361,9 @@ def _steps_table(recorded: _Lengths, usual: _Lengths, after: _Lengths | None = N
         {
             "step": pd.arrays.IntegerArray(recorded.step.astype(np.int32), recorded.step < 0),
             "before_ns": recorded.length,
-            "usual_ns": usual.length,
+            "usual_ns": usual.whole,
             "after_ns": missing if after is None else after.length,
+            "backlog_ns": missing if after is None else after.whole - after.length,
             "last_rank": recorded.last,
             "last_rank_after": missing if after is None else after.last,
         }

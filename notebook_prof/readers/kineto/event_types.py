@@ -7,8 +7,8 @@ times are numbers where a number is exact, and text elsewhere.
 
 from __future__ import annotations
 
-from functools import cache
-from operator import attrgetter
+from functools import cache, reduce
+from operator import attrgetter, or_
 from typing import Any, Final, NamedTuple, Union
 
 import msgspec
@@ -249,7 +249,7 @@ def event_decoder(variant: Variant) -> msgspec.json.Decoder[Any]:
 
 def _event(variant: Variant) -> Any:
     instant = Instant if variant.text_times else QuickInstant
-    return Union[(complete_type(variant), instant, *OTHERS)]
+    return reduce(or_, OTHERS, complete_type(variant) | instant)
 
 
 loose_decoder: Final = msgspec.json.Decoder(LooseEvent)

@@ -24,10 +24,7 @@ _BYTES: Final = (
 )
 BINARY: Final = b"MOJ"
 """How Austin's binary files begin."""
-BINARY_IS: Final = (
-    "Austin's binary format MOJO, which Austin 4 always writes: make text of it with mojo2austin of "
-    "austin-python, and open that"
-)
+BINARY_IS: Final = "Austin's binary format MOJO: open it without format=, or with format='mojo'"
 
 
 def has_header(data: bytes) -> bool:
@@ -55,9 +52,25 @@ def facts(data: bytes) -> dict[str, str]:
     {'version': '3.7.0', 'mode': 'wall', 'duration': '9'}
     """
     pairs = [(key.decode(), value.decode(errors="replace").strip()) for key, value in _FACT.findall(data)]
-    if ("mode", "memory") in pairs:
-        raise FormatError(f"Austin recorded memory ('# mode: memory'): {_BYTES}")
-    return {"version" if key == "austin" else key: value for key, value in pairs}
+    named = {"version" if key == "austin" else key: value for key, value in pairs}
+    check_mode(named)
+    return named
+
+
+def check_mode(header: Mapping[str, str]) -> None:
+    """Refuse what tells no time.
+
+    Raises
+    ------
+    FormatError
+        If the numbers of the file are bytes.
+
+    Examples
+    --------
+    >>> check_mode({"mode": "wall"})
+    """
+    if header.get("mode") == "memory":
+        raise FormatError(f"Austin recorded memory ('mode: memory'): {_BYTES}")
 
 
 def check_times(

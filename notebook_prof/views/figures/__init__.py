@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .bars import kernels_figure, operators_figure
     from .canvas import memory_figure, overview_figure, phase_figure, timeline_figure
     from .drawn import Drawn, standalone
-    from .flame import flame_figure
+    from .flame import flame_difference, flame_figure
     from .idle import idle_figure
     from .input import input_figure, pipeline_figure, queues_figure
     from .layers import layers_figure
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "Drawn": "drawn",
     "distributed_figure": "steps",
+    "flame_difference": "flame",
     "flame_figure": "flame",
     "idle_figure": "idle",
     "input_figure": "input",
@@ -64,6 +65,7 @@ __all__ = [
     "MARGIN_PX",
     "Drawn",
     "distributed_figure",
+    "flame_difference",
     "flame_figure",
     "idle_figure",
     "input_figure",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from bokeh.models import Range1d
+from bokeh.plotting import figure
 
 from ... import analysis
 from ...analysis.source.stack_nodes import MERGED_STEPS, working_threads
@@ -35,6 +38,8 @@ _LEVELS: Final = 40
 _LEVEL_PX: Final = 18
 _CHARACTERS: Final = 95
 """About as many fit into the width of a tab."""
+LONGER, AS_LONG, SHORTER, NEW = "#e0705f", "#dddddd", "#4fb39a", "#88b4e7"
+"""Colours of a difference; black text is read on each."""
 _METRICS: Final = {"self_ns": "Time on the host", "device_ns": "Device time launched", "count": "Slices"}
 
 
@@ -131,21 +136,10 @@ def _widest(trace: Trace, table: pd.DataFrame, names: Any, metric: str, whole: i
 
 def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: str, trace: Trace) -> Drawn:
     styles = name_styles(trace)
-    first = int(shown["depth"].min())
-    levels = int(shown["depth"].max()) + 1 - first
-    scale, unit = (1.0, "slices") if metric == "count" else time_unit(whole)
-    plot = canvas(
-        48 + _LEVEL_PX * levels, "xpan,xbox_zoom,xzoom_in,xzoom_out,reset", x_range=Range1d(0, whole / scale),
-        y_range=Range1d(first + levels, first), min_border_left=14,
-    )  # fmt: skip
-    label_axis(plot.xaxis, unit)
-    plot.yaxis.visible = False
-    plot.ygrid.visible = False
     names = [str(name) for name in shown["name"]]
-    start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
-    room = (total / whole * _CHARACTERS).astype(int).tolist()
     root = shown["category"].isna().tolist()
     labels = [track_label(name) if top else styles.label(name) for top, name in zip(root, names, strict=True)]
+    total = shown["total"]
     tooltips = {
         "": [shortened(name, 160) for name in names],
         "with what it calls": [_amount(value, metric) for value in total.tolist()],
@@ -153,17 +147,91 @@ def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: st
         "of all": [format_share(value) for value in shown["share"].tolist()],
         "slices": counts(shown["count"]),
     }
+    looks = {
+        "colour": [NEUTRAL if top else styles.colour(name) for top, name in zip(root, names, strict=True)],
+        "alpha": opacity(names, selected),
+        "select": _selecting(trace, names, root),
+    }
+    scale = (1.0, "slices") if metric == "count" else time_unit(whole)
+    return Drawn(_icicle(shown, whole, scale, labels, looks, tooltips), title)
+
+
+def flame_difference(table: pd.DataFrame, title: str, labels: Sequence[str]) -> Drawn:
+    """Draw an icicle as wide as one recording, in colours of how it differs from another.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``name depth start total`` of the boxes, as in `analysis.flame`, in ns; ``before``, what each took in
+        the other recording, NaN where it was not there; ``select``, what a click sets, or empty.
+    title : str
+    labels : sequence of str
+        What is written for each box.
+
+    Returns
+    -------
+    Drawn
+        Red took longer than in the other recording, green less; grey is the same, blue is new.
+    """
+    total, before = (table[name].to_numpy(np.float64) for name in ("total", "before"))
+    most = np.fmax(np.fmax(total, before), 1.0)
+    change = np.clip((total - before) / most, -1.0, 1.0)
+    new = np.isnan(before)
+    whole = int(total[table["depth"].to_numpy() == 0].sum())
+    tooltips = {
+        "": [shortened(name, 160) for name in table["name"]],
+        "a step": [format_ns(value) for value in total.tolist()],
+        "before": ["" if value != value else format_ns(value) for value in before.tolist()],
+        "more": [format_ns(x) if x > 0 else "" for x in (total - before).tolist()],
+        "less": [format_ns(-x) if x < 0 else "" for x in (total - before).tolist()],
+    }
+    looks = {
+        "colour": [NEW if gone else _between(x) for gone, x in zip(new, change.tolist(), strict=True)],
+        "alpha": np.ones(len(table)),
+        "select": table["select"].tolist(),
+    }
+    legend = {"longer": _between(1.0), "as long": _between(0.0), "shorter": _between(-1.0), "new": NEW}
+    return Drawn(_icicle(table, whole, time_unit(whole), labels, looks, tooltips), title, legend)
+
+
+def _between(change: float) -> str:
+    """Return a colour between as long (0) and twice as long, or half (1, -1)."""
+    share = min(1.0, abs(2 * change)) ** 0.7
+    end = LONGER if change > 0 else SHORTER
+    return "#" + "".join(
+        f"{round(int(same, 16) + share * (int(far, 16) - int(same, 16))):02x}"
+        for same, far in ((AS_LONG[i : i + 2], end[i : i + 2]) for i in (1, 3, 5))
+    )
+
+
+def _icicle(
+    shown: pd.DataFrame,
+    whole: int,
+    scaled: tuple[float, str],
+    labels: Sequence[str],
+    looks: Mapping[str, Any],
+    tooltips: Mapping[str, Sequence[str]],
+) -> figure:
+    """Return boxes as wide as their totals, with names in those that have room."""
+    scale, unit = scaled
+    first = int(shown["depth"].min())
+    levels = int(shown["depth"].max()) + 1 - first
+    plot = canvas(
+        48 + _LEVEL_PX * levels, "xpan,xbox_zoom,xzoom_in,xzoom_out,reset", x_range=Range1d(0, whole / scale),
+        y_range=Range1d(first + levels, first), min_border_left=14,
+    )  # fmt: skip
+    label_axis(plot.xaxis, unit)
+    plot.yaxis.visible = False
+    plot.ygrid.visible = False
+    start, total, depth = (shown[name].to_numpy() for name in ("start", "total", "depth"))
+    room = (total / whole * _CHARACTERS).astype(int).tolist()
     frames = source(
         {
             "left": start / scale,
             "right": (start + total) / scale,
             "top": depth + 0.04,
             "bottom": depth + 0.96,
-            "colour": [
-                NEUTRAL if top else styles.colour(name) for top, name in zip(root, names, strict=True)
-            ],
-            "alpha": opacity(names, selected),
-            "select": _selecting(trace, names, root),
+            **looks,
             "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(labels, room, strict=True)],
             "middle": depth + 0.5,
             **tip_columns(tooltips),
@@ -178,7 +246,7 @@ def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: st
         text_color="#000000", x_offset=3,
     )  # fmt: skip
     tell(plot, boxes, tooltips)
-    return Drawn(plot, title)
+    return plot
 
 
 def _selecting(trace: Trace, names: list[str], root: list[bool]) -> list[str]:

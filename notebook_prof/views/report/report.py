@@ -91,7 +91,12 @@ def report_page(
 
 
 def trace_blocks(
-    trace: Trace, verdict: str, room: int, prefix: str = "nbp-", claims: Iterable[Claim] = ()
+    trace: Trace,
+    verdict: str,
+    room: int,
+    prefix: str = "nbp-",
+    claims: Iterable[Claim] = (),
+    with_tabs: bool = True,
 ) -> dict[str, str]:
     """Return what ``openGiven`` of ``js/src/report/file/unpack.js`` needs of a trace, for `data_blocks`.
 
@@ -106,8 +111,10 @@ def trace_blocks(
         Of the ids.
     claims : iterable of Claim
         What of the verdict selects something.
+    with_tabs : bool
+        Whether the page has a rail of tabs.
     """
-    tabs = embedded(trace)
+    tabs = embedded(trace) if with_tabs else {}
     settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _what_is_missing(trace)}
     document = json_text(json.loads(dashboard_document(trace)))
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(tabs)))

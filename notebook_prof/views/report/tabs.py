@@ -68,7 +68,7 @@ def _embedded(name: str, tab: Tab, trace: Trace) -> dict[str, str]:
 
 def _text_that_fits(answer: Answer) -> str:
     parts = answer.content.get("parts", [])
-    while len(text := _text(answer)) > MOST_BYTES:
+    while len(text := answer_text(answer)) > MOST_BYTES:
         drawn = [i for i, part in enumerate(parts) if part["kind"] == "picture"]
         if not drawn:
             break
@@ -80,7 +80,8 @@ def _text_that_fits(answer: Answer) -> str:
     return text
 
 
-def _text(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
+    """Return an answer as base64 of a deflated JSON object ``{"content", "data"}``."""
     columns = answer.arrays().items()
     data = {key: [None if x != x else _rounded(x) for x in values.tolist()] for key, values in columns}
     content = {key: value for key, value in answer.content.items() if key != "columns"}

@@ -243,14 +243,44 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
     rows : ndarray of int64, shape (slices of `trace`,)
         Row of each in the recording.
     """
-    graph, work = replay.edges.graph, replay.edges.work
-    resources = graph.resources
+    steps = trace.steps
+    main = np.full(len(steps), replay.edges.graph.main)
+    begin = replay.now(main, steps["ts"].to_numpy(np.int64))
+    until = replay.now(main, (steps["ts"] + steps["dur"]).to_numpy(np.int64))
+    return at_times(trace, *replayed_times(replay), begin, until)
+
+
+def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:
+    """Return when slices of threads and work of devices would have begun and ended; -1 for others."""
+    work, resources = replay.edges.work, replay.edges.graph.resources
     start, end = np.full(len(resources.ts), -1), np.full(len(resources.ts), -1)
     track = resources.track
     on_thread = np.flatnonzero(np.isin(track, replay.edges.threads))
     start[on_thread] = replay.now(track[on_thread], resources.ts[on_thread])
     end[on_thread] = replay.now(track[on_thread], resources.end[on_thread])
     start[work.rows], end[work.rows] = replay.start, replay.end
+    return start, end
+
+
+def at_times(
+    trace: Trace, start: IntArray, end: IntArray, begin: IntArray, until: IntArray
+) -> tuple[Trace, IntArray]:
+    """Return slices, links and steps of a Trace at other times.
+
+    Parameters
+    ----------
+    trace : Trace
+    start, end : ndarray of int64, shape (slices,)
+        ns; slices that start before 0 are left out.
+    begin, until : ndarray of int64, shape (steps,)
+        ns.
+
+    Returns
+    -------
+    trace : Trace
+    rows : ndarray of int64, shape (slices of `trace`,)
+        Row of each in what was given.
+    """
     rows = np.flatnonzero(start >= 0)
     rows = rows[np.lexsort((start[rows] - end[rows], start[rows]))]
     new_row = np.full(len(start) + 1, -1)
@@ -265,17 +295,12 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
     source, target = new_row[flows["src"].to_numpy()], new_row[flows["dst"].to_numpy()]
     both = (source >= 0) & (target >= 0)
     flows = flows[both].assign(src=source[both], dst=target[both]).reset_index(drop=True)
-    steps = trace.steps
-    main = np.full(len(steps), graph.main)
-    begin = replay.now(main, steps["ts"].to_numpy(np.int64))
-    until = replay.now(main, (steps["ts"] + steps["dur"]).to_numpy(np.int64))
-    steps = steps.assign(ts=begin, dur=until - begin)
     tables = {table.name: table.empty() for table in TABLES}
     tables |= {
         "tracks": trace.tracks,
         "slices": slices,
         "flows": flows,
-        "steps": steps,
+        "steps": trace.steps.assign(ts=begin, dur=until - begin),
         "stacks": trace.stacks,
     }
     return Trace(tables, metadata=trace.metadata), rows

@@ -144,7 +144,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
         detached = communication(graph)
         if not detached.any():
             raise SelectionError("there is no communication on a device that something else could overlap")
-    return Change(factor, question.launch, removed, detached)
+    return Change(factor, question.launch, removed=removed, detached=detached)
 
 
 def communication(graph: Dependences) -> BoolArray:

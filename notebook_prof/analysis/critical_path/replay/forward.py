@@ -27,10 +27,12 @@ class Change:
         Of the time that a slice of a thread owns, and of the length of device work.
     launch_latency : float
         Factor of the time from a launch to the start of its work.
+    launched : ndarray of bool, shape (work,), optional
+        The work that this factor is for; by default all.
     removed : ndarray of bool, shape (slices,), optional
         Slices whose waits are gone: calls, and what owned the thread when it rested. A full queue stays full.
     detached : ndarray of bool, shape (work,), optional
-        Work that nothing else waits for, but other work that is detached.
+        Communication that nothing waits for but other communication, of this rank or another.
     usual_lags : bool
         Give all edges of a kind the same lag, as if it were not known what happened.
     only_binding : bool
@@ -39,6 +41,7 @@ class Change:
 
     factor: FloatArray | None = None
     launch_latency: float = 1.0
+    launched: BoolArray | None = None
     removed: BoolArray | None = None
     detached: BoolArray | None = None
     usual_lags: bool = False
@@ -206,7 +209,8 @@ class Forward:
         self._events, loose = edges.events, np.zeros(len(work.rows), bool)
         if free is not None:
             loose = free[work.before] & ~free & (work.before >= 0)
-            keep = ~free[edges.events.source] | free[edges.events.target]
+            exchange = edges.graph.resources.category("collective")[work.rows]
+            keep = ~free[edges.events.source] | exchange[edges.events.target]
             self._events = Edges(*(column[keep] for column in edges.events))
         self._loose = loose
         cut = loose.copy()
@@ -240,7 +244,9 @@ class Forward:
         total = np.cumsum(np.where(runs.first, 0, step))
         self.since = total - total[runs.begins[runs.number]]
         latency = self._of_kind(work.start - work.launched, work.bound == LAUNCH, latencies.launch)
-        self.latency = latency = as_ints(np.rint(latency * self.change.launch_latency))
+        factor = self.change.launch_latency
+        of = np.ones(len(gap), bool) if self.change.launched is None else self.change.launched
+        self.latency = latency = as_ints(np.rint(latency * np.where(of, factor, 1.0)))
         begun = work.thread >= 0
         launched = np.full(len(gap), -FAR)
         launched[begun] = self.clocks.work(work.thread[begun], work.launched[begun]) + latency[begun]

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from ...machine import has_gil
 from .samples import Samples
 
 _CLOCK_MONOTONIC: Final = 1
@@ -27,11 +28,12 @@ class _Spec(ctypes.Structure):
     _fields_ = (("interval", ctypes.c_long * 2), ("left", ctypes.c_long * 2))
 
 
-def supported() -> bool:
-    """Return whether this is a 64-bit Linux with timerfd, and a Python with a GIL."""
-    if sys.platform != "linux" or sys.maxsize < 2**32 or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return False
-    return hasattr(ctypes.PyDLL(None), "timerfd_settime")
+def refusal() -> str:
+    """Return why late ticks cannot be told from the true line; empty if they can."""
+    if not has_gil():
+        return "threads of a Python without a GIL do not wait for one another"
+    known = sys.platform == "linux" and sys.maxsize > 2**32
+    return "" if known and hasattr(ctypes.PyDLL(None), "timerfd_settime") else "this system has no timerfd"
 
 
 class DelayedTickWatcher:

@@ -62,7 +62,7 @@ class Sampler:
         """Make what takes time to make: the thread that looks at late ticks."""
         atexit.register(self.stop)  # a timer that outlives the interpreter's handlers kills the process
         self._clock = clock
-        if not timer.refusal() and delayed_tick.supported():
+        if not timer.refusal() and not delayed_tick.refusal():
             self._tick_watcher = DelayedTickWatcher(clock.now_ns, LATE_NS)
             self._tick_watcher.prepare()
 
@@ -72,7 +72,7 @@ class Sampler:
             self.prepare(clock)
         self.note_thread()
         self._interval_ns = round(timer.INTERVAL_S * 1e9)
-        refusal = timer.refusal() or ("" if self._tick_watcher else "this system has no timerfd")
+        refusal = timer.refusal() or ("" if self._tick_watcher else delayed_tick.refusal())
         if refusal:
             self._poll(refusal)
         else:

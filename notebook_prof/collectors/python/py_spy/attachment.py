@@ -30,6 +30,7 @@ from types import FrameType
 from typing import IO, Final
 
 from ... import own_processes
+from ...machine import is_free_threaded
 from .heartbeat import Heartbeat
 
 RATES_HZ: Final = (100, 400)
@@ -82,6 +83,8 @@ def refusal() -> str:
         return _refused
     if binary() is None:
         return "py-spy is not installed"
+    if is_free_threaded():
+        return "py-spy cannot read a Python without a GIL"
     return _forbidden()
 
 

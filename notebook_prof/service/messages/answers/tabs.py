@@ -8,7 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from ..base import Columns, Declared, Dimensions, Patch
 
-_Number = Literal["ns", "instant", "bytes", "share", "count", "number", "flops", "flops/s", "bytes/s"]
+_Time = Literal["ns", "delta", "instant"]
+_Number = Literal[_Time, "bytes", "share", "count", "number", "flops", "flops/s", "bytes/s"]
 Unit = Literal[_Number, "text", "name", "code"]
 
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from ..service.palette import PHASES
-from ..units import format_bytes, format_count, format_ns
-from ..views.pictures.views import tick_step_ns
-from .text import label
-from .verdict import interval_text, sentences, signed_ns, signed_percent
+from ...service.palette import PHASES
+from ...units import format_bytes, format_count, format_ns
+from ...views.pictures.views import tick_step_ns
+from ...views.report.static_html import without_kernel
+from ..text import label
+from ..verdict import interval_text, sentences, signed_ns, signed_percent
 
 if TYPE_CHECKING:
-    from .comparison import Comparison
+    from ..comparison import Comparison
 
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600
@@ -64,8 +65,15 @@ def page(c: Comparison) -> str:
     return f"<!doctype html><html lang=en><head>{head}{colours}</head><body>{fragment(c)}</body></html>"
 
 
-def fragment(c: Comparison) -> str:
-    """Return what is shown in a notebook."""
+def fragment(c: Comparison, uid: str = "") -> str:
+    """Return what is shown in a notebook without a kernel.
+
+    Parameters
+    ----------
+    c : Comparison
+    uid : str
+        Marks the fragment, so that a live view beside it can hide it.
+    """
     first, *others = sentences(c)
     verdict = f"<p><b>{html.escape(first)}</b> {html.escape(' '.join(others))}</p>"
     parts = [f"<style>{_STYLE}</style>", verdict, _steps(c), _phases(c)]
@@ -76,7 +84,11 @@ def fragment(c: Comparison) -> str:
             parts += [f"<h3>{title}</h3>", _table(c, table)]
     if len(c.memory):
         parts.append(_memory(c))
-    return f'<div class="nbp-compare">{"".join(parts)}</div>'
+    if not uid:
+        return f'<div class="nbp-compare">{"".join(parts)}</div>'
+    parts.append("<p>Run the cell again for the linked timelines.</p>")
+    mark = f"nbp-compare nbp-static nbp-static-{html.escape(uid, quote=True)}"
+    return f'{without_kernel(uid)}<div class="{mark}">{"".join(parts)}</div>'
 
 
 def _steps(c: Comparison) -> str:

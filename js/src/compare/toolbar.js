@@ -1,0 +1,99 @@
+// Buttons above the timelines: which side is shown, which steps are aligned, and how near.
+import {element, textElement} from '../shared/elements.js';
+import {Roving} from '../shared/roving.js';
+import {formatTime} from '../shared/units.js';
+import {SIDES} from './side_store.js';
+
+/**
+ * @param {import('./page.js').ComparisonPage} page
+ * @param {HTMLElement} box
+ */
+export function comparisonBar(page, box) {
+  const {settings, axis} = page,
+    views = element('div', 'nbp-buttons', box),
+    /** @type {Record<string, HTMLButtonElement>} */
+    buttons = {};
+  for (const [view, text, title] of /** @type {const} */ ([
+    ['both', 'both', 'both timelines above one another (B)'],
+    ['a', settings.names[0], `${settings.names[0]} alone (F flips)`],
+    ['b', settings.names[1], `${settings.names[1]} alone (F flips)`],
+  ])) {
+    const button = textElement('button', '', text);
+    button.title = title;
+    button.setAttribute('aria-pressed', String(view === 'both'));
+    button.addEventListener('click', () => page.flip(view));
+    views.append(button);
+    buttons[view] = button;
+  }
+  const modes = element('div', 'nbp-buttons', box);
+  for (const [mode, text, title] of [['pan', '✥ pan', 'drag to pan (Shift+drag selects a time)'], ['select', '▭ select time', 'drag to select a window of time on both sides']]) {
+    const button = textElement('button', '', text);
+    button.title = title;
+    button.setAttribute('aria-pressed', String(mode === page.mode));
+    button.addEventListener('click', () => {
+      page.mode = mode;
+      for (const one of modes.children) one.setAttribute('aria-pressed', String(one === button));
+      for (const timeline of page.boxes.timelines) timeline.classList.toggle('nbp-select-mode', mode === 'select');
+    });
+    modes.append(button);
+  }
+  const zooms = element('div', 'nbp-buttons', box),
+    middle = () => (axis.start + axis.end) / 2;
+  /** @type {[string, string, () => void][]} */
+  const acts = [
+    ['+', 'zoom in (W)', () => axis.zoom(0.5, middle())],
+    ['−', 'zoom out (S)', () => axis.zoom(2, middle())],
+    ['step', 'show the aligned steps', () => page.showAligned()],
+    ['all', 'show both recordings as a whole (0)', () => {
+      const [a, b] = axis.whole();
+      axis.show(a, b);
+    }],
+    ['?', 'keys and gestures', () => page.help.toggle()],
+  ];
+  for (const [text, title, act] of acts) {
+    const button = textElement('button', '', text);
+    button.title = title;
+    button.addEventListener('click', act);
+    zooms.append(button);
+  }
+  const selects = SIDES.map((side, i) => stepSelect(page, box, side, i)),
+    hint = element('span', 'nbp-hint', box);
+  hint.setAttribute('aria-live', 'polite');
+  box.setAttribute('role', 'toolbar');
+  box.setAttribute('aria-label', 'timelines: side, mode, zoom, aligned steps');
+  new Roving(box, 'button, select');
+  /** @param {number[]} steps */
+  function showSteps(steps) {
+    selects.forEach((select, i) => (select.value = String(steps[i])));
+  }
+  showSteps(page.aligned());
+  return {
+    hint,
+    showSteps,
+    /** @param {string} view */
+    showView(view) {
+      for (const [name, button] of Object.entries(buttons)) button.setAttribute('aria-pressed', String(name === view));
+    },
+  };
+}
+
+/**
+ * Which step of a side is aligned.
+ * @param {import('./page.js').ComparisonPage} page
+ * @param {HTMLElement} box
+ * @param {SideName} side
+ * @param {number} i
+ */
+function stepSelect(page, box, side, i) {
+  const label = element('label', 'nbp-colours', box),
+    select = document.createElement('select');
+  label.append(`${page.settings.names[i]}: `, select);
+  for (const [step, , dur] of page.settings.steps[side]) select.add(new Option(step < 0 ? `whole · ${formatTime(dur)}` : `step ${step} · ${formatTime(dur)}`, String(step)));
+  select.title = 'the step whose start is laid on that of the other side';
+  select.addEventListener('change', () => {
+    const steps = page.aligned();
+    steps[i] = Number(select.value);
+    page.source.align(steps[0], steps[1]);
+  });
+  return select;
+}

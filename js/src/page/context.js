@@ -1,0 +1,25 @@
+// What views that show a trace are given of it: figures, facts, the selection, colours and names.
+import {createPalettes, NO_CODE} from '../timeline/colours.js';
+import {readTheme} from './theme.js';
+import {createTooltip} from './tooltip.js';
+
+/**
+ * The part of a context that is of a trace, and not of the page around its views.
+ * @param {Pick<Context, 'host' | 'settings' | 'meta' | 'store' | 'asker' | 'range'> & {root: HTMLElement}} shown
+ */
+export const shownTrace = ({host, settings, meta, store, asker, range, root}) => ({
+  host,
+  settings,
+  meta,
+  store,
+  asker,
+  range,
+  theme: readTheme(root),
+  tint: /** @type {Tint} */ ('name'),
+  searchText: '',
+  tooltip: createTooltip(root),
+  palettes: createPalettes(meta.colours),
+  nameOf: (/** @type {number} */ code) => meta.nameList[code] ?? '',
+  labelOf: (/** @type {number} */ code) => meta.shortList[code] || (meta.nameList[code] ?? ''),
+  colourOfName: (/** @type {number} */ code) => meta.nameColours[code] ?? NO_CODE,
+});

@@ -1,0 +1,219 @@
+"""Two sides of a comparison under one selection, aligned at a step of each."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import OptionError, SelectionError, nearest
+from ..profiles.profile import Profile
+from .run import Side, TraceRun
+from .selected import LINKED, Counterparts, LinkedSelection, Selected, selected_table
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedStep:
+    """The step of a side that both timelines are aligned at.
+
+    Attributes
+    ----------
+    run : int
+        Number of the recording among those of the side, from 0.
+    step : int
+        Its number; -1 for a recording without steps.
+    ts, dur_ns : int
+        Where it begins and how long it takes, ns in its recording.
+    """
+
+    run: int
+    step: int
+    ts: int
+    dur_ns: int
+
+
+def median_step(side: Side) -> AlignedStep:
+    """Return the step whose time is nearest to the median of those that count; the first of several."""
+    table = side.steps
+    rows = table[table["used"]] if table["used"].any() else table
+    far = (rows["dur_ns"] - float(rows["dur_ns"].median())).abs().to_numpy()
+    return _of_row(rows.iloc[int(np.argmin(far))])
+
+
+def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
+    """Return a step by its number, or by those of its run and its own.
+
+    Raises
+    ------
+    OptionError
+        If there is no such step.
+    """
+    table = side.steps
+    rows = table[table["step"] == (step if isinstance(step, int) else step[1])]
+    if not isinstance(step, int):
+        rows = rows[rows["run"] == step[0]]
+    if not len(rows):
+        there = ", ".join(map(str, table["step"].unique().tolist()[:20]))
+        place = step if isinstance(step, int) else f"{step[1]} in run {step[0]}"
+        raise OptionError(f"{side.name} has no step {place}: there are {there}")
+    return _of_row(rows.iloc[0])
+
+
+def _of_row(row: Any) -> AlignedStep:
+    return AlignedStep(int(row["run"]), int(row["step"]), int(row["ts"]), int(row["dur_ns"]))
+
+
+class LinkedSides(ABC):
+    """What a comparison shows of its two sides, linked: the steps they are aligned at, and one selection."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self._a, self._b = a, b
+        self._aligned = median_step(a), median_step(b)
+
+    @functools.cached_property
+    @abstractmethod
+    def source(self) -> pd.DataFrame:
+        """Which line became which."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, str]:
+        """What the sides are called."""
+
+    @functools.cached_property
+    @abstractmethod
+    def labels(self) -> dict[str, str]:
+        """What is written for each name."""
+
+    @property
+    def has_recordings(self) -> bool:
+        """Whether the runs of the aligned steps are whole recordings, and not totals of the history."""
+        return all(
+            isinstance(side.runs[at.run], TraceRun)
+            for side, at in zip((self._a, self._b), self._aligned, strict=True)
+        )
+
+    @property
+    def shown(self) -> tuple[Profile, Profile]:
+        """The recordings of the aligned steps.
+
+        Raises
+        ------
+        OptionError
+            For runs of which only totals were kept.
+        """
+        a, b = self._aligned
+        return shown_run(self._a, a), shown_run(self._b, b)
+
+    def counted_steps(self, side: int) -> list[int]:
+        """Return the numbers of the steps that count, of the recording that is shown; none without steps."""
+        table = (self._a, self._b)[side].steps
+        rows = table[(table["run"] == self._aligned[side].run) & table["used"]]
+        return [step for step in rows["step"].tolist() if step >= 0]
+
+    @functools.cached_property
+    def selection(self) -> LinkedSelection:
+        """What is selected on both sides; ``.a`` and ``.b`` are what that is in each recording."""
+        return LinkedSelection(self._counterparts, (self.aligned[0].ts, self.aligned[1].ts))
+
+    @property
+    def aligned(self) -> tuple[AlignedStep, AlignedStep]:
+        """The steps whose starts the timelines have in common; at first those nearest to the medians."""
+        return self._aligned
+
+    def align(self, a: int | tuple[int, int] | None = None, b: int | tuple[int, int] | None = None) -> None:
+        """Align the timelines at other steps, from whose starts a selected window counts then.
+
+        Parameters
+        ----------
+        a, b : int, or (int, int), optional
+            Number of a step, or of a run and of a step in it; a side that is left out keeps its step.
+
+        Raises
+        ------
+        OptionError
+            If there is no such step.
+        """
+        pairs = zip((self._a, self._b), (a, b), self._aligned, strict=True)
+        first, second = (now if step is None else step_of(side, step) for side, step, now in pairs)
+        self._aligned = first, second
+        self.selection._align(self._counterparts, (first.ts, second.ts))
+
+    def select(self, **clauses: object) -> Selected:
+        """Select in both sides what belongs together, and nothing else.
+
+        Parameters
+        ----------
+        **clauses
+            ``name`` (as in `operators` and `kernels`), ``phase``, ``category``, ``line`` (as ``cell:12``),
+            one or several, and ``window``: a pair of times from the start of the `aligned` step.
+
+        Returns
+        -------
+        Selected
+
+        Raises
+        ------
+        SelectionError
+            For anything else, or a value that cannot be.
+
+        Examples
+        --------
+        >>> import notebook_prof as nbp
+        >>> from notebook_prof.testing import draw
+        >>> c = nbp.compare(draw("main: [mm      ][add ]"), draw("main: [mm    ][add   ]"))
+        >>> c.select(name="add").delta[["name", "a_ns", "b_ns", "delta_ns"]].values.tolist()
+        [['add', 6, 8, 2]]
+        >>> c.selection.a, c.selection.b
+        (Selection(add), Selection(add))
+        """
+        check_linked(clauses)
+        self.selection.update(None, **{**dict.fromkeys(LINKED), **clauses})
+        return self.selected
+
+    @property
+    def selected(self) -> Selected:
+        """What is selected: tables of both sides, and their difference.
+
+        Raises
+        ------
+        OptionError
+            For runs of which only totals were kept.
+        """
+        selection, (a, b) = self.selection, self.aligned
+        return Selected(
+            selected_table(shown_run(self._a, a), selection.a, a.step),
+            selected_table(shown_run(self._b, b), selection.b, b.step),
+        )
+
+    @property
+    def _counterparts(self) -> Counterparts:
+        return Counterparts(
+            self.source, [self._a.runs[self._aligned[0].run], self._b.runs[self._aligned[1].run]]
+        )
+
+
+def shown_run(side: Side, at: AlignedStep) -> Profile:
+    """Return the recording of an aligned step.
+
+    Raises
+    ------
+    OptionError
+        If only totals were kept of it.
+    """
+    run = side.runs[at.run]
+    if not isinstance(run, TraceRun):
+        raise OptionError(f"of {side.name} only totals were kept: %%profile --keep saves the recording too")
+    return run.profile
+
+
+def check_linked(clauses: Iterable[str]) -> None:
+    """Raise SelectionError for what a comparison does not select by."""
+    for name in clauses:
+        if name not in LINKED:
+            raise SelectionError(f"a comparison selects nothing by {name!r}: {nearest(name, LINKED)}")

@@ -1,0 +1,123 @@
+"""What the linked page shows of a comparison beside its timelines: tables, phases, the source, the flame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from ...service.packing import Answer
+from ...service.palette import PHASES, name_styles
+from ...views.tab_answers import packed
+from ...views.tabs.base import Panel, Part, Table, pictures
+from ..parts import IDLE, MISSING, SMALLER
+from .flame import flame_picture
+
+if TYPE_CHECKING:
+    from ..comparison import Comparison
+
+MOST_ROWS: Final = 1000
+"""Of a table in the page; the rest is in Python."""
+_MOST_LINES: Final = 3000
+_UNITS: Final = {
+    "delta_ns": "delta",
+    "a_ns": "ns",
+    "b_ns": "ns",
+    "change": "text",
+    "name": "name",
+    "phase": "text",
+}
+_NOBODY: Final = {*IDLE.values(), SMALLER}
+
+
+def compared(c: Comparison) -> Answer:
+    """Return everything that the page asks of a comparison, once.
+
+    Returns
+    -------
+    Answer
+        ``parts`` as a tab has them (`notebook_prof.views.tab_answers.panel`): tables of operators, kernels
+        and conditions, and the differential flame graph; ``phases``: ``phase a_ns b_ns delta_ns sure colour``
+        of each, and ``source``: ``change a_line b_line text delta_ns sure line`` of each line of the cell.
+    """
+    parts: list[Part] = [_names(c, c.operators, "Operators", "c.operators")]
+    if len(c.kernels):
+        parts.append(_names(c, c.kernels, "Kernels", "c.kernels"))
+    lines = _lines(c)
+    if len(lines.frame):
+        parts.append(lines)
+    if len(c.conditions):
+        heads = dict(zip(("a", "b"), c.names, strict=True))
+        title = "Not the code alone differs"
+        parts.append(Table(c.conditions, heads=heads, title=title, call="c.conditions"))
+    parts += pictures(flame_picture(c))
+    answer = packed("compared", Panel("Compared", tuple(parts)), name_styles(c.shown[1].trace), MOST_ROWS)
+    answer.content |= {"phases": _phases(c), "source": _source(c)}
+    return answer
+
+
+def _names(c: Comparison, table: pd.DataFrame, title: str, call: str) -> Table:
+    columns = [name for name in ("delta_ns", "a_ns", "b_ns", "change", "phase", "name") if name in table]
+    select: list[dict[str, Any] | None] = []
+    for row in table.head(MOST_ROWS).to_dict("records"):
+        phase = row.get("phase", MISSING["phase"])
+        kept = None if phase == MISSING["phase"] else [phase]
+        patch = {"name": [row["name"]], "phase": kept, "line": None}
+        select.append(None if row["name"] in _NOBODY or not row["name"] else patch)
+    return Table(_worded(table)[columns], _UNITS, _heads(c), select, title, call)
+
+
+def _lines(c: Comparison) -> Table:
+    """Return lines that are not in the difference of the cell's source: those of files."""
+    labels = c.attribution("line")["line"]
+    own = ~c.lines["file"].isin(("", "cell")) if len(c.source) else c.lines["file"] != ""
+    table = _worded(c.lines[own]).assign(at=labels[own])[["delta_ns", "a_ns", "b_ns", "change", "at", "text"]]
+    select = [{"line": [label], "name": None, "phase": None} for label in labels[own].head(MOST_ROWS)]
+    heads = {**_heads(c), "at": "line"}
+    return Table(table, {**_UNITS, "text": "code"}, heads, select, "Lines of files", "c.lines")
+
+
+def _worded(table: pd.DataFrame) -> pd.DataFrame:
+    """Write what is within the noise as such, and else what changed."""
+    return table.assign(change=table["change"].where(table["change"] != "same", "≈").str.replace("-", " "))
+
+
+def _heads(c: Comparison) -> dict[str, str]:
+    return {"delta_ns": "Δ a step", "a_ns": c.names[0], "b_ns": c.names[1]}
+
+
+def _phases(c: Comparison) -> list[dict[str, Any]]:
+    table = c.phases.sort_values("a_ns", ascending=False, kind="stable")
+    return [
+        {
+            "phase": str(row["phase"]),
+            **{name: float(row[name]) for name in ("a_ns", "b_ns", "delta_ns")},
+            "sure": bool(row["significant"]),
+            "colour": PHASES.get(str(row["phase"]), "#888888"),
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def _source(c: Comparison) -> list[dict[str, Any]]:
+    """Return the lines of the cell in the order of b, what is gone where it was."""
+    cell = c.source[c.source["file"] == "cell"].head(_MOST_LINES)
+    labels = c.attribution("line")["line"]
+    spent = dict(zip(labels, zip(c.lines["delta_ns"], c.lines["significant"], strict=True), strict=True))
+    rows = []
+    for row in cell.to_dict("records"):
+        a, b = (None if pd.isna(row[key]) else int(row[key]) for key in ("a_line", "b_line"))
+        line = f"cell:{b} of b" if a is None else f"cell:{a}"
+        delta, sure = spent.get(line, (None, False))
+        rows.append(
+            {
+                "change": row["change"],
+                "a_line": a,
+                "b_line": b,
+                "text": row["b_text"] or row["a_text"],
+                "delta_ns": None if delta is None else int(delta),
+                "sure": bool(sure),
+                "line": None if delta is None else line,
+            }
+        )
+    return rows

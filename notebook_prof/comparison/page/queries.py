@@ -1,0 +1,145 @@
+"""Questions of the page of a comparison and their answers; those of a timeline are passed on to its side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...errors import NotebookProfError
+from ...service.executor import LatestTaskExecutor
+from ...service.packing import Answer
+from ...views.bundle import VERSION
+from ...views.dashboard import FIGURES, dashboard_document, dashboard_settings
+from ...views.page_queries import PageQueries
+from ..selected import SIDES
+from ..verdict import sentences
+from .panel import compared
+
+if TYPE_CHECKING:
+    from ..comparison import Comparison
+    from ..linked import AlignedStep
+
+SIDE_FIGURES: Final = {"a": ("timeline", "memory"), "b": ("timeline",)}
+"""Figures of the dashboard that the page has of each side: one memory figure holds both curves."""
+_MOST_STEPS: Final = 2000
+
+
+class ComparisonProtocol:
+    """Answer the questions of every page that shows one comparison.
+
+    Parameters
+    ----------
+    c : Comparison
+        Of recordings that are there; see `can_be_shown`.
+    """
+
+    def __init__(self, c: Comparison) -> None:
+        self.c = c
+        sides = zip(c.shown, (c.selection.a, c.selection.b), strict=True)
+        made = (PageQueries(profile.trace, selection) for profile, selection in sides)
+        self.sides = dict(zip(SIDES, made, strict=True))
+        self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
+
+    def document(self) -> str:
+        """Return the figures of both sides, empty: a Bokeh document each, by ``a`` and ``b``, as JSON."""
+        return json.dumps(page_document(self.c))
+
+    def settings(self) -> dict[str, Any]:
+        """Return small facts for the page."""
+        return page_settings(self.c)
+
+    def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+        """Answer one question.
+
+        Parameters
+        ----------
+        request : mapping
+            With ``of``, ``a`` or ``b``, a question to that side, or its ``own`` selection (``patch``); else
+            ``compared`` (see `notebook_prof.comparison.page.panel`), or ``align``, with the number of a step
+            of each side.
+
+        Returns
+        -------
+        content : dict
+            As `notebook_prof.service.query_service.QueryService.answer`; what cannot be answered is in
+            ``failed``.
+        buffers : list of bytes
+        """
+        try:
+            kind, side = request.get("t"), request.get("of")
+            if side in self.sides:
+                if kind != "own":
+                    return self.sides[side].answer(request)
+                own = self.sides[side].select(request.get("patch") or {}, str(request.get("origin")), None)
+                return {**own, "columns": []}, []
+            if kind == "align":
+                return self._aligned(request), []
+            if kind != "compared":
+                raise NotebookProfError(f"there is no question {kind!r} to a comparison")
+            made = self._executor.get("compared", lambda: compared(self.c))
+            return ({"pending": True, "columns": []}, []) if made is None else (made.content, made.buffers)
+        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+            return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
+
+    def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
+        """Apply what a page selects; see `notebook_prof.service.query_service.QueryService.select`."""
+        try:
+            self.c.selection.apply_patch(patch, source, base_revision)
+        except NotebookProfError as error:
+            return {"failed": str(error), "state": self.c.selection.to_state()}
+        return {"state": self.c.selection.to_state()}
+
+    def _aligned(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        runs = [at.run for at in self.c.aligned]
+        steps = ((run, int(request[side])) for run, side in zip(runs, SIDES, strict=True))
+        a, b = steps
+        self.c.align(a=a, b=b)
+        return {"state": self.c.selection.to_state(), "columns": []}
+
+
+def can_be_shown(c: Comparison) -> bool:
+    """Return whether both recordings are there and hold something, so that there are timelines to show."""
+    return all(len(profile.trace.slices) > 0 for profile in c.shown) if c.has_recordings else False
+
+
+def page_document(c: Comparison) -> dict[str, Any]:
+    """Return the Bokeh documents of both sides."""
+    documents = {}
+    for side, profile in zip(SIDES, c.shown, strict=True):
+        document = json.loads(dashboard_document(profile.trace))
+        roots = dict(zip(FIGURES, document["roots"], strict=True))
+        documents[side] = {**document, "roots": [roots[name] for name in SIDE_FIGURES[side]]}
+    return documents
+
+
+def page_settings(c: Comparison) -> dict[str, Any]:
+    """Return small facts: the verdict, what the sides are called, their steps, and what stands for what."""
+    words = c.selection.counterparts.words
+    return {
+        "page": "comparison",
+        "bokeh": VERSION,
+        "verdict": "\n".join(sentences(c)),
+        "names": list(c.names),
+        "sides": {
+            side: {**dashboard_settings(profile.trace, ""), "figures": list(SIDE_FIGURES[side])}
+            for side, profile in zip(SIDES, c.shown, strict=True)
+        },
+        "steps": {side: _steps(c, number) for number, side in enumerate(SIDES)},
+        "words": {
+            dimension: [{key: list(raws) for key, raws in side.items()} for side in sides]
+            for dimension, sides in words.items()
+        },
+    }
+
+
+def _steps(c: Comparison, side: int) -> Any:
+    """Return ``step ts dur`` of the shown recording; of very many steps every so many-th, and the aligned."""
+    at: AlignedStep = c.aligned[side]
+    table = c.steps[(c.steps["side"] == c.names[side]) & (c.steps["run"] == at.run)].sort_values("ts")
+    apart = max(1, len(table) // _MOST_STEPS)
+    keep = (table.reset_index().index % apart == 0) | (table["step"] == at.step).to_numpy()
+    rows = table.loc[keep, ["step", "ts", "dur_ns"]]
+    return rows.to_numpy(np.int64).tolist()

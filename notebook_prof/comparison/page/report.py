@@ -1,0 +1,53 @@
+"""The linked page of a comparison as one HTML file that needs neither kernel nor network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...views.bundle import bokehjs, script, stylesheet
+from ...views.report.html_file import data_blocks, html_page, json_text
+from ...views.report.report import MOST_BYTES, trace_blocks
+from ...views.report.tabs import answer_text
+from ..selected import SIDES
+from .panel import compared
+from .queries import page_document, page_settings
+from .static_html import fragment
+
+if TYPE_CHECKING:
+    from ..comparison import Comparison
+
+_AROUND: Final = 20_000
+"""Bytes of tags, policy and settings around the parts."""
+_STYLE: Final = (
+    "body { margin: 12px; font-family: system-ui, sans-serif; } [hidden] { display: none; } "
+    "#nbp-static { margin-top: 14px; } "
+)
+
+
+def comparison_report(c: Comparison) -> str:
+    """Return the whole HTML file as text: the page, and as its static form what `fragment` gives.
+
+    Notes
+    -----
+    Both recordings lie in the file as in a report of one (`notebook_prof.views.report.report`), each with
+    half of the room. Everything that comes from them is JSON with ``<`` escaped, base64 or escaped HTML, and
+    the file's Content-Security-Policy allows only its own scripts, by their hashes.
+    """
+    scripts = [part.decode("utf-8") for part in bokehjs()]
+    static = fragment(c)
+    look = _STYLE + stylesheet() + stylesheet("comparison")
+    data = {
+        "nbp-selection": json_text(c.selection.to_state()),
+        "nbp-settings": json_text({**page_settings(c), "uid": ""}),
+        "nbp-document": json_text(page_document(c)),
+        "nbp-compared": json_text(answer_text(compared(c))),
+    }
+    used_bytes = sum(
+        len(text.encode()) for text in (*scripts, script("comparison_report"), look, static, *data.values())
+    )
+    room = (MOST_BYTES - _AROUND - used_bytes) // 2
+    for side, profile in zip(SIDES, c.shown, strict=True):
+        data |= trace_blocks(profile.trace, "", room, f"nbp-{side}-", with_tabs=False)
+    body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
+    title = f"{c.names[0]} and {c.names[1]} · notebook_prof"
+    return html_page(scripts, [script("comparison_report")], body + data_blocks(data), look, title)

@@ -1,0 +1,292 @@
+"""One selection over both sides of a comparison: what is selected in one is selected in the other.
+
+The comparison's own rows say what belongs together: names without what changes from run to run, lines of
+the source as its difference matches them, phases and categories by their names, and time from the start of
+the step that both sides are aligned at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from .. import analysis
+from ..errors import SelectionError
+from ..profiles.profile import Profile
+from ..selection import Selection
+from ..selection.filtered import filtered
+from ..trace.schema import Column, Table
+from .parts import name_key
+from .run import TraceRun
+from .sources import labels_of_b
+
+LINKED: Final = ("window", "name", "category", "phase", "line")
+"""What both sides share; all else is of one recording."""
+SIDES: Final = ("a", "b")
+
+Words = Mapping[str, tuple[str, ...]]
+
+_SELECTED: Final = Table(
+    "selected",
+    (
+        Column("name", "str", "", "as the comparison writes it"),
+        Column("on", "str", "", "`host` or `device`"),
+        Column("a_count", "int64", "", "slices of a"),
+        Column("b_count", "int64", "", "slices of b"),
+        Column("a_ns", "int64", "ns", "self time in a; of a device the sum of durations"),
+        Column("b_ns", "int64", "ns", "the same in b"),
+        Column("delta_ns", "int64", "ns", "b less a"),
+    ),
+)
+
+
+class Counterparts:
+    """What names and lines of the comparison are called in each recording.
+
+    Parameters
+    ----------
+    source : DataFrame
+        `Comparison.source`.
+    runs : pair of Run
+        The recordings that are shown.
+
+    Attributes
+    ----------
+    words : dict
+        By dimension (``name`` or ``line``) and side: what a word of the comparison stands for there, where
+        that is not the same word.
+    """
+
+    def __init__(self, source: pd.DataFrame, runs: Sequence[Any]) -> None:
+        names = [
+            _grouped({raw: name_key(raw) for raw in _words(run, "name")}) if isinstance(run, TraceRun) else {}
+            for run in runs
+        ]
+        of_b = labels_of_b(source, runs[1].line_labels())
+        lines: dict[str, tuple[str, ...]] = {
+            raw: (f"{raw} of a",) for raw, key in of_b.items() if raw != key and raw not in of_b.values()
+        }
+        self.words: dict[str, tuple[Words, Words]] = {
+            "name": (names[0], names[1]),
+            "line": ({}, lines | _grouped(of_b)),
+        }
+        self._keys = {
+            dimension: [{raw: key for key, raws in words.items() for raw in raws} for words in sides]
+            for dimension, sides in self.words.items()
+        }
+
+    def of_side(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
+        """Return what is selected in a side where these values of the comparison are."""
+        if dimension not in self.words:
+            return tuple(values)
+        words = self.words[dimension][side]
+        return tuple(one for value in values for one in words.get(value, (value,)))
+
+    def of_comparison(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
+        """Return the values of the comparison that values of a side belong to."""
+        if dimension not in self.words:
+            return tuple(values)
+        keys = self._keys[dimension][side]
+        return tuple(dict.fromkeys(keys.get(value, value) for value in values))
+
+
+def _words(run: TraceRun, column: str) -> list[str]:
+    return list(map(str, run.trace.slices[column].cat.categories))
+
+
+def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the words of each key, but for keys that stand for themselves alone."""
+    groups: dict[str, list[str]] = {}
+    for raw, key in keys.items():
+        groups.setdefault(key, []).append(raw)
+    return {key: tuple(raws) for key, raws in groups.items() if raws != [key]}
+
+
+class LinkedSelection(Selection):
+    """What is selected on both sides, in words of the comparison; `a` and `b` are what that is on each.
+
+    It has the clauses ``window name category phase line``: a ``window`` counts from the start of the aligned
+    step, a ``line`` is one of a, or of b where only b has it (``cell:7 of b``). All else as `Selection`.
+
+    Parameters
+    ----------
+    counterparts : Counterparts
+    starts : pair of int
+        Where the aligned steps begin, ns in their recordings.
+    """
+
+    _counterparts: Counterparts
+    _starts: tuple[int, int]
+    _sides: tuple[Selection, Selection]
+
+    def __init__(self, counterparts: Counterparts, starts: tuple[int, int]) -> None:
+        self._counterparts, self._starts = counterparts, starts
+        self._sides = Selection(), Selection()
+        super().__init__()
+
+    @property
+    def a(self) -> Selection:
+        """What is selected in the recording of a."""
+        return self._sides[0]
+
+    @property
+    def b(self) -> Selection:
+        """What is selected in the recording of b."""
+        return self._sides[1]
+
+    @property
+    def counterparts(self) -> Counterparts:
+        """What names and lines of the comparison are called in each recording."""
+        return self._counterparts
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the clauses of the comparison, those of its sides by ``a`` and ``b``, and ``starts``."""
+        with self._lock:
+            sides = {name: side.to_state() for name, side in zip(SIDES, self._sides, strict=True)}
+            return {**super().to_state(), **sides, "starts": list(self._starts)}
+
+    def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
+        """Select what belongs to values of one side; what only a side has stays there.
+
+        Parameters
+        ----------
+        side : {0, 1}
+        patch : mapping
+            As `Selection.apply_patch` takes it, in words of that side's recording.
+        source : hashable
+            Who says so.
+
+        Raises
+        ------
+        SelectionError
+            For an unknown dimension or a value that it cannot hold.
+        """
+        own = {key: value for key, value in patch.items() if key not in LINKED}
+        linked: dict[str, Any] = {}
+        for dimension, values in patch.items():
+            if dimension not in LINKED:
+                continue
+            if values is not None and dimension == "window":
+                values = [at - self._starts[side] for at in values]
+            elif values is not None:
+                values = self._counterparts.of_comparison(side, dimension, values)
+            linked[dimension] = values
+        if own:
+            self._sides[side].apply_patch(own, source)
+        if linked:
+            self.apply_patch(linked, source)
+
+    def _align(self, counterparts: Counterparts, starts: tuple[int, int]) -> None:
+        """Count windows from the starts of other steps."""
+        with self._lock:
+            self._counterparts, self._starts = counterparts, starts
+            self._revision += 1
+            self._queue.append(({}, "align", tuple(self._watchers)))
+        self._tell()
+
+    def _change(self, source: Hashable, change: Mapping[str, Any]) -> bool:
+        for key, value in change.items():
+            if key not in LINKED and value is not None:
+                raise SelectionError(
+                    f"{key} is of one recording, both sides share {', '.join(LINKED)}: "
+                    "select it in c.selection.a or c.selection.b"
+                )
+        return super()._change(source, change)
+
+    def _tell(self) -> None:
+        self._follow()
+        super()._tell()
+
+    def _follow(self) -> None:
+        with self._lock:
+            for number, side in enumerate(self._sides):
+                values: dict[str, Any] = {}
+                for dimension in LINKED:
+                    clause = self._clauses.get(dimension)
+                    value: Any = None if clause is None else clause.value
+                    if value is not None and dimension == "window":
+                        value = tuple(at + self._starts[number] for at in value)
+                    elif value is not None:
+                        value = self._counterparts.of_side(number, dimension, value)
+                    values[dimension] = value
+                side.update("comparison", **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What is selected on both sides: in the selected window, or without one in the aligned steps.
+
+    Attributes
+    ----------
+    a, b : DataFrame
+        ``name on count time_ns``, the longest first: ``on`` is ``host`` (its time is self time, as in
+        `p.operators`) or ``device`` (summed durations, as in `p.kernels`).
+    """
+
+    a: pd.DataFrame
+    b: pd.DataFrame
+
+    @property
+    def delta(self) -> pd.DataFrame:
+        """Both sides by name, and by how much they differ.
+
+        Returns
+        -------
+        DataFrame
+            ``name on a_count b_count a_ns b_ns delta_ns``, by size of ``delta_ns``; names as the comparison
+            writes them. ``delta_ns`` sums to the difference of the sums of `b` and `a`.
+        """
+        sides = []
+        for table in (self.a, self.b):
+            keys = table.assign(name=[name_key(name) for name in table["name"]])
+            sides.append(keys.groupby(["name", "on"], observed=True)[["count", "time_ns"]].sum())
+        both = pd.concat(sides, axis=1, keys=SIDES).fillna(0).astype("int64")
+        both.columns = pd.Index([f"{side}_{what}" for side, what in both.columns])
+        both = both.rename(columns={f"{side}_time_ns": f"{side}_ns" for side in SIDES}).reset_index()
+        both["delta_ns"] = both["b_ns"] - both["a_ns"]
+        order = np.argsort(-both["delta_ns"].abs().to_numpy(), kind="stable")
+        return _SELECTED.frame(
+            {name: both[name].iloc[order].reset_index(drop=True) for name in _SELECTED.names}
+        )
+
+    @property
+    def delta_ns(self) -> int:
+        """By how much longer b is busy with what is selected; less than 0 where it is shorter."""
+        return int(self.b["time_ns"].sum()) - int(self.a["time_ns"].sum())
+
+    def __repr__(self) -> str:
+        return repr(self.delta)
+
+
+def selected_table(profile: Profile, selection: Selection, step: int) -> pd.DataFrame:
+    """Return what of a recording is selected, by name.
+
+    Parameters
+    ----------
+    profile : Profile
+    selection : Selection
+        Of that recording.
+    step : int
+        Looked at where no window and no step is selected; -1 for the whole recording.
+
+    Returns
+    -------
+    DataFrame
+        ``name on count time_ns``: see `Selected`.
+    """
+    state = selection.to_state()
+    if state["window"] is None and state["step"] is None and step >= 0:
+        state["step"] = [step]
+    trace = profile.trace
+    host = filtered(analysis.operators, trace, state).rename(columns={"self_ns": "time_ns"})
+    device = filtered(analysis.kernels, trace, state).rename(columns={"total_ns": "time_ns"})
+    columns = ["name", "on", "count", "time_ns"]
+    both = [part.reindex(columns=columns) for part in (host.assign(on="host"), device.assign(on="device"))]
+    table = pd.concat(both, ignore_index=True).astype(
+        {"name": "str", "on": "str", "count": "int64", "time_ns": "int64"}
+    )
+    return table.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)

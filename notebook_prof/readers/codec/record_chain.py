@@ -1,0 +1,142 @@
+"""Records of different lengths, one behind another: find where each begins, without a loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...trace.arrays import IntArray
+
+_WINDOW: Final = 1 << 20
+_BLOCK: Final = 256
+
+Bytes = npt.NDArray[np.uint8]
+Step = Callable[[IntArray], IntArray]
+
+
+def record_starts(step: Step, start: int, size: int) -> tuple[IntArray, int]:
+    """Return where the records of a text begin, and where the last of them ends.
+
+    Parameters
+    ----------
+    step : callable
+        Returns for positions where the record would end that began there; each is larger than its position,
+        and larger than `size` for what is no whole record. It is asked of every position.
+    start, size : int
+        Where the first record begins and the text ends.
+
+    Returns
+    -------
+    starts : ndarray of int64
+        Of whole records, in order.
+    end : int
+        Equal to `size` if nothing is left over.
+
+    Notes
+    -----
+    Every byte is treated as if a record began there. Within blocks of some hundred bytes, all blocks at once,
+    it is found out first where a chain that enters at a byte leaves the block, and then, by the entries that
+    are used, which bytes it visits.
+
+    Examples
+    --------
+    >>> sizes = np.array([2, 9, 3, 9, 9, 1, 7])
+    >>> starts, end = record_starts(lambda at: at + sizes[at], 0, 7)
+    >>> starts.tolist(), end
+    ([0, 2, 5], 6)
+    """
+    parts, at = [np.empty(0, np.int64)], start
+    while at < size:
+        low = at
+        rows = np.arange(low, min(low + _WINDOW, size))
+        visited, length = _visited(step(rows) - low)
+        parts.append(visited + low)
+        at = low + length
+        if at > size:
+            last = parts.pop()
+            parts.append(last[:-1])
+            return np.concatenate(parts), int(last[-1])
+    return np.concatenate(parts), at
+
+
+def _visited(following: IntArray) -> tuple[IntArray, int]:
+    """Return the positions that a chain from 0 visits, and where it leaves."""
+    size = len(following)
+    count = -(-size // _BLOCK)
+    padded = np.full(count * _BLOCK, size, np.int64)
+    padded[:size] = following
+    steps = padded.reshape(count, _BLOCK)
+    row = np.arange(count)
+    base = row * _BLOCK
+    leave = np.empty_like(steps)
+    for column in range(_BLOCK - 1, -1, -1):
+        to = steps[:, column]
+        inside = to < np.minimum(base + _BLOCK, size)
+        leave[:, column] = np.where(inside, leave[row, np.where(inside, to - base, 0)], to)
+    entries, at = [], 0
+    while at < size:
+        entries.append(at)
+        at = int(leave[at // _BLOCK, at % _BLOCK])
+    used = np.zeros(size, bool)
+    now = np.array(entries, np.int64)
+    limit = (now // _BLOCK + 1) * _BLOCK
+    while len(now):
+        used[now] = True
+        now = padded[now]
+        inside = (now < limit) & (now < size)
+        now, limit = now[inside], limit[inside]
+    return np.flatnonzero(used), at
+
+
+class Terminated:
+    """Where parts of a text end, which end with a byte that nothing else in them has.
+
+    Parameters
+    ----------
+    ends : ndarray of bool, shape (size,)
+        Which bytes end a part: zeros, or those of a varint without its highest bit.
+
+    Examples
+    --------
+    >>> text = np.frombuffer(b"ab\\0c\\0", np.uint8)
+    >>> Terminated(text == 0).after(np.array([0, 3, 4, 5]), 1).tolist()
+    [3, 5, 5, 7]
+    """
+
+    def __init__(self, ends: npt.NDArray[np.bool_]) -> None:
+        self._size = len(ends)
+        self._ends = np.flatnonzero(ends)
+        self._before = np.concatenate([[0], np.cumsum(ends, dtype=np.int64)])
+
+    def after(self, at: IntArray, count: int | IntArray) -> IntArray:
+        """Return where as many parts behind these positions end; size + 2 where there are fewer."""
+        index = self._before[np.minimum(at, self._size)] + count - 1
+        ok = (index < len(self._ends)) & (at <= self._size) & (index >= 0)
+        if not len(self._ends):
+            return np.full(len(at), self._size + 2, np.int64)
+        return np.where(ok, self._ends[np.where(ok, index, 0)] + 1, self._size + 2)
+
+
+def varints(text: Bytes, at: IntArray) -> npt.NDArray[np.uint64]:
+    """Return the numbers of seven bits a byte, the lowest first, that begin at these positions.
+
+    Bytes behind the end are zeros; more than ten are not looked at.
+
+    Examples
+    --------
+    >>> varints(np.frombuffer(b"\\x05\\xac\\x02", np.uint8), np.array([0, 1])).tolist()
+    [5, 300]
+    """
+    value = np.zeros(len(at), np.uint64)
+    rows, offset = np.arange(len(at)), 0
+    while len(rows) and offset < 10:
+        position = at[rows] + offset
+        inside = position < len(text)
+        byte = np.where(inside, text[np.where(inside, position, 0)], 0).astype(np.uint64) if len(text) else 0
+        value[rows] |= (byte & np.uint64(0x7F)) << np.uint64(7 * offset)
+        rows = rows[(np.asarray(byte) & np.uint64(0x80)) > 0]
+        offset += 1
+    return value

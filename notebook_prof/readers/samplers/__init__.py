@@ -1,0 +1,7 @@
+"""Files of samplers and memory profilers: Firefox Profiler's JSON, and binary ones of Python's own tools."""
+
+from .gecko import GeckoReader
+from .mojo import MojoReader
+from .tachyon import TachyonReader
+
+__all__ = ["GeckoReader", "MojoReader", "TachyonReader"]

@@ -1,0 +1,214 @@
+"""What if of ranks: launches, communication and workers, against simulated jobs that are run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from notebook_prof import TraceBuilder
+from notebook_prof.analysis.critical_path.replay.changes import Question
+from notebook_prof.analysis.critical_path.replay.constraints import constraints
+from notebook_prof.analysis.input.pipeline import LOADERS
+from notebook_prof.errors import SelectionError
+from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
+from notebook_prof.ranks.analysis.what_if import RanksWhatIf, what_if_of_ranks
+from notebook_prof.testing.programs import Costs, Instruction, changed, joined
+from notebook_prof.testing.rank_programs import Job, rank_programs
+from notebook_prof.trace import Trace
+
+from .test_rank_paths import WAKE_NS, joint_of, joint_of_traces
+
+SEEDS = range(300, 308)
+HALF = Question({"kernel*": 0.5, "op*": 0.5, "aten*": 0.5})
+
+
+def without_events(programs: list[list[Instruction]]) -> list[list[Instruction]]:
+    """Their calls are launches, too, with lengths of their own."""
+    return [[one for one in own if one[0] not in ("event", "event-sync")] for own in programs]
+
+
+def off_by(answer: RanksWhatIf, true: int, waits: int) -> int:
+    """By how much an answer is off: at most a wake-up for each call that waits."""
+    assert not answer.refused, answer.reason
+    assert answer.after == pytest.approx(true, abs=WAKE_NS * waits)
+    assert answer.steps["after_ns"].sum() == answer.critical_path["dur_ns"].sum()
+    assert answer.steps["after_ns"].sum() == answer.classes["after_ns"].sum()
+    assert answer.steps["before_ns"].sum() == answer.classes["before_ns"].sum()
+    assert answer.after == (answer.steps["after_ns"] + answer.steps["backlog_ns"]).sum()
+    return abs((answer.after or 0) - true)
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+def test_launches_that_take_half(rank: int | None) -> None:
+    """Launch calls and the latency behind them, on all ranks and on one."""
+    off, gains = [], []
+    for seed in SEEDS:
+        programs = without_events(rank_programs(seed))
+        costs, half = Costs(), replace(Costs(), launch=2_500, call=3_000)
+        job = Job(programs)
+        again = Job(programs, [half if rank in (None, number) else costs for number in range(3)])
+        one = joint_of(job)
+        answer = what_if_of_ranks(one, Question(launch=0.5), rank, [0], "host", 0.0)
+        off.append(off_by(answer, again.end, len(constraints(one.graph).waits.end)) / again.end)
+        gains.append(answer.gain)
+    assert np.mean(np.array(off) < 1e-6) >= 0.9
+    assert sum(gain > 0 for gain in gains if gain is not None) >= 1
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+def test_nothing_waits_for_communication(rank: int | None) -> None:
+    """Ranks still wait for one another's arrivals in it; what devices fall behind is counted."""
+    off, gains = [], []
+    for seed in SEEDS:
+        programs = rank_programs(seed)
+        job = Job(programs)
+        again = Job(programs, overlaps={0, 1, 2} if rank is None else {rank})
+        one = joint_of(job)
+        question = Question(overlap_communication=True)
+        answer = what_if_of_ranks(one, question, rank, [0], "host", 0.0)
+        off.append(off_by(answer, again.device_end, len(constraints(one.graph).waits.end)) / again.end)
+        gains.append(answer.gain)
+        assert answer.lower == 0
+    assert np.mean(np.array(off) < 1e-6) >= 0.9
+    assert sum(gain > 0 for gain in gains if gain is not None) >= 1
+
+
+@pytest.mark.parametrize("host", [False, True], ids=["device", "threads"])
+def test_the_path_of_the_answer_is_that_of_the_job_run_again(host: bool) -> None:
+    equal, ranks = [], []
+    for seed in SEEDS:
+        programs = rank_programs(seed, host=host)
+        one, rank = joint_of(Job(programs)), seed % 3
+        programs[rank] = changed(programs[rank], lambda kind, _: 1.0 if kind == "copy" else 0.5)
+        again = Job(programs)
+        answer = what_if_of_ranks(one, HALF, rank, [0], "host", 0.0)
+        off_by(answer, again.end, len(constraints(one.graph).waits.end))
+        table = answer.critical_path
+        names = table["name"].astype(object).fillna("")
+        columns = (table["start_ns"], table["end_ns"], table["rank"], table["resource"].astype(str), names)
+        path = joined([(a, b, f"{of} {where}", name) for a, b, of, where, name in zip(*columns, strict=True)])
+        true = joined([(a, b, f"{of} {where}", name) for a, b, of, where, name in again.path()])
+        equal.append(near(path, true))
+        ranks.append(answer.classes["rank"].nunique())
+        rows = table[table["slice"].notna()]  # rows of the recordings, not of the replay
+        for number, trace in one.own.items():
+            own = rows[rows["rank"] == number]
+            assert trace.slices["name"].iloc[own["slice"]].tolist() == own["name"].tolist()
+    assert np.mean(equal) >= 0.8
+    assert np.mean(ranks) > 1.5
+
+
+def near(path: list[Any], true: list[Any]) -> bool:
+    """The same pieces, each within 2 ns of what is rounded to whole ns on the way."""
+    if [piece[2:] for piece in path] != [piece[2:] for piece in true]:
+        return False
+    instants = [np.array([piece[:2] for piece in one]) for one in (path, true)]
+    return bool((np.abs(instants[0] - instants[1]) <= 40).all())
+
+
+def test_a_rank_without_communication_has_none_to_overlap() -> None:
+    one = joint_of(Job(rank_programs(3, host=True)))
+    with pytest.raises(SelectionError, match="no communication on a device"):
+        what_if_of_ranks(one, Question(overlap_communication=True), 1, [0], "host", 0.0)
+    answer = what_if_of_ranks(one, Question(workers=2), None, [0], "host", 0.0)
+    assert answer.refused
+    assert "no DataLoader of rank 0 was watched" in answer.reason
+    assert not len(answer.critical_path)
+    assert not len(answer.classes)
+
+
+def test_an_unchanged_answer_has_the_path_of_the_recording() -> None:
+    one = joint_of(Job(rank_programs(5)))
+    answer = what_if_of_ranks(one, Question({"kernel*": 1.0}), None, [0], "host", 0.0)
+    recorded = path_table(one, spans_of_ranks(one, [0], None, "host"))
+    columns = ["rank", "slice", "start_ns", "end_ns", "class"]
+    replayed, as_it_was = (table[columns].astype(str) for table in (answer.critical_path, recorded))
+    assert replayed.values.tolist() == as_it_was.values.tolist()
+
+
+STEPS, BODY, RECEIVE = 60, 3_000_000, 200_000
+ROW = {
+    **dict.fromkeys(("loader", "iterator", "epoch", "status", "delay_ns", "cpu_ns"), 0),
+    **dict.fromkeys(("send_begin", "send_end", "arrive_begin", "arrive_end", "send_bytes"), -1),
+    "receive_cpu_ns": -1,
+    "pid": 1,
+}
+"""A batch of `loader_batches` of which nothing is on record but that it was made."""
+
+
+def trained(workers: list[int], batch_ns: list[np.ndarray]) -> tuple[list[Trace], float]:
+    """Ranks that each take a batch, compute, and meet; and the mean length of their steps but the first ones.
+
+    A batch is made by the process itself, or by its workers in turn, two ahead each.
+    """
+    builders = [TraceBuilder() for _ in workers]
+    tracks = [builder.track("main") for builder in builders]
+    free = [[0] * count for count in workers]
+    arrived: list[list[int]] = [[] for _ in workers]
+    rows: list[list[dict[str, Any]]] = [[] for _ in workers]
+    now, ends = [0 for _ in workers], []
+    for step in range(STEPS):
+        begun, ready = list(now), []
+        for rank, count in enumerate(workers):
+            time = int(batch_ns[rank][step])
+            row = {**ROW, "batch": step}
+            if count:
+                sent = arrived[rank][step - 2 * count] if step >= 2 * count else 0
+                begin = max(free[rank][step % count], sent)
+                done = free[rank][step % count] = begin + time
+                arrived[rank].append(max(now[rank], done))
+                ready.append(arrived[rank][-1] + RECEIVE)
+                row |= {"send_begin": done, "send_end": done, "arrive_begin": arrived[rank][-1]}
+                row |= {"arrive_end": ready[-1], "receive_cpu_ns": RECEIVE, "worker": step % count}
+            else:
+                begin, done = now[rank], now[rank] + time
+                ready.append(done)
+                row |= {"worker": -1}
+            row |= {"begin": begin, "collate": done, "end": done, "sent": 0}
+            rows[rank].append(row | {"next_begin": now[rank], "next_end": ready[-1]})
+        met = max(at + BODY for at in ready)
+        for rank, builder in enumerate(builders):
+            at, track = ready[rank], tracks[rank]
+            builder.slices(ts=begun[rank], dur=at - begun[rank], name="next", track=track, phase="data")
+            builder.slices(ts=at, dur=BODY, name="work", track=track, category="operator")
+            joined_at = at + BODY
+            builder.slices(
+                ts=joined_at,
+                dur=met - joined_at + 100_000,
+                name="all_reduce",
+                track=track,
+                category="collective",
+            )
+            now[rank] = met + 100_000
+            builder.steps(step, begun[rank], now[rank] - begun[rank], "mark")
+        ends.append(now[0])
+    for rank, builder in enumerate(builders):
+        facts = dict.fromkeys(LOADERS.names, 0) | {"num_workers": workers[rank], "prefetch_factor": 2}
+        builder.metadata["loaders"] = [facts | {"dataset": "D"}]
+        builder.metadata["tables"] = {"loader_batches": pd.DataFrame(rows[rank])}
+    skip = 10
+    return [builder.seal() for builder in builders], (ends[-1] - ends[skip]) / (STEPS - 1 - skip)
+
+
+@pytest.mark.parametrize(
+    ("now", "then"), [(0, 1), (0, 2), (1, 0), (1, 2), (1, 4), (2, 1)], ids=lambda count: str(count)
+)
+def test_another_number_of_workers_is_the_loop_run_again(now: int, then: int) -> None:
+    """Batches of two ranks take what they take; the ranks go on together when both have theirs."""
+    rng = np.random.default_rng(now + 10 * then)
+    batches = [rng.integers(6_000_000, 10_000_000, STEPS), rng.integers(2_000_000, 12_000_000, STEPS)]
+    for number in range(len(batches)):
+        batches[number][0] = 8_000_000
+    traces, before = trained([now, now], batches)
+    for rank in (None, 1):
+        _, after = trained([then if rank in (None, number) else now for number in range(2)], batches)
+        steps = list(range(10, STEPS))
+        answer = what_if_of_ranks(joint_of_traces(traces), Question(workers=then), rank, steps, "host", 0.0)
+        assert not answer.refused, answer.reason
+        assert answer.before == pytest.approx(before, rel=0.02)
+        assert answer.after == pytest.approx(after, rel=0.05), (before, after)
+        assert (answer.lower or 0) <= (answer.gain or 0) <= (answer.upper or 0)
