@@ -185,17 +185,17 @@ def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
     nodes = file.nodes
     if not nodes:
         raise FormatError("PyTorch's execution trace holds no nodes")
-    told = [{str(each.get("name")): each.get("value") for each in node.attrs} for node in nodes]
+    attributes = [{str(each.get("name")): each.get("value") for each in node.attrs} for node in nodes]
 
     def numbers(name: str) -> IntArray:
-        values = [facts.get(name, getattr(node, name)) for node, facts in zip(nodes, told, strict=True)]
+        values = [facts.get(name, getattr(node, name)) for node, facts in zip(nodes, attributes, strict=True)]
         return _ints([value if isinstance(value, int) else -1 for value in values])
 
     above = [node.ctrl_deps if node.ctrl_deps is not None else node.parent for node in nodes]
     shapes = [
         node.inputs.get("shapes") if isinstance(node.inputs, dict) else node.input_shapes for node in nodes
     ]
-    schemas = [facts.get("op_schema", node.op_schema) for node, facts in zip(nodes, told, strict=True)]
+    schemas = [facts.get("op_schema", node.op_schema) for node, facts in zip(nodes, attributes, strict=True)]
     table = pd.DataFrame(
         {
             "node": _ints([node.id for node in nodes]),
