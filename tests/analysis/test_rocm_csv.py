@@ -12,6 +12,7 @@ import pytest
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.rocm import csv_tables
+from notebook_prof.readers.rocm.csv_tables import kind_of
 from notebook_prof.trace import Trace
 from tests import samples
 
@@ -85,6 +86,11 @@ def test_a_single_file_has_the_figures_of_its_rows(name: str) -> None:
         sums = trace.slices.groupby("name", observed=True)["dur"].agg(["count", "sum"])
         for row in oracle["top5"]:
             assert sums.loc[row["name"]].tolist() == [row["count"], row["total_ns"]]
+
+
+def test_other_files_are_none_of_it() -> None:
+    for head in (b"SQLite format 3\0\x10,_\r\0\n", b'"Domain,"Function_\r,\x80\n', b"a,b_c\n", b"\n", b""):
+        assert kind_of(head) is None
 
 
 def test_markers_are_annotations_whatever_their_text() -> None:
