@@ -117,3 +117,14 @@ def test_binder_requirements_run_the_quickstart(tmp_path: Path) -> None:
     assert "`validation[] › AddmmBackward0`, made in cell:10," in done.stdout
     assert (checkout / "notebooks" / "quickstart.report.html").stat().st_size > 10_000
     shutil.rmtree(clean)  # pytest would keep a gigabyte for three runs
+
+
+def test_the_reference_image_is_made_of_the_same_files() -> None:
+    """And repo2docker does not take it: it would look for a file of the name Dockerfile."""
+    binder = ROOT / "binder"
+    text = (binder / "reference.Dockerfile").read_text()
+    python = (binder / "runtime.txt").read_text().strip()
+    assert f"FROM {python.replace('-', ':')}-slim\n" in text
+    assert "pip install --no-cache-dir -r binder/requirements.txt" in text
+    assert "timeout 120 bash binder/postBuild" in text
+    assert not (binder / "Dockerfile").exists()
