@@ -41,7 +41,7 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmCsvReader, RocmReader
-from .samplers import GeckoReader, MojoReader, TachyonReader
+from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
@@ -52,7 +52,6 @@ _GPERFTOOLS: Final = (
 )
 _SIGNS: Final = (
     (bytes(8) + b"\3", _GPERFTOOLS),
-    (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
@@ -106,6 +105,7 @@ def readers() -> tuple[Reader, ...]:
         KinetoReader(),
         MindSporeReader(),
         MegEngineReader(),
+        MemrayReader(),
         MojoReader(),
         NativeReader(),
         NsysReader(),

@@ -70,6 +70,7 @@ SAMPLES = {
         "mindspore/v200_minddata/minddata_pipeline_raw_0.csv",
         "mindspore/v2100_graph/vm_5010_20261121082513922_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json.gz",
     ),
+    "memray": ("python_profilers/memray.csv",),
     "mojo": ("python_profilers/austin.mojo",),
     "nsys": ("nsys/nvtx_cpu.sqlite.gz",),
     "paddle": (
