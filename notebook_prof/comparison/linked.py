@@ -99,6 +99,11 @@ class LinkedSides(ABC):
         )
 
     @property
+    def several_runs(self) -> bool:
+        """Whether a side has more recordings than the one that is shown."""
+        return max(len(self._a.runs), len(self._b.runs)) > 1
+
+    @property
     def shown(self) -> tuple[Profile, Profile]:
         """The recordings of the aligned steps.
 
