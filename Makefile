@@ -129,7 +129,7 @@ js/node_modules/.installed: js/package-lock.json $(BIN)/.test
 js: js/node_modules/.installed ## build the page's scripts from js/src into notebook_prof/views/page
 	cd js && $(NODE) npm run build
 
-docs: $(BIN)/.test ## build the documentation into site/ (35 MB with the stories, which run), test its links
+docs: $(BIN)/.test ## build the documentation into site/ (40 MB with the stories, which run), test its links
 	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[docs]"
 	$(BIN)/python -m pytest --quiet tests/codebase/test_docs.py $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --site-dir site
