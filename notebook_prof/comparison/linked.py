@@ -59,8 +59,8 @@ def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
         rows = rows[rows["run"] == step[0]]
     if not len(rows):
         there = ", ".join(map(str, table["step"].unique().tolist()[:20]))
-        place = step if isinstance(step, int) else f"{step[1]} in run {step[0]}"
-        raise OptionError(f"{side.name} has no step {place}: there are {there}")
+        text = step if isinstance(step, int) else f"{step[1]} in run {step[0]}"
+        raise OptionError(f"{side.name} has no step {text}: there are {there}")
     return _of_row(rows.iloc[0])
 
 

@@ -105,14 +105,14 @@ def test_a_row_of_differences_selects_on_both_timelines(
     shown.wait(f"(c) => JSON.stringify(({MARKED})(c)) === JSON.stringify([[{NAME!r}], [{NAME!r}]])")
     assert row.get_attribute("aria-selected") == "true"
     assert shown.ask("(c) => c.store.get().phase") == ["forward"]
-    told = shown.page.locator(".nbp-totals").inner_text()
+    totals = shown.page.locator(".nbp-totals").inner_text()
     delta = recorded.operators.loc[at, "delta_ns"]
-    assert told.startswith("Δ −" if delta < 0 else "Δ +")
-    assert told.endswith(" a step")
+    assert totals.startswith("Δ −" if delta < 0 else "Δ +")
+    assert totals.endswith(" a step")
     row.click()
     shown.wait(f"(c) => ({MARKED})(c).every((names) => names === null)")
-    place = shown.ask(f"(c) => c.sides[1].timeline.locate({NAME!r})")
-    shown.page.mouse.click(place["x"], place["y"])
+    point = shown.ask(f"(c) => c.sides[1].timeline.locate({NAME!r})")
+    shown.page.mouse.click(point["x"], point["y"])
     shown.wait("(c) => c.store.get().name?.length === 1")
     shown.rest()
     assert shown.page.locator(".nbp-chip").count() == 1
