@@ -3,7 +3,8 @@
 Seconds are CPU time of the process, memory is the largest of what NumPy and Python held during the call.
 Replay error is that of `what_if`: of an unchanged replay in which every start and wait has the usual lag of
 its kind. `NBP_RECORDINGS=FILE:FILE` measures recordings of one's own; the first is repeated
-to a million slices and to ten.
+to a million slices and to ten. `python -m benchmarks.why` measures each sample of the tests and writes the
+table *Every sample* of docs/why.md.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ import pandas as pd
 import notebook_prof as nbp
 from notebook_prof.analysis import critical_path, device_idle, slack, what_if
 from notebook_prof.analysis.critical_path.dependences import _dependences, dependences
+from notebook_prof.readers import read_trace
 from notebook_prof.testing.programs import Costs, Run, elsewhere, joined, program
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.units import format_share
+from tests import samples
 
 TITLE = "Why, and what if"
 DATA = Path(__file__).parents[1] / "tests" / "data"
@@ -93,6 +97,43 @@ def costs(name: str, trace: Trace) -> dict[str, Any]:
     }
 
 
+def sample_row(sample: str, trace: Trace) -> dict[str, str]:
+    """What the table *Every sample* says of a recording; the test of all samples holds error and answer.
+
+    CPU seconds and MB are of all three questions on a Trace that was just read: path, slack and what if.
+    """
+    row = {"recording": f"`{sample}`", "slices": f"{len(trace.slices):,}"}
+    tracemalloc.start()
+    before = time.process_time()
+    critical_path(trace, by="class")
+    slack(trace)
+    answer = what_if(trace, scale={"/^/": 0.9})
+    seconds, peak = time.process_time() - before, tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    row |= {"CPU s": f"{seconds:.2f}", "MB": f"{peak:.1f}"}
+    if not np.isfinite(answer.replay_error):
+        return row | {"replay error": "–", "answer": "refused: nothing to replay"}
+    return row | {
+        "replay error": format_share(answer.replay_error, 2),
+        "answer": "refused" if answer.refused else "given",
+    }
+
+
+MARK = "<!-- every sample: python -m benchmarks.why -->\n"
+DOCS = Path(__file__).parents[1] / "docs" / "why.md"
+
+
+def write_samples() -> None:
+    """Measure all samples that have slices, and put their table into docs/why.md behind its mark."""
+    rows = []
+    for sample in samples.expected():
+        if samples.path_of(sample).exists() and len((trace := read_trace(samples.path_of(sample))).slices):
+            rows.append(sample_row(sample, trace))
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    DOCS.write_text(DOCS.read_text().partition(MARK)[0] + MARK + table)
+
+
 CASES: dict[str, Any] = {
     "file tells what waits are for": {},
     "not told": {"waits_told": False},
@@ -107,7 +148,7 @@ def programs(name: str, *, waits_told: bool = True, helper: bool = False, noise:
     equal, off = [], []
     for seed in range(PROGRAMS):
         beside = elsewhere(program(seed + 1_000, length=12, threads=False)) if helper else []
-        run = Run(program(seed), Costs(noise=noise, seed=seed), beside)
+        run = Run(program(seed), Costs(noise=noise, seed=seed), helper=beside)
         pieces = critical_path(run.trace(waits_told=waits_told))
         names = pieces["name"].astype(object).fillna("")
         resource = pieces["resource"].astype(str).str.rsplit(" ", n=1).str[-1]
@@ -191,3 +232,7 @@ def run() -> Iterator[dict[str, Any]]:
     for case, options in CASES.items():
         yield programs(case, **options)
     yield from recorded_again()
+
+
+if __name__ == "__main__":
+    write_samples()

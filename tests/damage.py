@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from hypothesis import strategies as st
@@ -15,6 +16,12 @@ _STRANGE = (
 )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=4)
+def _places(data: bytes) -> list[tuple[int, int]]:
+    """Where values stand, found once for all damage to the same file."""
+    return [match.span() for match in _VALUES.finditer(data)]
+
+
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes, most: int = 4) -> bytes:
     """`data` with up to `most` changes.
@@ -24,7 +31,7 @@ def damaged(draw: st.DrawFn, data: bytes, most: int = 4) -> bytes:
     >>> isinstance(damaged(b'{"a": 1}').example(), bytes)
     True
     """
-    values = [match.span() for match in _VALUES.finditer(data)]
+    values = _places(data)
     for _ in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from(("value", "value", "byte", "cut", "repeat", "drop")))
         at = draw(st.integers(0, max(len(data) - 1, 0)))

@@ -42,12 +42,28 @@ def expected() -> dict[str, dict[str, Any]]:
     return json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
 
 
-def kinds() -> frozenset[str]:
-    """One sample of each kind: the first of those of a format that hold the same tables and miss the same."""
+def kinds(most_bytes: int | None = None) -> list[str]:
+    """One sample of each kind: the first of those of a format that hold the same tables and miss the same.
+
+    With `most_bytes`, files of so many at most, and one of each format and tables with rows: enough for laws
+    of analyses, which see neither what a reader missed nor what it keeps beside. All kinds, with the reader's
+    report, are asked in ``tests/analysis/test_samples.py``.
+    """
+    parts = ("rows",) if most_bytes is not None else ("rows", "tables", "report")
     first: dict[tuple[Any, ...], str] = {}
     for sample, row in expected().items():
-        parts = (tuple(row[part]) for part in ("rows", "tables", "report"))
-        first.setdefault((row["source"], *parts), sample)
+        path = path_of(sample)
+        if most_bytes is None or (path.is_file() and path.stat().st_size < most_bytes):
+            first.setdefault((row["source"], *(tuple(row[part]) for part in parts)), sample)
+    return sorted(first.values())
+
+
+def analysed() -> frozenset[str]:
+    """One sample of each format and tables with rows, and one of each thing that a reader can have missed."""
+    first: dict[object, str] = {}
+    for sample, row in expected().items():
+        for part in ((row["source"], *row["rows"]), *row["report"]):
+            first.setdefault(part, sample)
     return frozenset(first.values())
 
 

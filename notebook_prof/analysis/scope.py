@@ -197,11 +197,11 @@ def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
 
 def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
     tracks = trace.tracks
-    keys = tracks.loc[tracks["kind"].isin(list(kinds)), "track"].to_numpy()
+    kind, keys = tracks["kind"].cat, tracks["track"].to_numpy()
+    of_code = np.array([*(word in kinds for word in kind.categories), False])
     track = trace.slices["track"].to_numpy()
-    size = 1 + max(int(track.max(initial=-1)), int(tracks["track"].max()) if len(tracks) else -1)
-    chosen = np.zeros(size, dtype=bool)
-    chosen[keys] = True
+    chosen = np.zeros(1 + max(int(track.max(initial=-1)), int(keys.max(initial=-1))), dtype=bool)
+    chosen[keys[of_code[kind.codes.to_numpy()]]] = True
     return np.asarray(chosen[track], dtype=bool)
 
 

@@ -374,7 +374,11 @@ class Comparison(LinkedSides):
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked page where there is a front-end for it; see `Profile._ipython_display_`."""
+        """Show the linked page where there is a front-end for it; IPython shows what has no timelines."""
+        from .page.queries import can_be_shown
+
+        if not can_be_shown(self):
+            raise NotImplementedError
         display(self, **kwargs)
 
     @property

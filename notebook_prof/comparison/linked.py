@@ -59,8 +59,8 @@ def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
         rows = rows[rows["run"] == step[0]]
     if not len(rows):
         there = ", ".join(map(str, table["step"].unique().tolist()[:20]))
-        place = step if isinstance(step, int) else f"{step[1]} in run {step[0]}"
-        raise OptionError(f"{side.name} has no step {place}: there are {there}")
+        text = step if isinstance(step, int) else f"{step[1]} in run {step[0]}"
+        raise OptionError(f"{side.name} has no step {text}: there are {there}")
     return _of_row(rows.iloc[0])
 
 
@@ -97,6 +97,11 @@ class LinkedSides(ABC):
             isinstance(side.runs[at.run], TraceRun)
             for side, at in zip((self._a, self._b), self._aligned, strict=True)
         )
+
+    @property
+    def several_runs(self) -> bool:
+        """Whether a side has more recordings than the one that is shown."""
+        return max(len(self._a.runs), len(self._b.runs)) > 1
 
     @property
     def shown(self) -> tuple[Profile, Profile]:

@@ -74,8 +74,7 @@ def _show_views(profile: Shown | Other, shell: InteractiveShell) -> None:
         _display(_board(profile, uid), cell, shell)
         return
     if _is_comparison(profile):
-        if (made := _comparison(profile, uid)) is not None:
-            _display(made, cell, shell)
+        _display(_comparison(profile, uid), cell, shell)
         return
     shown = cast("Shown", profile)
     if cell and (shown.pending is not None or len(shown.trace.slices)):
@@ -107,18 +106,12 @@ def _board(board: RankBoard, uid: str) -> LinkedWidget:
     return RankWidget(board, uid)
 
 
-def _comparison(comparison: Comparison, uid: str) -> LinkedWidget | None:
-    """Show the static form, and return the page where both recordings are there."""
-    from ..comparison.page.queries import can_be_shown
+def _comparison(comparison: Comparison, uid: str) -> LinkedWidget:
     from ..comparison.page.static_html import fragment
-
-    linked = can_be_shown(comparison)
-    html = fragment(comparison, uid if linked else "")
-    display({"text/plain": repr(comparison), "text/html": html}, raw=True)
-    if not linked:
-        return None
     from .page_widgets import ComparisonWidget
 
+    html = fragment(comparison, uid)
+    display({"text/plain": repr(comparison), "text/html": html}, raw=True)
     return ComparisonWidget(comparison, uid)
 
 

@@ -22,6 +22,7 @@ from .base import HEAD_BYTES, DatabaseReader, MmapReader, PiecesReader, Probe, R
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, Database, mapped
 from .codec.stream import in_pieces
+from .execution_trace import ExecutionTraceReader
 from .folder import Folder, FolderReader
 from .jax import JaxReader
 from .kineto import KinetoReader
@@ -33,6 +34,7 @@ from .nsys import NsysReader
 from .paddle import PaddleReader
 from .perfetto import PerfettoReader
 from .progress import Progress
+from .proton import ProtonReader
 from .python_profilers.collapsed import CollapsedReader
 from .python_profilers.pprof import PprofReader
 from .python_profilers.pstats import PstatsReader
@@ -41,7 +43,7 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmCsvReader, RocmReader
-from .samplers import GeckoReader, MojoReader, TachyonReader
+from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
@@ -52,7 +54,6 @@ _GPERFTOOLS: Final = (
 )
 _SIGNS: Final = (
     (bytes(8) + b"\3", _GPERFTOOLS),
-    (b"memray\0", "a recording of memray, which only memray reads: memray flamegraph FILE"),
     (b"\x80", "a Python pickle"),
     (b"PK", "a zip archive"),
     (b"\x1f\x8b", "gzip"),
@@ -101,11 +102,13 @@ def readers() -> tuple[Reader, ...]:
     """
     registered: list[Reader] = [
         CollapsedReader(),
+        ExecutionTraceReader(),
         GeckoReader(),
         JaxReader(),
         KinetoReader(),
         MindSporeReader(),
         MegEngineReader(),
+        MemrayReader(),
         MojoReader(),
         NativeReader(),
         NsysReader(),
@@ -113,6 +116,7 @@ def readers() -> tuple[Reader, ...]:
         PaddleReader(),
         PerfettoReader(),
         PprofReader(),
+        ProtonReader(),
         PstatsReader(),
         PyinstrumentReader(),
         RocmCsvReader(),

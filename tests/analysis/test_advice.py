@@ -186,6 +186,51 @@ def test_copies_that_are_not_pinned(name, pinned):
         assert "pin_memory" in row["remedy"]
 
 
+COPIES = {
+    "Memcpy HtoD (Pageable -> Device)": (True, ["with memory that is not pinned"], ["Pin that", "Copy once"]),
+    "Memcpy HtoD (Pinned -> Device)": (True, [], ["Copy once"]),
+    "Memcpy DtoH (Device -> Pageable)": (True, ["not pinned"], ["Pin that", "compute on the device"]),
+    "Memcpy DtoD (Device -> Device)": (True, [], ["Copy less inside"]),
+    "Memcpy HtoD (Pinned -> Device) ": (False, [], []),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("size", [None, 4_096, 1 << 20])
+def test_a_device_that_is_busy_with_copies(name, size):
+    """What is advised follows from direction, kind of memory and size, as far as they are on record."""
+    applies, said, advised = COPIES[name]
+    b, main, stream, at = stepped()
+    calls = b.slices(ts=at + 5, dur=np.full(4, US), name="cudaMemcpyAsync", category="launch", track=main)
+    work = b.slices(
+        ts=at + 10 * US,
+        dur=np.full(4, 50 * US),
+        name=name,
+        category="memcpy",
+        track=stream,
+        device=np.zeros(4, int),
+        stream=np.full(4, 7),
+    )
+    if size is not None:
+        events = {"device": 0, "stream": 7, "start_unix_ns": at + 10 * US, "bytes": size}
+        b.metadata["tables"] = {"device_events": pd.DataFrame(events)}
+    b.flows("launch", calls, work)
+    kernel_us = 10 if applies else 55
+    b.slices(ts=at + 40 * US, dur=np.full(4, kernel_us * US), name="gemm", category="kernel", track=stream)
+    trace = b.seal()
+    check(trace)
+    row = advice_row(trace, "copy-bound")
+    if not applies:
+        assert row is None
+        return
+    assert row["finding"].startswith("Device 0 copies for 200 µs")
+    assert all(words in row["finding"] for words in said)
+    assert all(words.lower() in row["remedy"].lower() for words in advised)
+    assert ("put small tensors" in row["remedy"].lower()) == (size == 4_096)
+    assert "HtoD" not in name or "both ways" not in row["remedy"]
+    assert row["count"] == 4
+
+
 @pytest.mark.parametrize(
     ("kernel", "device", "advised"),
     [

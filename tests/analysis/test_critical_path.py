@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import json
 import weakref
 from pathlib import Path
 
@@ -21,11 +23,7 @@ from notebook_prof.trace import Trace
 from .. import samples
 
 SMALL = 3_000_000
-KINDS = sorted(
-    name
-    for name in samples.kinds()
-    if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < SMALL
-)
+KINDS = samples.kinds(SMALL)
 DEVICE = ("kernel", "copy", "communication")
 
 
@@ -167,6 +165,74 @@ def test_figures_of_other_tools(shared_traces: Path) -> None:
     pieces = profile.critical_path(step=step)
     kernels = pieces[pieces["class"].isin(DEVICE) & pieces["slice"].notna()]["slice"].nunique()
     assert kernels >= 10, "HTA's longest path has 10 kernels there"
+
+
+def device_work(trace: Trace, pieces: pd.DataFrame) -> pd.DataFrame:
+    """The slices of devices on a path, with their start in Unix time."""
+    rows = pieces.loc[pieces["class"].isin(DEVICE), "slice"].dropna().unique().astype(int)
+    slices = trace.slices.iloc[rows]
+    slices = slices[slices["category"].isin(["kernel", "memcpy", "memset"])]
+    return slices.assign(at_us=(slices["ts"] + int(trace.metadata["start_unix_ns"])) // 1000)
+
+
+def test_kernel_by_kernel_with_the_path_that_hta_drew(shared_traces: Path) -> None:
+    """HTA marked the path of AlexNet in a copy of its trace: 16 copies, and the 6 last kernels.
+
+    The copies are ours too, each of them. The kernels had ended when the host began to wait, so that nobody
+    waited for them; up to the end of the last one all are on ours.
+    """
+    folder = shared_traces / "hta/critical_path"
+    with gzip.open(folder / "overlaid/overlaid_critical_path_trace.json.gz") as file:
+        events = [one for one in json.load(file)["traceEvents"] if one.get("args", {}).get("critical")]
+    theirs = {one["ts"] for one in events if one["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")}
+    assert len(theirs) == 22
+    trace = read_trace(folder / "benchmark_result_493459_1694039959_trace.json.gz")
+    origin = int(trace.metadata["start_unix_ns"])
+    begins = [1000 * one["ts"] - origin for one in events]
+    path = device_work(trace, critical_path(trace, window=(min(begins), max(begins))))
+    copies = {one["ts"] for one in events if one["cat"] == "gpu_memcpy"}
+    assert set(path["at_us"]) == copies
+    assert len(copies) == 16
+    slices = trace.slices
+    at_us = (slices["ts"] + origin) // 1000
+    last = slices[at_us.isin(theirs - copies) & slices["category"].isin(["kernel", "memset"])]
+    assert len(last) == 6
+    done = int((last["ts"] + last["dur"]).max())
+    waits = slices[(slices["category"] == "sync") & slices["name"].str.startswith("cuda")]
+    assert (waits.loc[waits["ts"] + waits["dur"] > done, "ts"] > done).all()
+    up_to = device_work(trace, critical_path(trace, window=(min(begins), done + 1), end="device"))
+    assert theirs <= set(up_to["at_us"])
+
+
+def test_the_kernels_that_hta_has_between_events(shared_traces: Path) -> None:
+    """HTA 0.5 has two kernels of 38 µs on the longest path of this file, and they are ours."""
+    trace = read_trace(shared_traces / "hta/critical_path/event_sync/event_sync_trace.json.gz")
+    path = device_work(trace, critical_path(trace))
+    assert len(path) == 2
+    assert path["dur"].sum() // 1000 == 38
+
+
+@pytest.mark.parametrize("name", ["Command Buffer Full", "Command buffer full", "Buffer flush"])
+@pytest.mark.parametrize("track", ["main", "CUPTI"])
+def test_a_launch_in_which_the_command_buffer_was_full_waits_for_room(name: str, track: str) -> None:
+    """CUPTI says so itself, for a queue of any depth: no overhead of the host, as its other records are."""
+    b = TraceBuilder()
+    main, stream = b.track("main"), b.track("", "stream", device=0, stream=7)
+    calls = b.slices(ts=[0, 10, 20], dur=[5, 5, 60], name="cudaLaunchKernel", category="launch", track=main)
+    work = b.slices(ts=[8, 70, 100], dur=[60, 30, 30], name="gemm", category="kernel", track=stream)
+    b.flows("launch", calls, work)
+    own = main if track == "main" else b.track(track)
+    b.slices(ts=[22], dur=[48], name=name, category="overhead", track=own)
+    trace = b.seal()
+    sums = critical_path(trace, by="class", window=(0, 80)).set_index("class")["path_ns"]
+    if name == "Buffer flush":
+        assert sums.get("kernel", 0) == 0
+        assert sums.get("overhead", 0) == (48 if track == "main" else 0)
+    else:
+        assert sums["kernel"] == 60  # until the second one begins, when the third may be put into the queue
+        assert "overhead" not in sums
+        hops = Profile(trace).critical_path.hops(window=(0, 80))
+        assert "queue" in hops["why"].tolist()
 
 
 @pytest.mark.parametrize(("kernel", "later"), [("[gemm]", "host"), ("[gemm                ]", "device")])

@@ -26,11 +26,7 @@ from .. import samples
 from ..browser.drawn_cell import cell_profile
 from ..browser.drawn_gpu import drawn_training
 
-KINDS = sorted(
-    name
-    for name in samples.kinds()
-    if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < 500_000
-)
+KINDS = samples.kinds(500_000)
 
 ON_A_DEVICE = draw(
     """

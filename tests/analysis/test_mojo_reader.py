@@ -161,8 +161,8 @@ def test_full_metrics_memory_and_processor_time(tmp_path: Path) -> None:
 
 def test_what_is_cut_or_unknown(tmp_path: Path) -> None:
     start = [WALL, text(7, "a.py"), text(8, "main"), stack(1, 1), frame(5, 7, 8, 3), time(10)]
-    for rest in (stack(1, 1)[:-1], b"\x63" + ref(5), text(9, "x")[:-1]):
-        trace = read(tmp_path, *start, rest)
+    for tail in (stack(1, 1)[:-1], b"\x63" + ref(5), text(9, "x")[:-1]):
+        trace = read(tmp_path, *start, tail)
         assert rows(trace) == [[0, 0, 10_000, "main (a.py:3)"]]
         assert trace.report["truncated-file"].count == 1
     lost = read(tmp_path, *start, stack(1, 1), ref(5), stack(1, 1), ref(5), time(-3))

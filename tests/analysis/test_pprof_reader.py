@@ -123,3 +123,111 @@ def test_another_language_is_not_called_python(tmp_path: Path) -> None:
     assert "is the longest by itself" in result.sentence
     assert "Python" not in str(result)
     assert all(claim.holds(read_trace(file)) for claim in result.claims)
+
+
+def labelled(types: list[tuple[str, str]], rows: list[tuple[list[int], dict[str, str | int]]]) -> bytes:
+    """A profile whose samples are all of ``f``, with values and labels."""
+    texts = ["", "f"]
+
+    def text(word: str) -> int:
+        if word not in texts:
+            texts.append(word)
+        return texts.index(word)
+
+    content = b"".join(message(1, number(1, text(kind)), number(2, text(unit))) for kind, unit in types)
+    for values, labels in rows:
+        said = [
+            message(
+                3,
+                number(1, text(key)),
+                number(2, text(value)) if isinstance(value, str) else number(3, value),
+            )
+            for key, value in labels.items()
+        ]
+        content += message(2, message(1, b"\1"), message(2, bytes(values)), *said)
+    content += message(4, number(1, 1), message(4, number(1, 1), number(2, 9))) + message(
+        5, number(1, 1), number(2, 1)
+    )
+    return content + b"".join(bytes([6 << 3 | 2, len(one)]) + one.encode() for one in texts)
+
+
+def read(folder: Path, content: bytes) -> Any:
+    path = folder / "unknown"
+    path.write_bytes(content)
+    return read_trace(path)
+
+
+def test_labels_are_threads_and_totals(tmp_path: Path) -> None:
+    rows: list[tuple[list[int], dict[str, str | int]]] = [
+        ([5], {"thread name": "worker", "thread id": 7, "phase": "decode", "bytes": 64}),
+        ([3], {"thread name": "main", "thread id": 6, "phase": "encode"}),
+        ([2], {"thread name": "worker", "thread id": 7, "phase": "encode"}),
+        ([1], {}),
+    ]
+    trace = read(tmp_path, labelled([("cpu", "microseconds")], rows))
+    assert trace.tracks[["name", "tid"]].fillna(-1).values.tolist() == [
+        ["worker", 7],
+        ["main", 6],
+        ["samples", -1],
+    ]
+    assert trace.slices[["track", "ts", "dur"]].values.tolist() == [
+        [0, 0, 7_000],
+        [1, 0, 3_000],
+        [2, 0, 1_000],
+    ]
+    table = trace.metadata["tables"]["sample_labels"]
+    assert table.values.tolist() == [["phase", "decode", 1, 5_000], ["phase", "encode", 2, 5_000]]
+    issue = trace.report["labels-not-used"]
+    assert (issue.count, issue.example, issue.severity) == (1, "bytes", "loss")
+
+
+def test_contention_is_waiting(tmp_path: Path) -> None:
+    """As Go writes profiles of mutexes and of blocking: how often, and how long all goroutines waited."""
+    content = labelled([("contentions", "count"), ("delay", "nanoseconds")], [([3, 90], {}), ([1, 10], {})])
+    trace = read(tmp_path, content)
+    assert set(trace.slices["category"]) == {"sync"}
+    assert trace.report["values-not-used"].example == "contentions in count"
+    result = verdict(trace)
+    assert result.kind == "wait-bound"
+    assert "waits 100.0 % of the time (100 ns of 100 ns)" in result.sentence
+    assert all(claim.holds(trace) for claim in result.claims)
+
+
+def test_the_default_of_several_times_is_taken(tmp_path: Path) -> None:
+    types = [("cpu", "nanoseconds"), ("wall", "nanoseconds")]
+    content = labelled(types, [([5, 90], {})])
+    assert read(tmp_path, content).slices["self_ns"].sum() == 90
+    assert read(tmp_path, content + number(14, 2)).slices["self_ns"].sum() == 5
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        ([("goroutine", "count")], "goroutine in count"),
+        ([("threadcreate", "count")], "threadcreate in count"),
+        (
+            [
+                ("alloc_objects", "count"),
+                ("alloc_space", "bytes"),
+                ("inuse_objects", "count"),
+                ("inuse_space", "bytes"),
+            ],
+            "alloc_objects in count, alloc_space in bytes, inuse_objects in count, inuse_space in bytes",
+        ),
+    ],
+)
+def test_goroutines_and_heaps_of_go_tell_no_time(
+    types: list[tuple[str, str]], words: str, tmp_path: Path
+) -> None:
+    """A count of goroutines is no time, though its period is 1; nor are bytes."""
+    with pytest.raises(FormatError, match=f"tells no time, but {words}. Open it with: go tool pprof"):
+        read(tmp_path, labelled(types, [([1] * len(types), {})]) + number(12, 1))
+
+
+@shared
+def test_labels_of_julia() -> None:
+    trace, expected = read_trace(FOLDER / "julia_cpu.pb.gz"), oracle_of("julia_cpu.pb.gz")
+    assert trace.tracks[["name", "tid"]].values.tolist() == [["thread 1", 1]]
+    table = trace.metadata["tables"]["sample_labels"]
+    assert table.loc[table["label"] == "thread_sleeping", "samples"].sum() == expected["samples_with_labels"]
+    assert trace.report["labels-not-used"].count == expected["samples_with_labels"]

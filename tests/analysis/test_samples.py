@@ -16,12 +16,16 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from notebook_prof.analysis import what_if
+from notebook_prof.analysis.critical_path.replay.what_if import MOST_ERROR
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.compression import decompress
 from notebook_prof.trace import ImportReport, Trace
+from notebook_prof.units import format_share
 from notebook_prof.writers import write_perfetto
 
 from .. import samples
@@ -39,6 +43,7 @@ from .test_device import check_busy
 
 KNOWN = samples.expected()
 KINDS = KNOWN if "NBP_EXPLORE" in os.environ else samples.kinds()
+ANALYSED = KNOWN if "NBP_EXPLORE" in os.environ else samples.analysed()
 LARGE = 1_500
 
 
@@ -58,17 +63,61 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     assert figures == KNOWN[sample]
     check_names(trace)
     check_labels(trace)
+    check_replay(sample, trace)
     if sample not in KINDS:
         return
     check_verdict(trace)
+    check_copies(sample, trace, figures, tmp_path)
+    if sample in ANALYSED:
+        check_analyses(trace, small=path.is_dir() or path.stat().st_size <= MOST_BYTES)
+
+
+def check_analyses(trace: Trace, small: bool) -> None:
+    """Laws of tables, which see rows and what a reader missed; advice and the brief of small ones."""
     check_busy(trace)
     check_tables(trace)
     check_call_trees(trace)
     check_path(trace)
-    if path.is_dir() or path.stat().st_size <= MOST_BYTES:
+    if small:
         check_advice(trace)
         check_brief(trace)
-    check_copies(sample, trace, figures, tmp_path)
+
+
+def replay_rows() -> dict[str, list[str]]:
+    """The table *Every sample* of docs/why.md, by sample: its cells."""
+    lines = (samples.HERE.parent / "docs" / "why.md").read_text().partition("## Every sample")[2].splitlines()
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")
+    ]
+    return {first.strip("`"): values for first, *values in cells}
+
+
+REPLAYED = replay_rows()
+
+
+def check_replay(sample: str, trace: Trace) -> None:
+    """A replay that is off by more than 5 % is refused with a reason; docs/why.md says which those are."""
+    if not len(trace.slices):
+        assert sample not in REPLAYED
+        return
+    answer = what_if(trace, scale={"/^/": 0.9})
+    assert answer.refused == bool(answer.reason)
+    error = answer.replay_error
+    if np.isfinite(error):
+        assert answer.refused == (error > MOST_ERROR)
+        assert "is off by" in answer.reason or not answer.refused
+        assert len(answer.steps)
+    else:
+        assert answer.refused
+    slices, *_, written, decision = REPLAYED[sample]
+    assert slices == f"{len(trace.slices):,}"
+    assert written == (format_share(error, 2) if np.isfinite(error) else "–")
+    assert decision.startswith("refused") == answer.refused
+
+
+def test_each_sample_with_slices_has_its_replay_error_in_the_docs() -> None:
+    assert set(REPLAYED) == {name for name, row in KNOWN.items() if row["rows"].get("slices")}
+    assert sum(cells[-1] == "refused" for cells in REPLAYED.values()) >= 3
 
 
 def check_copies(sample: str, trace: Trace, figures: dict[str, Any], folder: Path) -> None:

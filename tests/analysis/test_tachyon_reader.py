@@ -110,12 +110,13 @@ def test_the_export_as_gecko_gives_the_same(name: str) -> None:
     one, other = read_trace(FOLDER / f"{name}.bin"), read_trace(FOLDER / f"{name}.gecko.json.xz")
     threads = other.tracks.loc[other.tracks["kind"] == "thread", ["track", "tid"]]
     for track, tid in threads.values.tolist():
-        mine = one.slices[one.slices["track"] == one.tracks.loc[one.tracks["tid"] == tid, "track"].item()]
-        theirs = other.slices[other.slices["track"] == track]
-        assert mine["self_ns"].sum() == theirs["self_ns"].sum()
-        texts = [each["name"].astype("str") for each in (mine, theirs)]
+        binary = one.slices[one.slices["track"] == one.tracks.loc[one.tracks["tid"] == tid, "track"].item()]
+        export = other.slices[other.slices["track"] == track]
+        assert binary["self_ns"].sum() == export["self_ns"].sum()
+        texts = [each["name"].astype("str") for each in (binary, export)]
         own = [
-            each[text.str.contains("workload.py:")] for each, text in zip((mine, theirs), texts, strict=True)
+            each[text.str.contains("workload.py:")]
+            for each, text in zip((binary, export), texts, strict=True)
         ]
         begin = [int(each["ts"].min()) for each in own]
         assert len(own[0]) > 2

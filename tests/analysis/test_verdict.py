@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.analysis import verdict
+from notebook_prof.analysis import critical_path_next, verdict
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace, TraceBuilder
+
+from ..properties.test_verdict_claims import check_claims
 
 US = 1000
 
@@ -500,3 +502,40 @@ def test_every_number_is_in_a_table(which: int) -> None:
         assert claim.holds(trace), claim
         assert result.lines[claim.line][claim.start :].startswith(claim.text), claim
         assert claim.of is None or 0 <= claim.value <= 1
+
+
+def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
+    """The line is longer than what waits in it, and not all that waits is in the line."""
+    b, main = TraceBuilder(), []
+    track = b.track("main")
+    for at in np.arange(4) * 100 * US:
+        main += [(at, 48 * US, "cell:3  for x in loader:", "python", None)]
+        main += [(at + 2 * US, 45 * US, "next", "operator", "data")]
+        main += [(at + 60 * US, 30 * US, "work", "operator", "forward")]
+        main += [(at + 92 * US, 5 * US, "read", "operator", "data")]
+        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
+    for ts, dur, name, category, phase in main:
+        b.slices(ts=ts, dur=dur, name=name, category=category, track=track, phase=phase)
+    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [3], "loop": [0], "steps": [4]}
+    b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
+    trace = b.seal()
+    result = verdict(trace)
+    check_claims(trace)
+    assert result.sentence == (
+        "Input-bound: 50.0 % of the steps waits for data (200 µs of 400 µs), 90.0 % of that in line 3, "
+        "`for x in loader:`."
+    )
+
+
+def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:
+    """No share of 100.0 % beside "above all"."""
+    b = TraceBuilder(metadata={"source": "kineto"})
+    track = b.track("main")
+    for at in np.arange(4) * 100 * US:
+        b.slices(ts=at, dur=70 * US, name="next", category="operator", track=track, phase="data")
+        b.slices(ts=at + 70 * US, dur=30 * US, name="mm", category="operator", track=track)
+        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
+    trace = b.seal()
+    line = next(line for line in verdict(trace).lines if line.startswith("Critical path"))
+    assert line.endswith("without data 30.0 % of it would be left, all of that operators of the host")
+    assert critical_path_next(trace, count=1)["next_share"].tolist() == [1.0]

@@ -23,11 +23,7 @@ from notebook_prof.units import format_ns, format_share
 from .. import samples
 
 SMALL = 3_000_000
-KINDS = sorted(
-    name
-    for name in samples.kinds()
-    if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < SMALL
-)
+KINDS = samples.kinds(SMALL)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -28,11 +28,7 @@ from .. import samples
 
 RECORDED = ("cnn_sgd", "cnn_adam", "lm_adamw")
 SMALL = 2_000_000
-KINDS = sorted(
-    name
-    for name in samples.kinds()
-    if samples.path_of(name).is_file() and samples.path_of(name).stat().st_size < SMALL
-)
+KINDS = samples.kinds(SMALL)
 
 
 def recorded(data: Path, name: str) -> Path:

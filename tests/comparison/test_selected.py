@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 import re
 from pathlib import Path
@@ -185,3 +186,10 @@ def test_what_cannot_be_selected_or_aligned_is_refused_in_words(drawn: Compariso
     whole = nbp.compare(draw("main: [mm   ]"), draw("main: [mm ]"))
     assert whole.aligned[0].step == -1
     assert whole.select(name="mm").delta["delta_ns"].tolist() == [-2]
+
+
+def test_the_guide_does_what_it_says() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
+    worked = doctest.DocTestParser().get_doctest(text, {}, "docs/compare.md", "docs/compare.md", 0)
+    assert len(worked.examples) == 5
+    assert doctest.DocTestRunner().run(worked).failed == 0

@@ -46,7 +46,7 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     """A kernel in which a recording waits for py-spy as long as a loaded machine needs."""
     for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must(QUERIES)
-        made.must("from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30")
+        made.must("attachment.PATIENCE_S, attachment.IDLE_S = 30, 5.0")
         yield made
 
 
@@ -229,9 +229,7 @@ def test_looks_at_stacks_keep_no_tensor_alive(torch_kernel: Kernel) -> None:
 
 def test_torch_and_python_lie_on_one_track(torch_kernel: Kernel) -> None:
     torch_kernel.must(QUERIES)
-    torch_kernel.must(
-        "from notebook_prof.collectors.python.py_spy import attachment; attachment.PATIENCE_S = 30"
-    )
+    torch_kernel.must("attachment.PATIENCE_S = 30")
     torch_kernel.must("import numpy as np\nX = np.random.rand(512, 64)\nlinear = torch.nn.Linear(64, 1)")
     torch_kernel.must("linear(torch.zeros(2, 64)).sum().backward()")
     torch_kernel.must(

@@ -286,7 +286,7 @@ def test_live_blocks_are_those_not_freed_yet(trace, at):
     assert table["bytes"].is_monotonic_decreasing
 
 
-@settings(max_examples=12, deadline=None)  # sixty analyses each
+@settings(max_examples=4, deadline=None)  # sixty analyses each
 @given(traces())
 def test_an_analysis_does_not_change_its_input(trace):
     before = {

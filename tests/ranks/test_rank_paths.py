@@ -29,7 +29,7 @@ from notebook_prof.trace import Trace
 from .drawn import write_rank, write_run
 
 DATA = Path(__file__).parents[1] / "data"
-SEEDS = range(300, 315)
+SEEDS = range(300, 308)
 WAKE_NS = 4_000
 """What a call that waits needs to go on, in a simulated program."""
 

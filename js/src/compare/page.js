@@ -224,7 +224,8 @@ export class ComparisonPage {
     };
     if (answer.phases.length) add('Phases', butterfly(answer.phases, settings.names, pick));
     if (answer.source.length) add('Source', sourceDiff(answer.source, settings.names, pick));
-    parts.elements.forEach((part, i) => (parts.kinds[i] === 'picture' ? boxes.pictures : boxes.wide).append(part));
+    const second = answer.source.length ? boxes.wide : boxes.narrow; // where no source stands there is room beside
+    parts.elements.forEach((part, i) => (parts.kinds[i] === 'picture' ? boxes.pictures : i === 1 ? second : boxes.wide).append(part));
     await parts.mount();
     this.redraw();
     this.counts.differences = 1;

@@ -78,15 +78,15 @@ export class ComparedSide {
     return {
       ...shownTrace({host, settings, meta, store, asker, range, root}),
       search: nothing,
-      count: around.drawn,
+      count: (name) => {
+        around.drawn(name);
+        if (name === 'indicators') this.seek();
+      },
       trouble: around.trouble,
       hint: around.hint,
       hoverLine: around.hoverLine,
       reveal: nothing,
-      matched: (tracks) => {
-        if (this.seeking) this.timeline.seek(tracks);
-        this.seeking = false;
-      },
+      matched: nothing,
       takeFocus: () => root.focus({preventScroll: true}),
       inTimeline: around.inTimeline,
       mode: around.mode,
@@ -183,6 +183,14 @@ export class ComparedSide {
     if ('window' in patch) showWindow(this.ctx);
     if ('track' in patch) timeline.marks();
     if ('pinned' in patch) timeline.pin();
+  }
+
+  /** Scroll to what was selected elsewhere, where none of it is in sight. */
+  seek() {
+    const {inSight, shown} = this.timeline.indicators,
+      hidden = shown.find(({side}) => side === 'above' || side === 'below' || side === 'folded');
+    if (this.seeking && !inSight && hidden) this.timeline.showRow(hidden.row);
+    this.seeking = false;
   }
 
   refresh() {

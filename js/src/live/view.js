@@ -28,6 +28,7 @@ class LiveView {
     this.bars = element('div', 'nbp-live-steps', this.host);
     this.steps = element('div', 'nbp-live-note', this.host);
     this.phases = element('div', 'nbp-live-phases', this.host);
+    this.legend = element('div', 'nbp-live-legend', this.host);
     this.lines = element('div', 'nbp-live-lines', this.host);
   }
 
@@ -90,12 +91,19 @@ class LiveView {
 
   /** @param {LiveState} state */
   #drawPhases(state) {
+    const shares = phaseShares(state);
     this.phases.replaceChildren(
-      ...phaseShares(state).map(({name, share}) => {
-        const part = textElement('span', `nbp-live-${name}`, `${name} ${Math.round(100 * share)} %`);
+      ...shares.map(({name, share}) => {
+        const part = textElement('i', `nbp-live-${name}`, '');
         part.style.flexGrow = String(share);
-        part.title = part.textContent ?? '';
         return part;
+      }),
+    );
+    this.legend.replaceChildren(
+      ...shares.map(({name, share}) => {
+        const label = textElement('span', '', '');
+        label.append(textElement('i', `nbp-live-${name}`, ''), `${name} ${Math.round(100 * share)} %`);
+        return label;
       }),
     );
   }

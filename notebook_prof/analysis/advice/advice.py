@@ -14,7 +14,14 @@ from ...units import format_ns
 from ..scope import WindowLike, sharing
 from .arrays import RULES as ARRAY_RULES
 from .concurrency import pool_overhead, threads_take_turns
-from .device import communication_exposed, low_occupancy, pageable_copies, sync_points, tensor_cores_unused
+from .device import (
+    communication_exposed,
+    copy_bound,
+    low_occupancy,
+    pageable_copies,
+    sync_points,
+    tensor_cores_unused,
+)
 from .finding import Finding, Run
 from .host_overhead import launch_bound, small_operators, unfused_optimizer
 from .keeping import fragmented_memory, memory_growth_rule, near_full_memory, small_allocations
@@ -32,6 +39,7 @@ RULES = (
     unfused_optimizer,
     sync_points,
     pageable_copies,
+    copy_bound,
     low_occupancy,
     tensor_cores_unused,
     *ARRAY_RULES,
@@ -68,8 +76,8 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           growing-array repeated-copies pandas-chained-indexing numpy-vectorize``; of
           threads and processes ``threads-take-turns pool-overhead``; of training ``recompilations
           uneven-steps unfused-optimizer communication-exposed launch-bound sync-points pageable-copies
-          low-occupancy tensor-cores-unused``; of memory ``memory-growth memory-near-full memory-fragmented
-          small-allocations``;
+          copy-bound low-occupancy tensor-cores-unused``; of memory ``memory-growth memory-near-full
+          memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
         - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``
           float64: of the cell or, without an account of it, of the steps or all work, one-time work left

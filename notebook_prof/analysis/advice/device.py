@@ -10,11 +10,15 @@ import pandas as pd
 
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.nesting import climb
-from ...units import format_count, format_ns, format_number, format_share
+from ...units import format_bytes, format_count, format_ns, format_number, format_share
+from ..busy_time import device_of
+from ..device.busy import device
+from ..device.copies import copies as copies_of
 from ..device.counters import device_attributes, uses_tensor_cores
 from ..device.launches import launch_calls
 from ..distributed.communication import distributed
 from ..scope import Scope, ints
+from ..verdict.claims import Sentence, Source, cite, cite_ns, cite_share, say
 from ..verdict.lines import short
 from .finding import Finding, Run, evidence, named, names_of
 
@@ -89,6 +93,103 @@ def pageable_copies(run: Run) -> Finding | None:
         rows=rows,
         count=count,
     )
+
+
+_MOST: Final = 0.5
+_SMALL_BYTES: Final = 1 << 16
+"""Copies of fewer bytes take about as long as they take to begin: PCIe 3 moves 64 KiB in 5 µs."""
+
+
+def copy_bound(run: Run) -> Finding | None:
+    """Find a device that is busy with copies for most of its time, and say what its longest copies allow."""
+    table = device(run.trace, **run.looking)
+    if not len(table):
+        return None
+    row = table.iloc[int(table["busy_ns"].to_numpy().argmax())]
+    number, busy, moved = (int(row[name]) for name in ("device", "busy_ns", "memory_ns"))
+    if int(row["compute_ns"]) + int(row["communication_ns"]) >= _MOST * busy:
+        return None
+    if moved < max(_MOST * busy, _SHARE * int(row["window_ns"])):
+        return None
+    longest = copies_of(run.trace, **run.replay_arguments)
+    longest = longest[longest["device"] == number]
+    work = run.device
+    own = work.among("category", ("memcpy",)) & (device_of(run.trace, work) == number)
+    if not len(longest) or not own.any():
+        return None
+    where = {"device": number}
+    sentence, remedies = _longest_copies(run, longest)
+    whole = Source("device", "busy_ns", where, run.looking)
+    memory = Source("device", "memory_ns", where, run.looking)
+    sentence = (
+        say(
+            f"Device {number} copies for ",
+            cite_ns(moved, memory),
+            ", ",
+            cite_share(moved / busy, memory, whole),
+        )
+        + say(" of the time in which it is busy")
+        + sentence
+        + "."
+    )
+    rows, count = evidence(work, own)
+    names = names_of(work, own)
+    return Finding(
+        "copy-bound",
+        str(sentence),
+        f"{remedies[0][:1].upper()}{'; '.join(remedies)[1:]}.",
+        min(moved, run.total_ns),
+        bound=True,
+        what_if={"scale": dict.fromkeys(names, 0)},
+        claims=sentence.placed(0),
+        select={"name": names},
+        rows=rows,
+        count=count,
+    )
+
+
+def _longest_copies(run: Run, table: pd.DataFrame) -> tuple[Sentence, list[str]]:
+    """Say which copies take most of the time, and what they allow: no more than the recording tells."""
+    first = table.iloc[0]
+    words = [str(first[name]) for name in ("direction", "source", "target")]
+    where = dict(
+        zip(("device", "direction", "source", "target"), (int(first["device"]), *words), strict=True)
+    )
+
+    def of(column: str) -> Source:
+        return Source("copies", column, where, run.replay_arguments)
+
+    count, spent = int(first["count"]), int(first["total_ns"])
+    sentence = say("; the longest are ", cite(format_count(count), count, of("count")))
+    sentence += say(f" {words[0] or 'copies'} of ", cite_ns(spent, of("total_ns")), " together")
+    remedies = []
+    if pd.notna(first["pinned"]) and not first["pinned"]:
+        sentence += say(" with memory that is not pinned")
+        remedies.append(
+            "pin that memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
+            "non_blocking=True: only such copies run beside the host, and at the rate of the link"
+        )
+    if pd.notna(first["bytes"]):
+        moved = int(first["bytes"])
+        sentence += say(", ", cite(format_bytes(moved), moved, of("bytes")), " in all")
+        if count > 1 and moved < count * _SMALL_BYTES:
+            sentence += say(f" and less than {format_bytes(_SMALL_BYTES)} each")
+            remedies.append(
+                "put small tensors together before they are copied: each copy costs a call and a start"
+            )
+    directions = set(table.loc[table["share"] >= _SHARE, "direction"])
+    if {"HtoD", "DtoH"} <= directions:
+        remedies.append("keep on the device what goes both ways: data is copied to it and back")
+    elif words[0] == "HtoD":
+        remedies.append(
+            "copy once what stays the same, in fewer bytes what does not (uint8 or bfloat16, converted on "
+            "the device), and while kernels of the batch before run"
+        )
+    elif words[0] == "DtoH":
+        remedies.append("compute on the device what is needed of it, and copy the result only")
+    elif words[0] == "DtoD":
+        remedies.append("copy less inside of the device: .contiguous(), .clone(), torch.cat and indexing do")
+    return sentence, remedies or ["copy less: keep on the device what is needed there again"]
 
 
 _SHARE: Final = 0.1

@@ -95,6 +95,8 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
     data = np.append(np.append(phases == "data", False)[slices["phase"].cat.codes.to_numpy()], False)
     loading = np.isin(pieces.track, sorted(graph.loader_workers))
     code[(data[pieces.row] | loading) & ~device] = CLASSES.index("data")
+    if len(full := graph.resources.full_buffers()):
+        code[np.isin(pieces.row, full) & ~device] = CLASSES.index("launch-call")
     for name in ("wait-wakeup", "launch-latency", "event-latency"):
         code[pieces.kind == RUNS.index(name)] = CLASSES.index(name)
     return code

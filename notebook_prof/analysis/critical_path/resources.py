@@ -26,6 +26,9 @@ WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective
 """Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
 thread, for a worker of a DataLoader, for the last rank of a collective that runs on threads."""
 
+_FULL_BUFFER: Final = re.compile(r"(?i)command buffer full")
+"""CUPTI's overhead records of launches that wait for room, as Kineto and Nsight Systems spell them."""
+
 EVENTS: Final = ("none", "event", "inferred-event", "graph", "collective")
 """Where the event of device work comes from: nowhere, the file, host calls and times, a graph's node, or the
 last rank of a collective."""
@@ -143,6 +146,13 @@ class Resources:
         """Return which slices have a name in which a pattern occurs."""
         matches = [pattern.search(word) is not None for word in self._names]
         return np.asarray(np.array([*matches, False], dtype=bool)[self._name])
+
+    def full_buffers(self) -> IntArray:
+        """Return the rows of records, by CUPTI, of launches that waited for a command buffer; by start."""
+        if not any(map(_FULL_BUFFER.search, self._names)):
+            return np.empty(0, np.int64)
+        rows = np.flatnonzero(self.named(_FULL_BUFFER) & self.category("overhead"))
+        return rows[np.argsort(self.ts[rows], kind="stable")]
 
     def names(self, words: npt.NDArray[Any]) -> BoolArray:
         """Return which slices have a name of which `words`, a mask of all names and False, is true."""

@@ -218,7 +218,7 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
     Notes
     -----
     A stream holds so many launches at most (about a thousand on NVIDIA's); a further call returns when the
-    next work begins.
+    next work begins. CUPTI notes itself in which calls a command buffer was full, at whatever depth.
     """
     call, begun = stream.call[stream.order], np.sort(stream.start)
     returned = np.where(call >= 0, resources.end[call], -FAR)
@@ -227,11 +227,27 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
     depth = int(ahead[call >= 0].max(initial=0))
     at = np.searchsorted(begun, returned, side="right") - 1
     full = (call >= 0) & (length > _LONG * max(usual, 1)) & (ahead >= depth - 1) & (depth >= _DEPTH)
+    full |= (call >= 0) & _in_full_buffers(resources, call)
     full &= (at >= 0) & (begun[np.maximum(at, 0)] > np.where(call >= 0, resources.ts[call], FAR))
     full &= np.isin(resources.track[call], list(resources.threads))
     call, row = call[full], stream.rows[at[full]]
     done = resources.ts[row]
     return Waits.of_calls(resources, call, done, row, "queue", done - resources.ts[call])
+
+
+def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
+    """Return in which calls a record of CUPTI begins that says that a command buffer was full."""
+    rows = resources.full_buffers()
+    if not len(rows):
+        return np.zeros(len(call), bool)
+    inside = np.zeros(len(call), bool)
+    tracks = resources.track[call]
+    elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto puts them onto a track of their own
+    for track in np.unique(tracks[call >= 0]):
+        begins = resources.ts[rows[elsewhere | (resources.track[rows] == track)]]
+        first, last = (np.searchsorted(begins, at[call], side="left") for at in (resources.ts, resources.end))
+        inside |= (tracks == track) & (last > first)
+    return inside
 
 
 def loader_waits(resources: Resources) -> list[Waits]:

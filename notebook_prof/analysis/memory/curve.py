@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from ...trace import Trace, Window
+from ...trace.arrays import IntArray
 from ..scope import WindowLike
 
-SOURCES = ("rss", "allocator")
+SOURCES: Final = ("rss", "allocator")
+_SOURCE: Final = pd.CategoricalDtype(list(SOURCES))
 
 
 def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None) -> pd.DataFrame:
@@ -49,53 +51,42 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     >>> memory(b.seal())[["ts", "allocated_bytes", "reserved_bytes"]].values.tolist()
     [[0, 64, 128], [9, 0, 128]]
     """
-    events = trace.allocations
-    table = pd.DataFrame(
-        {
-            "ts": events["ts"],
-            "device": events["device"],
-            "allocated_bytes": events["allocated"],
-            "reserved_bytes": events["reserved"],
-            "source": _source("allocator", len(events)),
-        }
-    )
-    table = pd.concat([_resident(trace), table], ignore_index=True)
-    table["source"] = pd.Categorical(table["source"], categories=list(SOURCES))
+    events, (resident_at, resident) = trace.allocations, _resident(trace)
+    ts, host = np.concatenate([resident_at, events["ts"].to_numpy()]), len(resident)
+    of_source = np.repeat(np.arange(len(SOURCES), dtype=np.int8), [host, len(events)])
+    columns = {
+        "ts": ts,
+        "device": np.concatenate([np.full(host, -1, np.int16), events["device"].to_numpy()]),
+        "allocated_bytes": np.concatenate([resident, events["allocated"].to_numpy()]),
+        "reserved_bytes": np.concatenate([np.zeros(host, np.int64), events["reserved"].to_numpy()]),
+        "source": pd.Categorical.from_codes(of_source, dtype=_SOURCE),
+    }
+    order = np.argsort(ts, kind="stable")
+    table = pd.DataFrame({name: values[order] for name, values in columns.items()}, copy=False)
     if device is not None:
-        table = table[table["device"] == device]
+        table = table[table["device"] == device].reset_index(drop=True)
     if window is not None:
         table = _from_start(table, Window.of(window))
-    return table.sort_values("ts", kind="stable").reset_index(drop=True)
+    return table
 
 
-def _resident(trace: Trace) -> pd.DataFrame:
-    """Return the process's resident memory: a counter in bytes whose name says RSS."""
+def _resident(trace: Trace) -> tuple[IntArray, IntArray]:
+    """Return instants and bytes of the process's resident memory: a counter in bytes whose name says RSS."""
     tracks, counters = trace.tracks, trace.counters
+    if not len(counters):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     named = tracks["name"].str.contains("rss|resident", case=False, regex=True).fillna(False).to_numpy(bool)
     keys = tracks.loc[named & (tracks["unit"] == "bytes").to_numpy(bool), "track"]
     values = counters[counters["track"].isin(keys.head(1))]
-    return pd.DataFrame(
-        {
-            "ts": values["ts"],
-            "device": np.full(len(values), -1, np.int16),
-            "allocated_bytes": values["value"].round().astype("int64"),
-            "reserved_bytes": np.zeros(len(values), np.int64),
-            "source": _source("rss", len(values)),
-        }
-    )
-
-
-def _source(word: str, count: int) -> pd.Categorical:
-    make: Any = pd.Categorical.from_codes
-    source: pd.Categorical = make(np.full(count, SOURCES.index(word), np.int8), categories=list(SOURCES))
-    return source
+    return values["ts"].to_numpy(), values["value"].round().astype("int64").to_numpy()
 
 
 def _from_start(table: pd.DataFrame, window: Window) -> pd.DataFrame:
     ts = table["ts"].to_numpy()
     entering = table[ts < window.start].groupby(["device", "source"], observed=True, sort=False).tail(1)
     inside = table[(ts >= window.start) & (ts < window.end)]
-    return pd.concat([entering.assign(ts=window.start), inside])
+    entering = entering.assign(ts=window.start).sort_values("source", kind="stable")
+    return pd.concat([entering, inside], ignore_index=True)
 
 
 def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
@@ -143,21 +134,23 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
             "end_bytes": each["allocated_bytes"].last().to_numpy(),
         }
     )
-    keys = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
-    table["base_bytes"] = _level_before(trace).reindex(keys, fill_value=0).to_numpy(dtype=np.int64)
+    table["base_bytes"] = _level_before(trace, table, curve if window is None else memory(trace))
     table["step"] = _step_at(trace, table["ts"].to_numpy())
     return table
 
 
-def _level_before(trace: Trace) -> pd.Series:
-    """Return the level before the first event, by device and source."""
-    curve = memory(trace).drop_duplicates(["device", "source"])
+def _level_before(trace: Trace, table: pd.DataFrame, curve: pd.DataFrame) -> IntArray:
+    """Return the level before the first event, for each device and source of `table`."""
+    if not len(table):
+        return np.empty(0, np.int64)
+    curve = curve.drop_duplicates(["device", "source"])
     keys = pd.MultiIndex.from_arrays([curve["device"], curve["source"].astype("object")])
     level = pd.Series(curve["allocated_bytes"].to_numpy(), index=keys)
     events = trace.allocations.drop_duplicates("device")
     for device, size in zip(events["device"].tolist(), events["bytes"].tolist(), strict=True):
         level[device, "allocator"] = max(0, int(level[device, "allocator"]) - size)
-    return level
+    rows = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
+    return np.asarray(level.reindex(rows, fill_value=0).to_numpy(dtype=np.int64))
 
 
 def _step_at(trace: Trace, instants: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.arrays.IntegerArray:

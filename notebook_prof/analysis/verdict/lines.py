@@ -226,6 +226,8 @@ def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
     first, following = IN_WORDS[str(row["class"])], IN_WORDS[str(row["next"])]
     left, most = of_next("left_share"), of_next("next_share")
     without = f"; without {_WITHOUT.get(first, first)} "
+    if most.text == format_share(1.0):
+        return sentence + say(without, left, f" of it would be left, all of that {following}")
     return sentence + say(without, left, f" of it would be left, above all {following} (", most, ")")
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+import pandas as pd
+
 from ...trace import length, overlap, union
 from ...units import format_count, format_items
 from ..source.hot_lines import hot_lines
 from ..source.lines import CELL, line_times
+from ..time.operators import operators
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .device import MOST, WAITING, judge_device, judge_once
@@ -144,15 +147,19 @@ def _waits(facts: Facts, phase: str, spent: int) -> Finding:
         cite_ns(facts.total_ns, facts.total),
         ")",
     )
-    if (line := _line_in_phase(facts, phase)) is not None:
-        sentence = sentence + ", most of it in " + line
+    if (line := _line_in_phase(facts, phase, spent, source)) is not None:
+        sentence = sentence + ", " + line
     if phase == "data" and facts.window is None and (loader := loader_words(facts.trace)) is not None:
         sentence = sentence + "; " + loader
     return Finding(kind, sentence + ".", share.value, {f"{phase}_ns": spent}, select)
 
 
-def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
-    """Return the user's innermost line that holds more than half of the time for data, and little else."""
+def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
+    """Return the user's innermost line that holds more than half of the time for data, and little else.
+
+    The share is that of the time for data which lies in the line: the line may do other things, too, as
+    making the iterator and its workers.
+    """
     if phase != "data" or not facts.is_cell:
         return None
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
@@ -167,7 +174,17 @@ def _line_in_phase(facts: Facts, phase: str) -> Sentence | None:
             best = row  # they come by their time: the last one is the innermost
     if best is None:
         return None
-    return say(*line_words(best), " (", _line_share(facts, best), " of ", f"{facts.whole})")
+    label = line_select(best)["name"].partition("  ")[0]
+    by: dict[str, Any] = {"by": ("phase", "line", "track"), **facts.in_steps}
+    where = {"phase": phase, "line": label, "track": stepping_track(facts.trace)}
+    table = operators(facts.trace, **by)
+    inside = int(table.loc[(table[[*where]] == pd.Series(where)).all(axis=1), "total_ns"].sum())
+    if not MOST * whole_ns < inside <= whole_ns:
+        return say("most of it in ", *line_words(best))
+    share = cite_share(
+        inside / whole_ns, Source("operators", "total_ns", where, by), whole, line_select(best)
+    )
+    return say(share, " of that in ", *line_words(best))
 
 
 def _line_share(facts: Facts, row: Any) -> Claim:

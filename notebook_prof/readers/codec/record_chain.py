@@ -118,25 +118,3 @@ class Terminated:
         if not len(self._ends):
             return np.full(len(at), self._size + 2, np.int64)
         return np.where(ok, self._ends[np.where(ok, index, 0)] + 1, self._size + 2)
-
-
-def varints(text: Bytes, at: IntArray) -> npt.NDArray[np.uint64]:
-    """Return the numbers of seven bits a byte, the lowest first, that begin at these positions.
-
-    Bytes behind the end are zeros; more than ten are not looked at.
-
-    Examples
-    --------
-    >>> varints(np.frombuffer(b"\\x05\\xac\\x02", np.uint8), np.array([0, 1])).tolist()
-    [5, 300]
-    """
-    value = np.zeros(len(at), np.uint64)
-    rows, offset = np.arange(len(at)), 0
-    while len(rows) and offset < 10:
-        position = at[rows] + offset
-        inside = position < len(text)
-        byte = np.where(inside, text[np.where(inside, position, 0)], 0).astype(np.uint64) if len(text) else 0
-        value[rows] |= (byte & np.uint64(0x7F)) << np.uint64(7 * offset)
-        rows = rows[(np.asarray(byte) & np.uint64(0x80)) > 0]
-        offset += 1
-    return value

@@ -61,7 +61,11 @@ class Sampled(NamedTuple):
 
 
 def add_samples(
-    builder: TraceBuilder, track: int | IntArray, samples: Sampled, frames_seen: Sequence[Frame]
+    builder: TraceBuilder,
+    track: int | IntArray,
+    samples: Sampled,
+    frames_seen: Sequence[Frame],
+    category: str = "python",
 ) -> None:
     """Make slices of samples: neighbours that agree in the outer frames share their slices.
 
@@ -73,6 +77,8 @@ def add_samples(
         One for all or one a sample; those of a track stand one behind another.
     samples : Sampled
     frames_seen : sequence of Frame
+    category : str
+        Of the slices: ``sync`` where samples are of waits.
 
     Examples
     --------
@@ -114,7 +120,7 @@ def add_samples(
             dur=end[alive[lasts]] - samples.ts[alive[starts]],
             track=track if tracks is None else tracks[alive[starts]],
             name=Coded(frame[code[starts]], names),
-            category="python",
+            category=category,
             stack=keys[code[starts]],
         )
 

@@ -13,14 +13,18 @@ from ..base import Probe, Reader
 from ..codec.protobuf import WireError, fields, varint
 from ..codec.protobuf_columns import PADDING, Fields
 from .call_tree import Frame, Sampled, add_samples
+from .pprof_labels import add_label_table, thread_tracks
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
 _TIME, _PERIOD_TYPE, _PERIOD = 9, 11, 12
+_DEFAULT_TYPE: Final = 14
 _COMMENTS: Final = 13
 _LAST_FIELD: Final = 15
 _NUMBERS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
 """Fields of a profile that are numbers; all others have a length."""
 _SCALE: Final = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+_DELAY: Final = "delay"
+"""What Go calls the time that its profiles of contention tell."""
 _COUNTS: Final = ("samples", "events", "cpu")
 
 
@@ -28,7 +32,9 @@ class PprofReader(Reader):
     """Reads profiles of pprof: of Go, of Julia's PProf, of Parca, py-spy's relatives and others.
 
     Samples have no times: they are laid one behind another, each as long as its time, or as its count times
-    the period. Profiles that count bytes or allocations tell no time, and are refused.
+    the period. Samples whose labels name a thread lie on its track; what other labels take is the table
+    ``sample_labels``. The delay of a profile of contention is waiting. Profiles that count bytes, allocations
+    or goroutines tell no time, and are refused.
     """
 
     name: ClassVar[str] = "pprof"
@@ -72,7 +78,7 @@ class PprofReader(Reader):
             )
         strings = _strings(profile)
         samples = profile.inside(profile.rows(_SAMPLE))
-        weight = _weights(profile, samples, strings, builder)
+        weight, kind = _weights(profile, samples, strings, builder)
         frames, flat, lengths = _stacks(profile, samples, strings)
         used = (lengths > 0) & (weight > 0)
         if not used.any():
@@ -81,13 +87,23 @@ class PprofReader(Reader):
             "no-time-line",
             "info",
             example="samples by call path",
-            effect="totals are estimates from samples; when a function ran is not exists",
+            effect="totals are estimates from samples; when a function ran is not known",
         )
-        dur = weight[used]
+        tracks = thread_tracks(samples, strings, used, builder)
+        order = np.argsort(tracks, kind="stable")
+        rows = np.flatnonzero(used)[order]
+        dur, track = weight[rows], tracks[order]
+        end = np.cumsum(dur)
+        first = np.flatnonzero(np.diff(track, prepend=-1))
+        before = np.repeat((end - dur)[first], np.diff(np.append(first, len(track))))
         start = int(profile.ints(_TIME, 0)[0])
-        ts = max(start, 0) + np.cumsum(dur) - dur
-        keep = np.repeat(used, lengths)
-        add_samples(builder, builder.track("samples"), Sampled(ts, dur, flat[keep], lengths[used]), frames)
+        ts = max(start, 0) + end - dur - before
+        offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
+        within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+        stacks = flat[np.repeat(offset, length) + within]
+        category = "sync" if kind == _DELAY else "python"
+        add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, category)
+        add_label_table(samples, strings, np.where(used, weight, 0), builder)
 
 
 def _strings(profile: Fields) -> list[str]:
@@ -99,8 +115,10 @@ def _word(strings: list[str], index: int) -> str:
     return strings[index] if 0 <= index < len(strings) else ""
 
 
-def _weights(profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder) -> IntArray:
-    """Return how long each sample stands for, in ns."""
+def _weights(
+    profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder
+) -> tuple[IntArray, str]:
+    """Return how long each sample stands for, in ns, and what that is the time of."""
     types = profile.inside(profile.rows(_SAMPLE_TYPE))
     kinds = [_word(strings, i) for i in types.ints(1, 0).tolist()]
     units = [_word(strings, i) for i in types.ints(2, 0).tolist()]
@@ -112,10 +130,20 @@ def _weights(profile: Fields, samples: Fields, strings: list[str], builder: Trac
         result[owner[position == index]] = value[position == index]
         return result
 
+    pairs = list(zip(kinds, units, strict=True))
     timed = [i for i, unit in enumerate(units) if unit in _SCALE]
     if timed:
-        return column(timed[-1]) * _SCALE[units[timed[-1]]]
-    pairs = list(zip(kinds, units, strict=True))
+        preferred = _word(strings, int(profile.ints(_DEFAULT_TYPE, 0)[0]))
+        chosen = next((i for i in timed if kinds[i] == preferred), timed[-1])
+        others = [f"{kind} in {unit}" for i, (kind, unit) in enumerate(pairs) if i != chosen]
+        builder.report.add(
+            "values-not-used",
+            "info",
+            len(others),
+            example=", ".join(others),
+            effect=f"durations are {kinds[chosen]} in {units[chosen]}; other values of samples are left out",
+        )
+        return column(chosen) * _SCALE[units[chosen]], kinds[chosen]
     counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
     if not counted:
         what = ", ".join(f"{kind} in {unit}" for kind, unit in pairs)
@@ -134,7 +162,7 @@ def _weights(profile: Fields, samples: Fields, strings: list[str], builder: Trac
             effect="weights count samples, and one sample is shown as 1 ns: shares are right, times are not",
             advice="nothing needs to be done",
         )
-    return column(counted[0]) * max(period, 1)
+    return column(counted[0]) * max(period, 1), kinds[counted[0]]
 
 
 def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
@@ -150,7 +178,7 @@ def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[
         i = function_at.get(number, -1)
         name = _word(strings, names[i]) if i >= 0 else ""
         frames.append(Frame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0)))
-    # a location without lines is an address whose function is not exists
+    # a location without lines is an address whose function is not known
     begin = np.searchsorted(locations.owner[lines], np.arange(locations.count))
     count = np.bincount(locations.owner[lines], minlength=locations.count)
     bare = count == 0

@@ -1,7 +1,8 @@
 """Files of samplers and memory profilers: Firefox Profiler's JSON, and binary ones of Python's own tools."""
 
 from .gecko import GeckoReader
+from .memray import MemrayReader
 from .mojo import MojoReader
 from .tachyon import TachyonReader
 
-__all__ = ["GeckoReader", "MojoReader", "TachyonReader"]
+__all__ = ["GeckoReader", "MemrayReader", "MojoReader", "TachyonReader"]

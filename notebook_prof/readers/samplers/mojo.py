@@ -283,17 +283,17 @@ def _with_repeats(
     return rows[np.repeat(begin, length) + within], length
 
 
-def _latest(keys: IntArray, rows: IntArray, asked: IntArray, before: IntArray) -> IntArray:
+def _latest(keys: IntArray, rows: IntArray, sought: IntArray, before: IntArray) -> IntArray:
     """Return for each key its last definition before a row; -1 for what is not defined there."""
     if not len(keys):
-        return np.full(len(asked), -1, np.int64)
+        return np.full(len(sought), -1, np.int64)
     names, code = np.unique(keys, return_inverse=True)
-    at = np.minimum(np.searchsorted(names, asked), len(names) - 1)
+    at = np.minimum(np.searchsorted(names, sought), len(names) - 1)
     width = int(max(rows.max(), before.max(initial=0))) + 2
     order = np.lexsort((rows, code))
     found_at = np.searchsorted((code * width + rows)[order], at * width + before, side="right") - 1
     latest = order[np.maximum(found_at, 0)]
-    ok = (names[at] == asked) & (found_at >= 0) & (code[latest] == at)
+    ok = (names[at] == sought) & (found_at >= 0) & (code[latest] == at)
     return np.where(ok, latest, -1)
 
 

@@ -11,7 +11,8 @@ from ...errors import FormatError
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader, decompress
-from ..codec.record_chain import Bytes, Terminated, record_starts, varints
+from ..codec.protobuf_columns import PADDING, varints
+from ..codec.record_chain import Bytes, Terminated, record_starts
 from ..python_profilers.call_tree import Frame, sample_durations
 from ..python_profilers.stack_tree import add_tree_samples, stack_tree
 
@@ -151,6 +152,7 @@ class _Records:
 
     def __init__(self, text: Bytes, order: str) -> None:
         self.text = text
+        self._padded = np.concatenate([text, np.zeros(PADDING, np.uint8)])
         self._varint = Terminated(text < 0x80)
         self.at, self.end = record_starts(self._next, 0, len(text))
         ids = text[self.at[:, None] + np.arange(12)] if len(self.at) else np.empty((0, 12), np.uint8)
@@ -178,7 +180,7 @@ class _Records:
         at = self._varint.after(body, before) if before else body
         inside = at < len(self.text)
         count = np.zeros(len(at), np.int64)
-        count[inside] = np.minimum(varints(self.text, at[inside]), len(self.text)).astype(np.int64)
+        count[inside] = np.minimum(self._values(at[inside]), len(self.text))
         count *= 2 if code == _REPEAT else 1
         return np.where(inside, self._varint.after(at, 1 + count), len(self.text) + 1)
 
@@ -191,7 +193,11 @@ class _Records:
         at = begin[owner]
         behind = index > 0
         at[behind] = self._varint.after(at[behind], index[behind])
-        return np.minimum(varints(self.text, at), _LARGEST).astype(np.int64)
+        return self._values(at)
+
+    def _values(self, at: IntArray) -> IntArray:
+        value, _ = varints(self._padded, at)
+        return np.where((value < 0) | (value > _LARGEST), _LARGEST, value)
 
     def number(self, rows: IntArray, index: int) -> IntArray:
         """Return one number of each record."""

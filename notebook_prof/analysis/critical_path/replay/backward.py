@@ -153,9 +153,9 @@ class Backward:
         thread = edges.number(tracks)
         piece = edges.piece(thread, instants)
         of, at, slack = self._instants
-        rank = np.unique(np.concatenate([at, instants]))
-        key = of * (len(rank) + 1) + np.searchsorted(rank, at)
-        first = np.searchsorted(key, piece * (len(rank) + 1) + np.searchsorted(rank, instants), side="left")
+        ordered = np.sort(at)
+        key = of * (len(at) + 1) + np.searchsorted(ordered, at)
+        first = np.searchsorted(key, piece * (len(at) + 1) + np.searchsorted(ordered, instants))
         here = first < len(of)
         here[here] = of[first[here]] == piece[here]
         out = np.full(len(instants), FAR)
