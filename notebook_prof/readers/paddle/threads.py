@@ -22,6 +22,8 @@ def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuil
 
 def stream_tracks(rows: pd.DataFrame, builder: TraceBuilder) -> IntArray:
     """Return the track of each row's stream, by its ``device`` and ``stream``."""
+    if rows.empty:  # pandas 2, the newest for Python 3.10, cannot number no rows
+        return np.empty(0, np.int64)
     code, distinct = pd.factorize(pd.MultiIndex.from_frame(rows[["device", "stream"]]))
     keys = [
         builder.track(f"GPU {device} stream {stream}", "stream", device=int(device), stream=int(stream))
