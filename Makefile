@@ -36,10 +36,12 @@ stories: $(BIN)/.demo ## run all notebooks for real and print what each found
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# What computes shares all cores. Kernels and browsers share two processes, a file at a time: kernels first, since the
-# driver of a browser leaves an event loop in its process. What is measured against a clock runs alone; a card is never
-# shared. Journeys in other front-ends need an environment of their own: test-front-ends.
-COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu wheel) --numprocesses logical --maxprocesses 4 --dist worksteal
+# What computes has a process more than there are cores, and four at most, since tests wait for disks, processes and
+# clocks. Kernels and browsers share two processes, a file at a time: kernels first, since the driver of a browser leaves
+# an event loop in its process. What is measured against a clock runs alone; a card is never shared. Journeys in other
+# front-ends need an environment of their own: test-front-ends.
+COMPUTING := $$($(BIN)/python -c 'import os; print(min((os.cpu_count() or 1) + 1, 4))')
+COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu wheel) --numprocesses $(COMPUTING) --dist worksteal
 DRIVEN := tests/notebook tests/browser --ignore=tests/browser/front_ends --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 MEASURED := tests/workloads
 
@@ -127,7 +129,7 @@ js/node_modules/.installed: js/package-lock.json $(BIN)/.test
 js: js/node_modules/.installed ## build the page's scripts from js/src into notebook_prof/views/page
 	cd js && $(NODE) npm run build
 
-docs: $(BIN)/.test ## build the documentation into site/ (35 MB with the stories, which run), test its links
+docs: $(BIN)/.test ## build the documentation into site/ (40 MB with the stories, which run), test its links
 	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[docs]"
 	$(BIN)/python -m pytest --quiet tests/codebase/test_docs.py $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --site-dir site

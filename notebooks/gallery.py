@@ -103,10 +103,10 @@ def chosen() -> Sequence[str]:
     names = list(listed())
     if (only := os.environ.get(CHOSEN)) is None:
         return names
-    wanted = [name.strip() for name in only.split(",") if name.strip()]
-    if unknown := [name for name in wanted if name not in names]:
+    chosen_names = [name.strip() for name in only.split(",") if name.strip()]
+    if unknown := [name for name in chosen_names if name not in names]:
         raise ValueError(f"{CHOSEN}: there is no story {unknown[0]!r}: choose from {', '.join(names)}")
-    return wanted
+    return chosen_names
 
 
 @cache

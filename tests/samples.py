@@ -58,6 +58,15 @@ def kinds(most_bytes: int | None = None) -> list[str]:
     return sorted(first.values())
 
 
+def analysed() -> frozenset[str]:
+    """One sample of each format and tables with rows, and one of each thing that a reader can have missed."""
+    first: dict[object, str] = {}
+    for sample, row in expected().items():
+        for part in ((row["source"], *row["rows"]), *row["report"]):
+            first.setdefault(part, sample)
+    return frozenset(first.values())
+
+
 def files() -> Iterator[str]:
     """All files beside and in the repository that may be samples, in order."""
     for name, root in ROOTS.items():

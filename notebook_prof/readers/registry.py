@@ -22,6 +22,7 @@ from .base import HEAD_BYTES, DatabaseReader, MmapReader, PiecesReader, Probe, R
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, Database, mapped
 from .codec.stream import in_pieces
+from .execution_trace import ExecutionTraceReader
 from .folder import Folder, FolderReader
 from .jax import JaxReader
 from .kineto import KinetoReader
@@ -33,6 +34,7 @@ from .nsys import NsysReader
 from .paddle import PaddleReader
 from .perfetto import PerfettoReader
 from .progress import Progress
+from .proton import ProtonReader
 from .python_profilers.collapsed import CollapsedReader
 from .python_profilers.pprof import PprofReader
 from .python_profilers.pstats import PstatsReader
@@ -100,6 +102,7 @@ def readers() -> tuple[Reader, ...]:
     """
     registered: list[Reader] = [
         CollapsedReader(),
+        ExecutionTraceReader(),
         GeckoReader(),
         JaxReader(),
         KinetoReader(),
@@ -113,6 +116,7 @@ def readers() -> tuple[Reader, ...]:
         PaddleReader(),
         PerfettoReader(),
         PprofReader(),
+        ProtonReader(),
         PstatsReader(),
         PyinstrumentReader(),
         RocmCsvReader(),

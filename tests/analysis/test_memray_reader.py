@@ -35,6 +35,15 @@ def test_blocks_at_the_peak_are_those_of_memray(data: Path) -> None:
     assert verdict(profile.trace).sentence == "Nothing was recorded: no timeline, but tables: heap."
 
 
+def test_a_recording_without_a_timeline_shows_its_heap(data: Path, tmp_path: Path) -> None:
+    profile = open_profile(data / "python_profilers" / "memray.csv")
+    profile.export.html(tmp_path / "report.html")
+    for page in (profile._repr_mimebundle_()["text/html"], (tmp_path / "report.html").read_text()):
+        assert "No timeline was recorded, but blocks of the heap" in page
+        assert "<td>workload.py:18</td><td>&lt;listcomp&gt; (workload.py)</td>" in page
+        assert "Did the code run" not in page
+
+
 def test_those_are_the_figures_of_its_own_reader() -> None:
     if not SHARED.is_dir():
         pytest.skip("the shared recordings are not here")

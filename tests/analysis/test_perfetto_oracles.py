@@ -12,6 +12,7 @@ import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
+from notebook_prof.readers.codec.protobuf import fields, varint
 from notebook_prof.trace import Trace
 
 from .. import samples
@@ -133,12 +134,61 @@ def test_arrows_and_arguments_of_an_sdk() -> None:
 def test_samples_of_linux_lie_beside_their_threads() -> None:
     trace = read_trace(FOLDER / "linux_sched_perf_systing.pb")
     sampled = trace.slices[trace.slices["category"] == "python"]
-    assert len(sampled) == len(trace.slices)
     assert len(trace.stacks) > 90
     missing = trace.report["sample-without-stack"].count if "sample-without-stack" in trace.report else 0
     roots = sampled[sampled["depth"] == 0]
     assert 0 < len(roots) <= 355 - missing
-    assert trace.report["kernel-events-not-used"].count == 44
+    # two interrupts of softirq and of hardware each, and a process that ends
+    assert trace.report["kernel-events-not-used"].count == 2 * (4_284 + 3) + 1
+
+
+@shared
+def test_threads_run_and_wait_for_cores() -> None:
+    """Runs of a core follow one another, a thread is on one core at a time, and it waits before it runs."""
+    trace = read_trace(FOLDER / "linux_sched_perf_systing.pb")
+    lanes = trace.tracks[trace.tracks["name"].str.endswith("· scheduling")]
+    rows = trace.slices[trace.slices["track"].isin(lanes["track"])]
+    assert set(rows["name"]) == {"running", "runnable"}
+    running = rows[rows["name"] == "running"]
+    switches = oracle_of("linux_sched_perf_systing.pb")["ftrace"]["compact_sched_switch"]
+    raw = (FOLDER / "linux_sched_perf_systing.pb").read_bytes()
+    idle, cores = plain_switches(raw)
+    assert len(running) == switches - idle - cores
+    ends = rows["ts"] + rows["dur"]
+    later = rows.sort_values(["track", "ts", "dur"])
+    same = later["track"].eq(later["track"].shift())
+    assert (later["ts"][same] >= ends.loc[later.index].shift()[same]).all()
+    waits = rows[rows["name"] == "runnable"]
+    starts = set(zip(running["track"], running["ts"], strict=True))
+    assert all(end in starts for end in zip(waits["track"], waits["ts"] + waits["dur"], strict=True))
+    assert len(waits) > 1_000
+
+
+def plain_switches(raw: bytes) -> tuple[int, int]:
+    """Switches to no thread that another one of the core follows, and cores, read one message at a time."""
+    switches: dict[int, list[tuple[int, int]]] = {}
+    for _, packet in fields(raw, (0, len(raw))):
+        for number, bundle in fields(raw, packet):  # type: ignore[arg-type]
+            if number != 1:
+                continue
+            parts = dict(fields(raw, bundle))  # type: ignore[arg-type]
+            columns = dict(fields(raw, parts[4])) if 4 in parts else {}  # type: ignore[arg-type]
+            times, pids = (numbers(raw, columns[n]) if n in columns else [] for n in (1, 3))
+            now = 0
+            for step, pid in zip(times, pids, strict=True):
+                now += step
+                switches.setdefault(int(parts.get(1, 0)), []).append((now, pid))  # type: ignore[arg-type]
+    idle = sum(pid == 0 for rows in switches.values() for _, pid in sorted(rows)[:-1])
+    last = sum(1 for rows in switches.values() if rows)
+    return idle, last
+
+
+def numbers(raw: bytes, span: Any) -> list[int]:
+    at, values = span[0], []
+    while at < span[1]:
+        value, at = varint(raw, at, span[1])
+        values.append(value)
+    return values
 
 
 @shared

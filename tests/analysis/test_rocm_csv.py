@@ -11,6 +11,8 @@ import pytest
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
+from notebook_prof.readers.rocm import csv_tables
+from notebook_prof.readers.rocm.csv_tables import kind_of
 from notebook_prof.trace import Trace
 from tests import samples
 
@@ -86,6 +88,11 @@ def test_a_single_file_has_the_figures_of_its_rows(name: str) -> None:
             assert sums.loc[row["name"]].tolist() == [row["count"], row["total_ns"]]
 
 
+def test_other_files_are_none_of_it() -> None:
+    for head in (b"SQLite format 3\0\x10,_\r\0\n", b'"Domain,"Function_\r,\x80\n', b"a,b_c\n", b"\n", b""):
+        assert kind_of(head) is None
+
+
 def test_markers_are_annotations_whatever_their_text() -> None:
     trace = read_trace(FOLDER / "v3_docs_marker_api_trace.csv")
     assert set(trace.slices["category"]) == {"annotation"}
@@ -135,3 +142,8 @@ def test_damage_is_counted(run: Path) -> None:
     path.write_text(lines[0])
     with pytest.raises(FormatError, match="hold no rows"):
         read_trace(path)
+
+
+def test_a_line_that_is_no_text_is_no_table() -> None:
+    """A carriage return inside of a line is an error of Python's csv, and not of who asks."""
+    assert csv_tables.kind_of(b"austin\rbinary, \xff\x00\n1,2\n") is None

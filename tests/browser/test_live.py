@@ -164,8 +164,8 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     assert shown.part(".nbp-live").count() == 0
     outputs = str(shown.outputs(1))
     assert "the cell has gone on to its end" in outputs
-    recorded, seen = map(int, shown.kernel("print(len(p.steps()), p.trace.metadata['steps_seen'])").split())
-    assert 60 <= recorded <= seen - 10
+    recorded, ended = map(int, shown.kernel("print(len(p.steps()), p.trace.metadata['steps_seen'])").split())
+    assert 60 <= recorded <= ended - 10
     assert "it was stopped by hand" in shown.kernel("print(p.trace.report['ended-early'].example)")
     _check_messages(page.evaluate("() => window.heard"))
     assert browser.errors == []

@@ -80,7 +80,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
         "collectors": 22,
         "jupyter": 17,
         "profiles": 17,
-        "readers": 22,
+        "readers": 24,
         "readers/kineto": 14,
         "trace": 17,
         "views/tabs": 17,

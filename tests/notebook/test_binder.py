@@ -30,20 +30,20 @@ def wanted(pins: list[str]) -> dict[str, metadata.Distribution] | None:
     chosen: dict[str, metadata.Distribution] = {}
     ahead = [Requirement(pin) for pin in (*pins, "notebook-prof")]
     while ahead:
-        asked = ahead.pop()
-        if asked.marker is not None and not asked.marker.evaluate({"extra": ""}):
+        requirement = ahead.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        name = canonicalize_name(asked.name)
+        name = canonicalize_name(requirement.name)
         try:
             one = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             return None
-        if not asked.specifier.contains(one.version, prereleases=True):
+        if not requirement.specifier.contains(one.version, prereleases=True):
             return None
         if name not in chosen:
             chosen[name] = one
             ahead += map(Requirement, one.requires or ())
-        for extra in asked.extras:
+        for extra in requirement.extras:
             lines = map(Requirement, one.requires or ())
             ahead += [line for line in lines if line.marker and line.marker.evaluate({"extra": extra})]
     return chosen
@@ -61,14 +61,14 @@ def link(into: Path, wanted_ones: dict[str, metadata.Distribution]) -> None:
         if canonicalize_name(one.name) == "notebook-prof":
             continue  # its own checkout is installed
         for file in one.files or ():
-            top, place = file.parts[0], Path(file.locate())
+            top, original = file.parts[0], Path(file.locate())
             if top == "..":
                 inside = Path(*[part for part in file.parts if part != ".."])
-                if inside.parts[0] == "bin" and place.read_bytes()[:2] == b"#!":
+                if inside.parts[0] == "bin" and original.read_bytes()[:2] == b"#!":
                     continue  # it would run the other environment
-                new, old = into / inside, place
+                new, old = into / inside, original
             elif shared[top] > 1 and len(file.parts) > 1:
-                new, old = packages / file, place
+                new, old = packages / file, original
             else:
                 new, old = packages / top, Path(one.locate_file(top))
             if not new.exists() and old.exists():
@@ -117,3 +117,14 @@ def test_binder_requirements_run_the_quickstart(tmp_path: Path) -> None:
     assert "`validation[] › AddmmBackward0`, made in cell:10," in done.stdout
     assert (checkout / "notebooks" / "quickstart.report.html").stat().st_size > 10_000
     shutil.rmtree(clean)  # pytest would keep a gigabyte for three runs
+
+
+def test_the_reference_image_is_made_of_the_same_files() -> None:
+    """And repo2docker does not take it: it would look for a file of the name Dockerfile."""
+    binder = ROOT / "binder"
+    text = (binder / "reference.Dockerfile").read_text()
+    python = (binder / "runtime.txt").read_text().strip()
+    assert f"FROM {python.replace('-', ':')}-slim\n" in text
+    assert "pip install --no-cache-dir -r binder/requirements.txt" in text
+    assert "timeout 120 bash binder/postBuild" in text
+    assert not (binder / "Dockerfile").exists()

@@ -54,6 +54,10 @@ WRITTEN = {
     b'"Correlation_Id","Start_Timestamp","End_Timestamp"\n'
     b'"KERNEL_DISPATCH","Agent 4",1,"void f<float>(float*, int)",7,1550151853029637,1550151853042437\n'
     b'"KERNEL_DISPATCH","Agent 5",2,"g(int)",8,1550151853064037,1550151853075237\n',
+    "proton": b'[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [{"frame": {"name": "f"}, "metrics":'
+    b'{"count": 2, "time (ns)": 9.5, "device_id": "0", "device_type": "A"}, "children": []}]}, {"A": {}}]',
+    "execution_trace": b"\x09\x0a\x07version\x0d\x08\x01\x12\x01a\x18\x04\x38\x09\x2a\x02\x02\x03"
+    b"\x0e\x08\x02\x12\x02bc\x18\x07\x22\x01\x01\x38\x05\x0d\x08\x03\x12\x01d\x18\x04\x38\x07\x2a\x02\x01\x02",
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
 }
 SAMPLES = {

@@ -106,6 +106,7 @@ def test_a_full_disk_for_real(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: the write itself fails, in the middle."""
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
+        "sys.dont_write_bytecode = True  # of 900 bytes, which everybody else would read\n"
         "from tests.unit.test_atomic_files import WRITERS\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "place = Path(sys.argv[1])\n"

@@ -46,7 +46,7 @@ def calls(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_calls_of_a_page_can_be_made(page: str, profile: Profile) -> None:
-    """Of this recording many answers are empty, or refused by a sentence of ours; nothing else is raised."""
+    """Many answers are empty here, or refused by a sentence of ours; nothing else may be raised."""
     row = {"what_if": {"scale": {"aten::mm": 0.5}}}
     track, query = profile.trace.tracks["track"].iloc[0], "select name from operators limit 2"
     names: dict[str, Any] = {"p": profile, "at": 1000, "track": track, "name": "aten::mm", "row": row}

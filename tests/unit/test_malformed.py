@@ -170,6 +170,32 @@ def test_a_file_that_is_none_is_described(tmp_path: Path) -> None:
             read_trace(path)
 
 
+@pytest.mark.parametrize(
+    "start", [b"HCAT", b"TACH", b"MOJ\x03", b"memray\0", b"\x04\x22\x4d\x18\0\0memray\0"]
+)
+def test_binary_files_of_samplers_that_are_rubbish(start: bytes, tmp_path: Path) -> None:
+    """No reader stumbles over what another one should look at: carriage returns, zeros, quotes."""
+    for tail in (b"", b"\0" * 200, b'a\rb,"\0\n' * 40, bytes(range(256)) * 4):
+        with pytest.raises(FormatError, match=r"Tachyon|MOJO|no samples|memray transform"):
+            read(tmp_path, start + tail)
+
+
+@pytest.mark.parametrize("name", ["austin.mojo", "tachyon.bin", "memray.csv", "tachyon.gecko.json.gz"])
+def test_samplers_files_that_were_cut(name: str, data: Path, tmp_path: Path) -> None:
+    """Each cut is told: what comes before and how much is missing, or why nothing can be read."""
+    content = (data / "python_profilers" / name).read_bytes()
+    for tenth in range(1, 10):
+        part = content[: len(content) * tenth // 10]
+        trace = None
+        with suppress(FormatError):
+            trace = read(tmp_path, part)
+        if trace is None:
+            with pytest.raises(FormatError, match=r"cut|truncated|no samples|no rows|cannot be read"):
+                read(tmp_path, part)
+        else:
+            assert {"truncated-file", "broken-row"} & set(issues(trace))
+
+
 def test_a_gigantic_exponent_is_no_time() -> None:
     values, ok = to_ns([b"1e999999999999", b"1.5", b"-1e88", b"1e-9999999999"])
     assert values.tolist() == [0, 1500, 0, 0]

@@ -301,6 +301,41 @@ def test_graphs_waits_metrics_memory_and_switches(tmp_path: Path) -> None:
     assert trace.report["table-not-used"].example == "MYSTERY (3 rows)"
 
 
+def test_network_cards_and_page_faults_are_counters(tmp_path: Path) -> None:
+    """Metrics of a card by its name and their unit; faults as how many there were so far."""
+    metric = {"globalId": 77, "portId": 1, "metricsListId": 2, "metricsIdx": 3}
+    fault = {"globalPid": PROCESS, "address": 1 << 40}
+    trace = read(
+        tmp_path,
+        NET_NIC_METRIC=[
+            {**metric, "start": 100, "end": 200, "value": 5.5},
+            {**metric, "start": 200, "end": 300, "value": 7.0},
+            {**metric, "start": 200, "end": 300, "globalId": 78, "metricsIdx": 9, "value": 1.0},
+        ],
+        TARGET_INFO_NETWORK_METRICS=[
+            {"metricsListId": 2, "metricsIdx": 3, "name": "Bytes sent", "unit": "B/ms"}
+        ],
+        NIC_ID_MAP=[{"nicId": 4, "globalId": 77}],
+        TARGET_INFO_NIC_INFO=[{"nicId": 4, "name": "mlx5_0"}],
+        CUDA_UM_GPU_PAGE_FAULT_EVENTS=[
+            {**fault, "start": start, "end": start + 9, "deviceId": 0, "numberOfPageFaults": count}
+            for start, count in ((400, 5), (300, 2))
+        ],
+        CUDA_UM_CPU_PAGE_FAULT_EVENTS=[{**fault, "start": start} for start in (700, 500, 600)],
+    )
+    tracks = trace.tracks.set_index("track")
+    name = trace.counters["track"].map(tracks["name"])
+    values = trace.counters.groupby(name)["value"].apply(list).to_dict()
+    assert values == {
+        "mlx5_0 Bytes sent": [5.5, 7.0],
+        "NIC 78 metric 9": [1.0],
+        "GPU 0 page faults": [2, 7],
+        "page faults of managed memory": [1, 2, 3],
+    }
+    assert tracks.set_index("name").loc["mlx5_0 Bytes sent", "unit"] == "B/ms"
+    assert "table-not-used" not in trace.report
+
+
 def test_samples_stand_beside_their_thread_and_end_where_it_sleeps(tmp_path: Path) -> None:
     chain = [(1, "read", 0), (1, "main", 1), (2, "main", 0), (3, "read", 0), (3, "main", 1)]
     trace = read(

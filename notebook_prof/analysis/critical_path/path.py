@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -121,34 +122,42 @@ def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> lis
     return [int(rows[hit[-1]]) if len(hit) else -1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PathPieces:
     """All pieces of several paths, by span and start.
 
     Attributes
     ----------
+    graph : Dependences
+    spans : sequence of Span
     span : ndarray of int64, shape (pieces,)
         Which of the spans each is of.
     pieces : Runs
-    margin : ndarray of int64, shape (pieces,)
-        `FAR` where the start of a piece had one candidate only.
     """
 
+    graph: Dependences
+    spans: Sequence[Span]
     span: IntArray
     pieces: Runs
-    margin: IntArray
+
+    @cached_property
+    def margin(self) -> IntArray:
+        """By how much later than the next candidate it was what a piece waited for at its start.
+
+        `FAR` where there was one candidate only.
+        """
+        return _margins(self.graph, self.spans, self.pieces, self.span)
 
 
 def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
     """Cut the paths of all spans at the owners of their instants."""
     if not spans:
-        return PathPieces(_NONE, Runs(*[_NONE] * 5), _NONE)
+        return PathPieces(graph, spans, _NONE, Runs(*[_NONE] * 5))
     runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
     of_run = np.repeat(np.arange(len(spans)), [len(one.path.runs.start) for one in spans])
     order = np.lexsort((runs.start, of_run))
     pieces, run = cut_at_owners(graph, Runs(*(column[order] for column in runs)))
-    span = of_run[order][run]
-    return PathPieces(span, pieces, _margins(graph, spans, pieces, span))
+    return PathPieces(graph, spans, of_run[order][run], pieces)
 
 
 def _margins(graph: Dependences, spans: Sequence[Span], pieces: Runs, span: IntArray) -> IntArray:
@@ -317,7 +326,10 @@ def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
 
 
 def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:
-    number = table.groupby(columns, observed=True, sort=False, dropna=False).ngroup().to_numpy()
+    if len(columns) == 1 and isinstance(table[columns[0]].dtype, pd.CategoricalDtype):
+        number = pd.factorize(table[columns[0]].cat.codes.to_numpy())[0]  # in the order in which they come
+    else:
+        number = table.groupby(columns, observed=True, sort=False, dropna=False).ngroup().to_numpy()
     size = int(number.max(initial=-1)) + 1
     first = np.full(size, 0)
     first[number[::-1]] = np.arange(len(number))[::-1]

@@ -149,8 +149,8 @@ def _level_before(trace: Trace, table: pd.DataFrame, curve: pd.DataFrame) -> Int
     events = trace.allocations.drop_duplicates("device")
     for device, size in zip(events["device"].tolist(), events["bytes"].tolist(), strict=True):
         level[device, "allocator"] = max(0, int(level[device, "allocator"]) - size)
-    wanted = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
-    return np.asarray(level.reindex(wanted, fill_value=0).to_numpy(dtype=np.int64))
+    rows = pd.MultiIndex.from_arrays([table["device"], table["source"].astype("object")])
+    return np.asarray(level.reindex(rows, fill_value=0).to_numpy(dtype=np.int64))
 
 
 def _step_at(trace: Trace, instants: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.arrays.IntegerArray:

@@ -15,6 +15,7 @@ from .facts import Facts, gather
 from .finding import Finding
 from .lines import supporting_lines
 from .steps import judge_steps
+from .sums import has_time_line, judge_sums
 
 TRIFLE_NS = 5_000_000
 """A cell that takes less has nothing to report, unless it has steps."""
@@ -81,7 +82,8 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     -----
     Shares are of the summed steps; without steps of the cell (see `account`), and in files from the first
     work to the last. The sentence says which. Where the system's clock was set meanwhile by a twentieth of
-    the recording or more (``metadata["clock_jump_ns"]``), nothing is judged. In this order:
+    the recording or more (``metadata["clock_jump_ns"]``), nothing is judged. Of durations without a time
+    line (``metadata["time_line"]`` is False) the largest part is named, and nothing more. In this order:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
     2. Where code outside of steps takes more than half of a cell, or there are no steps: the line of the
@@ -144,6 +146,8 @@ def _judge(facts: Facts) -> Finding:
         return _judge_clock_jump()
     if not facts.total_ns:
         return _nothing(facts)
+    if not has_time_line(facts) and (sums := judge_sums(facts)) is not None:
+        return sums
     if not facts.is_cell:
         return judge_steps(facts) if len(facts.steps) else judge_code(facts) or judge_steps(facts)
     account = facts.account

@@ -44,6 +44,59 @@ def add_gpu_metrics(session: Session) -> None:
         session.builder.counter(track, ts[own], value[own] / (100 if share else 1))
 
 
+def add_network(session: Session) -> None:
+    """Put metrics of network cards into the builder as counters, a value at the start of its interval."""
+    columns = ("start", "globalId", "portId", "metricsListId", "metricsIdx")
+    rows = session.rows("NET_NIC_METRIC", {**dict.fromkeys(columns, INTS), "value": FLOATS})
+    if not len(rows):
+        return
+    kinds: dict[str, Kind] = {"metricsListId": INTS, "metricsIdx": INTS, "name": TEXTS, "unit": TEXTS}
+    catalogue = session.rows("TARGET_INFO_NETWORK_METRICS", kinds)
+    keys = zip(*(catalogue.ints(column).tolist() for column in ("metricsListId", "metricsIdx")), strict=True)
+    texts = [texts_in(catalogue.texts(column)) or [""] * len(catalogue) for column in ("name", "unit")]
+    metrics = dict(zip(keys, zip(*texts, strict=True), strict=True))
+    cards = session.rows("TARGET_INFO_NIC_INFO", {"nicId": INTS, "name": TEXTS})
+    card_names = dict(zip(cards.ints("nicId").tolist(), texts_in(cards.texts("name")), strict=False))
+    ids = session.rows("NIC_ID_MAP", {"nicId": INTS, "globalId": INTS})
+    card_of = dict(zip(ids.ints("globalId").tolist(), ids.ints("nicId").tolist(), strict=True))
+    code, first = groups(*(rows.ints(column) for column in columns[1:]))
+    value, ts = rows.floats("value"), rows.ints("start", 0) + session.base
+    many_ports = len(np.unique(rows.ints("portId"))) > 1
+    for number, i in enumerate(first.tolist()):
+        card, port, group, index = (int(rows.ints(column)[i]) for column in columns[1:])
+        name, unit = metrics.get((group, index)) or (f"metric {index}", "")
+        where = card_names.get(card_of.get(card, -1)) or f"NIC {card_of.get(card, card)}"
+        where = f"{where} port {port}" if many_ports else where
+        track = session.builder.track(f"{where} {name}", "counter", unit=unit)
+        own = (code == number) & ~np.isnan(value)
+        session.builder.counter(track, ts[own], value[own])
+
+
+def add_page_faults(session: Session) -> None:
+    """Put page faults of managed memory into the builder: how many so far, by GPU and by process."""
+    columns = ("start", "globalPid", "deviceId", "numberOfPageFaults")
+    rows = session.rows("CUDA_UM_GPU_PAGE_FAULT_EVENTS", dict.fromkeys(columns, INTS))
+    pid = pid_of(rows.ints("globalPid"))
+    device = session.devices(pid, rows.ints("deviceId", 0)) if len(rows) else pid
+    faults = np.maximum(rows.ints("numberOfPageFaults", 1), 0)
+    for number in np.unique(device).tolist():
+        track = session.builder.track(f"GPU {number} page faults", "counter", device=number)
+        own = np.flatnonzero(device == number)
+        _count(session, track, rows.ints("start", 0)[own], faults[own])
+    rows = session.rows("CUDA_UM_CPU_PAGE_FAULT_EVENTS", dict.fromkeys(columns[:2], INTS))
+    pid = pid_of(rows.ints("globalPid"))
+    for process in np.unique(pid).tolist():
+        own = np.flatnonzero(pid == process)
+        rank = session.ranks.get(process)
+        track = session.builder.track("page faults of managed memory", "counter", pid=process, rank=rank)
+        _count(session, track, rows.ints("start", 0)[own], np.ones(len(own), np.int64))
+
+
+def _count(session: Session, track: int, start: IntArray, number: IntArray) -> None:
+    order = np.argsort(start, kind="stable")
+    session.builder.counter(track, start[order] + session.base, np.cumsum(number[order]))
+
+
 def add_scheduling(session: Session) -> None:
     """Put into the builder how many threads of each process were on a processor."""
     rows = session.rows("SCHED_EVENTS", dict.fromkeys(("start", "isSchedIn", "globalTid"), INTS))

@@ -12,7 +12,14 @@ from ..codec.columns import TableSource
 from ..codec.sqlite import Database
 from ..folder import Folder, FolderReader
 from .arrow_tables import STREAM, ArrowTables, names_of_streams
-from .counters import add_gpu_metrics, add_memory, add_scheduling, report_diagnostics
+from .counters import (
+    add_gpu_metrics,
+    add_memory,
+    add_network,
+    add_page_faults,
+    add_scheduling,
+    report_diagnostics,
+)
 from .device import add_device_work
 from .host import add_calls, add_overhead, add_system_calls
 from .ranges import add_ranges
@@ -86,6 +93,8 @@ def read_tables(source: TableSource, builder: TraceBuilder) -> None:
     add_overhead(session)
     add_stack_samples(session)
     add_gpu_metrics(session)
+    add_network(session)
+    add_page_faults(session)
     add_scheduling(session)
     add_memory(session)
     report_diagnostics(session)

@@ -14,9 +14,10 @@ from ..codec.protobuf import WireError, fields, varint
 from ..python_profilers.call_tree import Frame, Sampled, add_samples, sample_durations
 from .annotations import Annotations
 from .events import TrackEvents, add_counters, add_events, add_flows, paired
+from .ftrace import add_scheduling
 from .gpu import Stages, add_gpu_counters, add_stages
 from .own import add_own, own_head
-from .packets import CALLSTACKS, FRAMES, FTRACE, FUNCTIONS, PERF_SAMPLE, Packets
+from .packets import CALLSTACKS, FRAMES, FUNCTIONS, PERF_SAMPLE, Packets
 from .torch import add_torch, is_torch
 from .tracks import Tracks
 
@@ -80,6 +81,7 @@ class PerfettoReader(Reader):
         add_counters(events, tracks, builder)
         add_gpu_counters(packets, builder)
         _add_samples(packets, tracks, builder)
+        add_scheduling(packets, tracks, builder)
         self._report(packets, events, builder)
         if builder.is_empty:
             raise FormatError(
@@ -102,14 +104,6 @@ class PerfettoReader(Reader):
             int(unknown),
             example="track events without a type that is shown",
             effect="left out",
-        )
-        _, bundles = packets.messages(FTRACE)
-        builder.report.add(
-            "kernel-events-not-used",
-            "info",
-            bundles.count,
-            effect="bundles of the Linux kernel's events (scheduling, interrupts) are not shown",
-            advice="open the trace in ui.perfetto.dev to see them",
         )
 
 

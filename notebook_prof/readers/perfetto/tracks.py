@@ -50,6 +50,7 @@ class Tracks:
         self.descriptors = _descriptors(fields)
         self._tracks: dict[int, int] = {}
         self._names: set[tuple[str, int]] = set()
+        self._process_of: dict[int, int] | None = None
 
     def threads(self, track: IntArray) -> tuple[IntArray, IntArray]:
         """Return process and thread of each track, -1 for those that are no threads."""
@@ -62,6 +63,13 @@ class Tracks:
     def thread_name(self, pid: int, tid: int, own: str = "") -> str:
         """Return the name of a thread."""
         return own or self._thread_names.get(tid) or f"thread {tid}"
+
+    def process_of(self, tid: int) -> int | None:
+        """Return the process of a thread; None where no track tells it."""
+        if self._process_of is None:
+            kinds = [d for d in self.descriptors.values() if d.kind == "thread"]
+            self._process_of = {d.tid: d.pid for d in kinds}
+        return self._process_of.get(tid)
 
     def of(self, track: IntArray) -> IntArray:
         """Return the builder's tracks for those with these numbers."""

@@ -56,6 +56,13 @@ class MemrayReader(Reader):
         table = _rows(data, builder)
         if not len(table):
             raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
+        if not data.endswith(b"\n"):
+            builder.report.add(
+                "truncated-file",
+                "loss",
+                example="the last row has no end",
+                effect="rows may be missing, and outer frames of the last one",
+            )
         builder.table("heap", _by_line(table), times=())
         builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
         builder.report.add(

@@ -103,7 +103,7 @@ def fragment(
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
     if not store.columns.n:
-        return "".join([*parts, _nothing(verdict), "</div>"])
+        return "".join([*parts, _heap(trace) or _nothing(verdict), "</div>"])
     first, *further = [line for line in verdict.split("\n") if line] or [""]
     if first:
         parts.append(f"<p><b>{escape(first)}</b>{''.join('<br>' + escape(line) for line in further)}</p>")
@@ -123,6 +123,24 @@ def without_kernel(uid: str) -> str:
     output = ".jp-OutputArea-child"
     below = f"{output}:has(.nbp-static-{escape(uid, quote=True)}) + {output} > .jp-OutputArea-output"
     return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
+
+
+def _heap(trace: Trace, most: int = 15) -> str:
+    """Return what a recording without a timeline tells of the heap; empty if it tells nothing."""
+    rows = analysis.memory_heap(trace).head(most).fillna({"line": "", "allocated_by": ""})
+    if not len(rows):
+        return ""
+    cells = "".join(
+        f"<tr><td>{escape(str(row['line']))}</td><td>{escape(str(row['allocated_by']))}</td>"
+        f'<td style="text-align:right">{format_bytes(row["bytes"])}</td>'
+        f'<td style="text-align:right">{format_share(row["share"])}</td></tr>'
+        for row in rows.to_dict("records")
+    )
+    return (
+        '<p style="font-size:16px"><b>No timeline was recorded, but blocks of the heap: the largest by line.'
+        "</b></p><table><tr><th>line</th><th>allocated by</th><th>bytes</th><th>share</th></tr>"
+        f"{cells}</table><p><code>p.memory.heap()</code> has all of them.</p>"
+    )
 
 
 def _nothing(verdict: str) -> str:

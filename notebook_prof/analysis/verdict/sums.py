@@ -1,0 +1,39 @@
+"""What takes most of recordings that hold durations and no time line."""
+
+from __future__ import annotations
+
+from ..time.operators import operators
+from .claims import Source, cite_ns, cite_share, say
+from .facts import Facts
+from .finding import Finding
+from .lines import short
+
+
+def has_time_line(facts: Facts) -> bool:
+    """Return whether slices lie where they ran: readers of mere sums say that they do not."""
+    return facts.trace.metadata.get("time_line", True) is not False
+
+
+def judge_sums(facts: Facts) -> Finding | None:
+    """Name what takes most of all durations; None where nothing lasts. What bounds the run is not known."""
+    table = operators(facts.trace)
+    total = int(table["self_ns"].sum())
+    if not total:
+        return None
+    row = table.iloc[int(table["self_ns"].to_numpy().argmax())]
+    name, spent = str(row["name"]), int(row["self_ns"])
+    select = {"name": name}
+    source, whole = Source("operators", "self_ns", select), Source("operators", "self_ns")
+    share = cite_share(spent / total, source, whole, select)
+    sentence = say(
+        f"Durations without a time line: {short(name)} takes ",
+        share,
+        " of their sum (",
+        cite_ns(spent, source, select),
+        " of ",
+        cite_ns(total, whole),
+        ").",
+    )
+    return Finding(
+        "mixed", sentence, share.value, {"name": name, "self_ns": spent}, select, nothing_else=True
+    )

@@ -1,0 +1,5 @@
+"""Proton, Triton's profiler: its tree of kernels and scopes."""
+
+from .reader import ProtonReader
+
+__all__ = ["ProtonReader"]
