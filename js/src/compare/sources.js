@@ -1,5 +1,6 @@
 // Where the page of a comparison gets its answers: from a kernel, or from the file that it lies in.
 import {unpack} from '../shared/packing.js';
+import {patiently} from '../widget/line.js';
 import {SIDES} from './side_store.js';
 
 const AGAIN_MS = 200;
@@ -25,7 +26,9 @@ export function fromKernel(transport, store) {
       }),
     async compared() {
       for (;;) {
-        const answer = checked(await transport.request({t: 'compared'}));
+        const reply = await patiently(transport.request({t: 'compared'}));
+        if (!reply) continue; // a message can be lost: then the question is asked again
+        const answer = checked(reply);
         if (!answer.content.pending) return /** @type {ComparedAnswer} */ (/** @type {unknown} */ ({...answer.content, data: unpack(answer)}));
         await new Promise((done) => setTimeout(done, AGAIN_MS));
       }
