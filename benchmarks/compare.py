@@ -1,22 +1,28 @@
 """Comparisons of runs whose truth is known: how often unchanged code is called different, and what is found.
 
 A training loop of a small CNN is recorded by ``nbp.profile("torch")`` again and again in one process.
-*Planted 0 %* is unchanged code: two recordings of it next to one another, or several a side in turns (a b
-b a). Otherwise a spin of so many percent of the median step, measured before each pair, is added to every
-step of one side. *Called different* means that the interval leaves 0 out.
+*Planted 0 %* is unchanged code: the halves of one recording, two recordings next to one another, or several
+a side in turns (a b b a). Otherwise a spin of so many percent of the median step, measured before each pair,
+is added to every step of one side. *Called different* is what `significant` says.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from notebook_prof.statistics.shift import Shift, shift_of_steps
+
 TITLE = "Comparing recordings"
 STEPS: Final = 24
-PAIRS: Final = 30
-PLANTED: Final = (0.05, 0.2)
-_TURNS: Final = "abbaabba"
+UNCHANGED_PAIRS: Final = 200
+PLANTED_PAIRS: Final = 100
+PLANTED: Final = (0.02, 0.05, 0.2)
+ALONE: Final = "one run each"
+TURNS: Final = "four each, in turns"
+_ORDER: Final = "abbaabba"
 
 
 class Loop:
@@ -57,32 +63,56 @@ class Loop:
 
 def run() -> list[dict[str, Any]]:
     """A row a way to compare."""
-    import notebook_prof as nbp
-
     loop = Loop()
     loop.record(0)
-    rows = []
-    for share in (0.0, *PLANTED):
+    rows = _unchanged(loop)
+    for share in PLANTED:
         alone, turns = [], []
-        for _ in range(PAIRS):
+        for _ in range(PLANTED_PAIRS):
             median_ns = float(loop.record(0).trace.steps["dur"].median())
-            sides: dict[str, list[Any]] = {"a": [], "b": []}
-            for side in _TURNS:
-                sides[side].append(loop.record(share * median_ns if side == "b" else 0))
-            alone.append(nbp.compare(sides["a"][0], sides["b"][0]))
-            turns.append(nbp.compare(sides["a"], sides["b"], paired=True))
-        rows += [_row("one run each", share, alone), _row("four each, in turns", share, turns)]
+            sides = _sides(loop, share * median_ns)
+            alone.append(_compare(sides["a"][:1], sides["b"][:1]))
+            turns.append(_compare(sides["a"], sides["b"]))
+        rows += [_row(ALONE, share, alone), _row(TURNS, share, turns)]
     return rows
 
 
-def _row(how: str, share: float, compared: Sequence[Any]) -> dict[str, Any]:
-    half = sorted((c.interval[1] - c.interval[0]) / 2 for c in compared)[len(compared) // 2]
-    covered = sum(c.interval[0] <= share <= c.interval[1] for c in compared)
+def _unchanged(loop: Loop) -> list[dict[str, Any]]:
+    halves, alone, turns = [], [], []
+    for _ in range(UNCHANGED_PAIRS):
+        sides = _sides(loop, 0)
+        times = sides["a"][0].trace.steps["dur"].to_numpy()[1:]  # the first step is warm-up
+        shift = shift_of_steps(times[: len(times) // 2], times[len(times) // 2 :])
+        halves.append((shift, shift.significant))
+        alone.append(_compare(sides["a"][:1], sides["b"][:1]))
+        turns.append(_compare(sides["a"], sides["b"]))
+    return [_row("halves of one run", 0, halves), _row(ALONE, 0, alone), _row(TURNS, 0, turns)]
+
+
+def _sides(loop: Loop, spin_ns: float) -> dict[str, list[Any]]:
+    sides: dict[str, list[Any]] = {"a": [], "b": []}
+    for side in _ORDER:
+        sides[side].append(loop.record(spin_ns if side == "b" else 0))
+    return sides
+
+
+def _compare(a: Sequence[Any], b: Sequence[Any]) -> tuple[Shift, bool]:
+    """Return the change, and whether it is called one; a comparison would keep its recordings."""
+    import notebook_prof as nbp
+
+    c = nbp.compare(list(a), list(b), paired=len(a) > 1)
+    return c.shift, c.significant
+
+
+def _row(how: str, share: float, compared: Sequence[tuple[Shift, bool]]) -> dict[str, Any]:
+    changes = [(math.expm1(shift.low), math.expm1(shift.high)) for shift, _ in compared]
+    half = sorted((high - low) / 2 for low, high in changes)[len(changes) // 2]
+    covered = sum(low <= share <= high for low, high in changes)
     return {
         "compared": how,
         "planted": f"{share:.0%}",
         "pairs": len(compared),
-        "called different": f"{sum(c.significant for c in compared) / len(compared):.0%}",
-        "truth in the interval": f"{covered / len(compared):.0%}",
+        "called different": f"{sum(significant for _, significant in compared) / len(compared):.1%}",
+        "truth in the interval": f"{covered / len(compared):.1%}",
         "half width, median": f"{half:.1%}",
     }

@@ -73,11 +73,17 @@ class Dashboard:
         settle(self.page, index)
 
     def wait_point(self, expression: str) -> tuple[float, float]:
-        """Where on the page something is, as soon as it is drawn."""
+        """Where on the page something is, as soon as it is drawn and stands still."""
         self.wait_views(f"{expression} !== null")
         self.settle()
-        self.wait_views(f"{expression} !== null")
-        at = self.views(expression)
+        before = None
+        for _ in range(50):
+            self.wait_views(f"{expression} !== null")
+            at = self.views(expression)
+            if at == before:
+                break
+            before = at
+            self.page.wait_for_timeout(60)  # what is above it may still grow
         return at["x"], at["y"]
 
     def slice(self, name: str, number: int = 0) -> tuple[float, float]:
