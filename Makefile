@@ -36,12 +36,11 @@ stories: $(BIN)/.demo ## run all notebooks for real and print what each found
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# What computes has a process more than there are cores, and four at most, since tests wait for disks, processes and
-# clocks. Kernels and browsers share two processes, a file at a time: kernels first, since the driver of a browser leaves
-# an event loop in its process. What is measured against a clock runs alone; a card is never shared. Journeys in other
-# front-ends need an environment of their own: test-front-ends.
-COMPUTING := $$($(BIN)/python -c 'import os; print(min((os.cpu_count() or 1) + 1, 4))')
-COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu wheel) --numprocesses $(COMPUTING) --dist worksteal
+# What computes shares all cores; with a process more than cores, tests on a real clock fail. Kernels and browsers share two
+# processes, a file at a time: kernels first, since the driver of a browser leaves an event loop in its process. What is
+# measured against a clock runs alone; a card is never shared. Journeys in other front-ends need an environment of their
+# own: test-front-ends.
+COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu wheel) --numprocesses logical --maxprocesses 4 --dist worksteal
 DRIVEN := tests/notebook tests/browser --ignore=tests/browser/front_ends --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder
 MEASURED := tests/workloads
 

@@ -28,6 +28,7 @@ BOUNDS: Final = {
     "uneven-steps": "what slow steps take above the median step",
     "launch-bound": "all gaps of the device in which the host did not launch",
     "sync-points": "the gaps of the device after waits of the host",
+    "copy-bound": "the copies",
     "pageable-copies": "the copies, and the gaps before them",
     "low-occupancy": "the part of the device that the kernels leave empty",
     "tensor-cores-unused": "half of the products: tensor cores take less than half the time",

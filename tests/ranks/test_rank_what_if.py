@@ -86,28 +86,29 @@ def test_the_path_of_the_answer_is_that_of_the_job_run_again(host: bool) -> None
         programs[rank] = changed(programs[rank], lambda kind, _: 1.0 if kind == "copy" else 0.5)
         again = Job(programs)
         answer = what_if_of_ranks(one, HALF, rank, [0], "host", 0.0)
-        off_by(answer, again.end, len(constraints(one.graph).waits.end))
+        waits = len(constraints(one.graph).waits.end)
+        off_by(answer, again.end, waits)
         table = answer.critical_path
         names = table["name"].astype(object).fillna("")
         columns = (table["start_ns"], table["end_ns"], table["rank"], table["resource"].astype(str), names)
         path = joined([(a, b, f"{of} {where}", name) for a, b, of, where, name in zip(*columns, strict=True)])
         true = joined([(a, b, f"{of} {where}", name) for a, b, of, where, name in again.path()])
-        equal.append(near(path, true))
+        equal.append(near(path, true, WAKE_NS * waits))
         ranks.append(answer.classes["rank"].nunique())
         rows = table[table["slice"].notna()]  # rows of the recordings, not of the replay
         for number, trace in one.own.items():
             own = rows[rows["rank"] == number]
             assert trace.slices["name"].iloc[own["slice"]].tolist() == own["name"].tolist()
-    assert np.mean(equal) >= 0.8
+    assert np.mean(equal) >= 0.9  # of paths that are equally long, either may be told
     assert np.mean(ranks) > 1.5
 
 
-def near(path: list[Any], true: list[Any]) -> bool:
-    """The same pieces, each within 2 ns of what is rounded to whole ns on the way."""
+def near(path: list[Any], true: list[Any], most_ns: int) -> bool:
+    """The same pieces, each off by no more than the answer may be."""
     if [piece[2:] for piece in path] != [piece[2:] for piece in true]:
         return False
     instants = [np.array([piece[:2] for piece in one]) for one in (path, true)]
-    return bool((np.abs(instants[0] - instants[1]) <= 40).all())
+    return bool((np.abs(instants[0] - instants[1]) <= most_ns).all())
 
 
 def test_a_rank_without_communication_has_none_to_overlap() -> None:

@@ -78,7 +78,7 @@ def test_a_cell_is_recorded_without_a_gil(tmp_path: Path) -> None:
     for answer in answers.values():
         assert answer["gil"] is False
         assert answer["engine"] == "alarm"
-        assert {3, 4} <= set(answer["lines"]), "the loop and its body"
+        assert 4 in answer["lines"], "the body of the loop has most of its time"
     if sys.platform == "linux" and attachment.binary():
         assert answers["au"]["reason"] == answers["py"]["reason"] == SENTENCE
         assert f"engine-refused: {SENTENCE}" in answers["py"]["report"]
