@@ -23,6 +23,7 @@ from .attribution import attribution, share_of_both
 from .conditions import conditions
 from .gain import noting_gain
 from .linked import LinkedSides
+from .missed_lines import missed_lines, undecided_lines
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Recording, Side, stalls_of
 from .sources import labels_of_b, placed, source_changes
@@ -196,8 +197,9 @@ class Comparison(LinkedSides):
         -------
         DataFrame
             A row a key, columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns significant
-            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. New and gone keys are facts; of the others
-            that are ``significant`` at most 5 % are not, on average.
+            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. New and gone keys are facts, but for lines
+            that samples may have missed (`missed_lines`): these are ``same``, without an interval. Of the
+            others that are ``significant`` at most 5 % are not, on average.
 
         Raises
         ------
@@ -389,5 +391,8 @@ class Comparison(LinkedSides):
         if (by, view) not in self._attributions:
             labels = labels_of_b(self.source, self._b.runs[0].line_labels()) if "line" in by else {}
             a, b = folded(self._a.parts(by, view), self._b.parts(by, view, labels))
-            self._attributions[by, view] = attribution(a, b, by, self._factor)
+            table = attribution(a, b, by, self._factor)
+            if "line" in by and view == "host":
+                table = undecided_lines(table, missed_lines(table, self.source, (self._a, self._b), labels))
+            self._attributions[by, view] = table
         return self._attributions[by, view]
