@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import ViewportSize
 
 from notebook_prof.profiles.profile import Profile
 
 from .dashboard import Report
-from .drawn import drawn_profile
 from .jupyter_page import Browser, NotebookPage, Server, find_chromium, write_notebook
 
 SETUP = "from drawn import drawn_profile\np = drawn_profile(gpu=True)"
@@ -56,35 +55,21 @@ def lab(root: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def seven(root: Path) -> Iterator[Server]:
-    """A Notebook 7 server."""
-    made = Server(root, "notebook")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="session")
-def lab_page(browser: Browser) -> Page:
-    """A page for one notebook after the other: JupyterLab, which takes seconds to load, stays in it."""
-    return browser.another()
-
-
-@pytest.fixture(scope="session")
 def _opened(browser: Browser, lab: Server, root: Path) -> NotebookPage:
     write_notebook(root / "views.ipynb", [SETUP, "p", "'a cell below'"])
-    opened = NotebookPage(browser, lab, "views.ipynb", browser.another())
-    opened.page.set_viewport_size(SIZE)
-    opened.open_in_lab().run_all()
-    opened.wait_ready()
-    opened.to_views()
-    return opened
+    return NotebookPage(browser, lab, "views.ipynb")
 
 
 @pytest.fixture
 def shown(_opened: NotebookPage) -> Iterator[NotebookPage]:
     """A notebook with one dashboard, nothing selected, the whole recording in view; no complaint may come."""
-    _opened.page.bring_to_front()
-    _opened.page.set_viewport_size(SIZE)
+    if "views.ipynb" not in _opened.page.url:
+        _opened.page.set_viewport_size(SIZE)
+        _opened.open()
+        _opened.run_all()
+        _opened.command("application:toggle-left-area")
+        _opened.wait_ready()
+        _opened.to_views()
     start_over(_opened)
     _opened.browser.forget()
     yield _opened
@@ -124,40 +109,21 @@ def report(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Report]]:
     browser.page.goto("about:blank")
 
 
-@pytest.fixture(scope="session")
-def _drawn_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("reports") / "drawn.html"
-    drawn_profile(gpu=True).export.html(path)
-    return path
-
-
 @pytest.fixture
-def drawn_report(_drawn_report: Path, tmp_path: Path) -> Path:
-    """The report of a drawn recording with a device, which takes seconds to make, at an address of its own.
-
-    What a user sets stays for the address.
-    """
-    path = tmp_path / "drawn.html"
-    path.symlink_to(_drawn_report)
-    return path
-
-
-@pytest.fixture
-def notebook(
-    browser: Browser, lab: Server, root: Path, lab_page: Page
-) -> Iterator[Callable[..., NotebookPage]]:
+def notebook(browser: Browser, lab: Server, root: Path) -> Iterator[Callable[..., NotebookPage]]:
     """Runs a fresh notebook; no complaint may come."""
 
     def opened(name: str, *cells: str) -> NotebookPage:
         write_notebook(root / name, cells)
-        made = NotebookPage(browser, lab, name, lab_page)
-        lab_page.set_viewport_size(SIZE)  # a test before may have left another
-        browser.forget()
-        made.open_in_lab()
+        made = NotebookPage(browser, lab, name)
+        browser.blank()
+        browser.page.set_viewport_size(SIZE)  # a test before may have left another
+        made.open()
         made.run_all()
         return made
 
     yield opened
     assert browser.errors == []
     assert browser.elsewhere == []
-    NotebookPage(browser, lab, "", lab_page).kernel_command("shutdown()")
+    NotebookPage(browser, lab, "").kernel_command("shutdown()")
+    browser.page.goto("about:blank")

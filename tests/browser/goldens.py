@@ -1,7 +1,4 @@
-"""Golden pictures that tolerate fonts: ``NBP_UPDATE_GOLDEN=1`` writes them anew.
-
-``NBP_UPDATE_IMAGES=1`` writes those of ``docs/images`` anew.
-"""
+"""Golden pictures that tolerate fonts: ``NBP_UPDATE_GOLDEN=1`` writes them anew."""
 
 from __future__ import annotations
 
@@ -19,13 +16,6 @@ REPOSITORY: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parent / "golden"
 TOLERANCE: Final = 6.0
 """Mean difference of grey levels (0–255) after blurring away letters; a missing view gives 15 and more."""
-
-
-def image_path(name: str) -> Path:
-    """Where a picture of the documentation goes: into it only if that is asked."""
-    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / name
 
 
 def compare(name: str, shoot: Callable[[], bytes]) -> None:

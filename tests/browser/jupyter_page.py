@@ -39,11 +39,6 @@ PATIENCE_MS = 120_000
 EXTENSION = Path(__file__).parents[2] / "js" / "labextension"
 """What makes the editor show the heat of lines."""
 
-CLOSE_ALL = """() => { for (const widget of [...window.jupyterapp.shell.widgets('main')]) {
-    if (widget.context) widget.context.model.dirty = false;
-    widget.dispose(); } }"""
-"""Without a question whether to save."""
-
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "http://localhost", "blob:", "data:", "about:", "file:")
 
 
@@ -189,7 +184,6 @@ class Browser:
 
     def blank(self) -> None:
         """Leave the page that is open, and forget what it complained about to its end."""
-        self.page.bring_to_front()
         self.page.goto("about:blank")
         self.forget()
 
@@ -235,28 +229,10 @@ class NotebookPage(Dashboard):
     def open(self, url: str = "") -> NotebookPage:
         """Open (or reload), at another address if one is given, and wait until the kernel is connected."""
         self.page.goto(url or self.server.url(self.notebook))
-        return self.wait_connected()
-
-    def open_in_lab(self) -> NotebookPage:
-        """Open in a JupyterLab that is loaded, in place of all that it shows; load it where it is not."""
-        self.page.bring_to_front()  # a page that is not in front draws nothing
-        if not self.page.url.startswith(self.server.address()) or self.part(".jp-Dialog").count():
-            self.open()
-        else:
-            self.page.evaluate(CLOSE_ALL)
-            self.command("docmanager:open", path=self.notebook)
-            self.wait_connected()
-        self.page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
-        return self
-
-    def wait_connected(self) -> NotebookPage:
-        """Wait until the notebook is the one in front, and its kernel is connected and has nothing to do."""
         self.page.wait_for_function(
-            """(path) => { const {context} = window.jupyterapp?.shell?.currentWidget ?? {};
-                 const s = context?.path?.endsWith(path) && context.sessionContext;
+            """() => { const s = window.jupyterapp?.shell?.currentWidget?.context?.sessionContext;
                  const kernel = s?.isReady && s.session?.kernel;
-                 return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; }""",
-            arg=self.notebook,
+                 return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle'; }"""
         )
         return self
 

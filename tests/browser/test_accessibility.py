@@ -12,6 +12,7 @@ import notebook_prof as nbp
 
 from ..node import JS, install_packages
 from .dashboard import Report
+from .drawn import drawn_profile
 
 AXE = JS / "node_modules" / "axe-core" / "axe.min.js"
 VIOLATIONS = """(part) => axe.run(part, {resultTypes: ['violations']}).then((told) =>
@@ -25,37 +26,31 @@ MOST_STOPS = 12
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_any_tab(
-    report: Callable[..., Report], drawn_report: Path, scheme: Any, width: int
+    report: Callable[..., Report], data: Path, scheme: Any, width: int
 ) -> None:
-    """In all tabs of a drawn recording."""
     install_packages()
-    _examine(report(drawn_report), scheme, width)
-
-
-def test_axe_finds_nothing_in_what_was_recorded(report: Callable[..., Report], data: Path) -> None:
-    install_packages()
-    _examine(report(nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz")), "light", 390)
-
-
-def _examine(opened: Report, scheme: Any, width: int) -> None:
-    """Look at the page, and then at each tab and each view of it."""
-    page = opened.page
-    page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size({"width": width, "height": 900})
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    assert page.evaluate(VIOLATIONS, ".nbp") == []
-    for more in opened.part(".nbp-rail .nbp-more").all():
-        more.evaluate("(more) => more.click()")  # hidden where the tabs are a menu
-    for tab in opened.rail.all():
-        if not tab.get_attribute("data-tab"):
-            continue
-        tab.evaluate("(button) => button.click()")
-        opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
-        assert page.evaluate(VIOLATIONS, ".nbp-tabs") == [], tab.get_attribute("data-tab")
-        for view in opened.part(".nbp-views button").all()[1:]:
-            view.click()
+    for profile in (
+        nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"),
+        drawn_profile(gpu=True),
+    ):
+        opened = report(profile)
+        page = opened.page
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        assert page.evaluate(VIOLATIONS, ".nbp") == []
+        for more in opened.part(".nbp-rail .nbp-more").all():
+            more.evaluate("(more) => more.click()")  # hidden where the tabs are a menu
+        for tab in opened.rail.all():
+            if not tab.get_attribute("data-tab"):
+                continue
+            tab.evaluate("(button) => button.click()")
             opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
-            assert page.evaluate(VIOLATIONS, ".nbp-tabs") == [], view.get_attribute("data-value")
+            assert page.evaluate(VIOLATIONS, ".nbp-tabs") == [], tab.get_attribute("data-tab")
+            for view in opened.part(".nbp-views button").all()[1:]:
+                view.click()
+                opened.wait_views("!['asked', 'failed'].includes(v.panels.snapshot().state)")
+                assert page.evaluate(VIOLATIONS, ".nbp-tabs") == [], view.get_attribute("data-value")
 
 
 def stops_before_the_table(opened: Report) -> list[str]:
@@ -71,10 +66,8 @@ def stops_before_the_table(opened: Report) -> list[str]:
     return stops
 
 
-def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(
-    report: Callable[..., Report], drawn_report: Path
-) -> None:
-    opened = report(drawn_report)
+def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
     keyboard = opened.page.keyboard
     assert 8 <= len(stops_before_the_table(opened)) <= MOST_STOPS
     opened.views("v.store.set({phase: ['backward'], step: [3, 4], focus: 40}, 'test')")
@@ -96,10 +89,8 @@ def test_few_stops_lie_before_the_table_and_arrows_walk_inside_of_them(
     assert len(opened.views("v.store.get().track")) == 1
 
 
-def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
-    report: Callable[..., Report], drawn_report: Path
-) -> None:
-    opened = report(drawn_report)
+def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
     page = opened.page
     page.set_viewport_size({"width": 390, "height": 900})
     opened.wait_views("v.timeline.view.frame.bbox.width > 300")
@@ -119,10 +110,8 @@ def test_a_narrow_page_keeps_names_and_has_a_menu_of_tabs(
     assert opened.views("v.doc.get_model_by_name('timeline').above[0].ticker.desired_num_ticks") > ticks
 
 
-def test_the_verdict_and_the_selection_stay_in_sight(
-    report: Callable[..., Report], drawn_report: Path
-) -> None:
-    opened = report(drawn_report)
+def test_the_verdict_and_the_selection_stay_in_sight(report: Callable[..., Report]) -> None:
+    opened = report(drawn_profile(gpu=True))
     page = opened.page
     page.set_viewport_size({"width": 1280, "height": 620})
     page.evaluate("window.scrollTo(0, 300)")

@@ -14,7 +14,7 @@ from notebook_prof.views.report.static_html import write_report
 
 from .dashboard import Dashboard, Report
 from .drawn_cell import CELL, MS, cell_profile
-from .jupyter_page import NotebookPage
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 TEXT = "1.95 s = evaluation 1.35 s (line 8) + 20 steps 320 ms.\n20 steps of 16 ms\n! Trust: lost\nadvice"
 EVALUATION = [560 * MS, 1910 * MS]
@@ -185,7 +185,7 @@ def test_lines_are_sorted_and_select_all_that_ran_for_them(opened: Callable[[Pro
     assert table.count() == 2, "what runs for the line"
 
 
-def test_live_and_linked_with_python(notebook: Callable[..., NotebookPage]) -> None:
+def test_live_and_linked_with_python(browser: Browser, lab: Server, root: Path) -> None:
     """In JupyterLab: the strip, a link and the lines tab write the selection that Python sees."""
     code = """
 import types
@@ -199,8 +199,11 @@ p.__class__ = type('Told', (Profile,), {'headline': 'It was 1.35 s.',
     'verdict': property(lambda self: types.SimpleNamespace(claims=(claim,), lines=said.lines))})
 p
 """
-    shown = notebook("cell.ipynb", code.strip(), "'below'")
-    page = shown.page
+    write_notebook(root / "cell.ipynb", [code.strip(), "'below'"])
+    browser.blank()
+    shown = NotebookPage(browser, lab, "cell.ipynb").open()
+    page = browser.page
+    shown.run_all()
     shown.wait_ready()
     shown.wait_views("v.account.snapshot().shown && v.panels.snapshot().state === 'shown'")
     shown.to_views()
@@ -214,3 +217,7 @@ p
     shown.kernel("p.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     assert shown.claims.get_attribute("aria-pressed") == "false"
+    shown.kernel_command("shutdown()")
+    assert browser.errors == []
+    assert browser.elsewhere == []
+    page.goto("about:blank")

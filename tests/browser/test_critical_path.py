@@ -12,6 +12,7 @@ from notebook_prof import Profile
 
 from .conftest import SIZE
 from .dashboard import Dashboard, Report
+from .drawn import drawn_profile
 from .drawn_gpu import drawn_training
 from .jupyter_page import NotebookPage
 
@@ -105,8 +106,8 @@ def test_a_slider_asks_what_if(shown: NotebookPage) -> None:
     page.keyboard.press("Escape")
 
 
-def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report], drawn_report: Path) -> None:
-    shown = report(drawn_report)
+def test_a_report_draws_it_without_a_kernel(report: Callable[..., Report]) -> None:
+    shown = report(drawn_profile(gpu=True))
     toggle(shown)
     shown.wait_views(f"{BARS} > 0")
     assert "in Python: p.critical_path(window=(" in shown.detail.inner_text()

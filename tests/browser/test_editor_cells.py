@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Page
-
-from .conftest import SIZE
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 from .test_editor_heat import CELL, MARKS, SLOW
 from .test_notebook7 import KNOWN
@@ -29,30 +24,24 @@ UPDATE = """async () => {
     return (performance.now() - began) / 20; }"""
 
 
-Open = Callable[..., NotebookPage]
+def _opened(browser: Browser, server: Server, root: Path, name: str, cells: list[str]) -> NotebookPage:
+    write_notebook(root / name, ["%load_ext notebook_prof", *cells])
+    browser.blank()
+    shown = NotebookPage(browser, server, name).open()
+    shown.run_all()
+    shown.wait_ready()
+    shown.page.locator(".nbp-heat").first.wait_for()
+    return shown
 
 
-@pytest.fixture
-def heated(browser: Browser, lab: Server, root: Path, lab_page: Page) -> Iterator[Open]:
-    """Runs a fresh notebook until its lines show heat."""
-
-    def opened(name: str, *cells: str) -> NotebookPage:
-        write_notebook(root / name, ["%load_ext notebook_prof", *cells])
-        browser.forget()
-        shown = NotebookPage(browser, lab, name, lab_page).open_in_lab()
-        shown.run_all()
-        shown.wait_ready()
-        shown.page.locator(".nbp-heat").first.wait_for()
-        return shown
-
-    lab_page.set_viewport_size(SIZE)
-    yield opened
-    assert [error for error in browser.errors if KNOWN not in error] == []
-    NotebookPage(browser, lab, "", lab_page).kernel_command("shutdown()")
+def _closed(shown: NotebookPage) -> None:
+    assert [error for error in shown.browser.errors if KNOWN not in error] == []
+    shown.kernel_command("shutdown()")
+    shown.browser.blank()
 
 
-def test_a_cell_that_is_split_merged_and_run_again(heated: Open) -> None:
-    shown = heated("heat_split.ipynb", CELL, "1 + 1")
+def test_a_cell_that_is_split_merged_and_run_again(browser: Browser, lab: Server, root: Path) -> None:
+    shown = _opened(browser, lab, root, "heat_split.ipynb", [CELL, "1 + 1"])
     page = shown.page
     at = CELL.index("wait(0.3)")
     page.evaluate(
@@ -85,10 +74,11 @@ def test_a_cell_that_is_split_merged_and_run_again(heated: Open) -> None:
     shown.wait_ready()
     page.locator(".nbp-heat").first.wait_for()
     page.wait_for_function(f"() => ({IDLE})")
+    _closed(shown)
 
 
-def test_two_notebooks_of_the_same_cells(heated: Open, root: Path) -> None:
-    shown = heated("heat_first.ipynb", CELL)
+def test_two_notebooks_of_the_same_cells(browser: Browser, lab: Server, root: Path) -> None:
+    shown = _opened(browser, lab, root, "heat_first.ipynb", [CELL])
     page = shown.page
     write_notebook(root / "heat_second.ipynb", ["%load_ext notebook_prof", CELL])  # the same ids of cells
     shown.command("docmanager:open", path="heat_second.ipynb", options={"mode": "split-right"})
@@ -96,7 +86,7 @@ def test_two_notebooks_of_the_same_cells(heated: Open, root: Path) -> None:
     page.wait_for_function(f"() => ({IDLE})")
     page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_first.ipynb'] >= 4")
     assert dict(page.evaluate(OF_PANELS))["heat_second.ipynb"] == 0
-    second = NotebookPage(shown.browser, shown.server, "heat_second.ipynb", page)
+    second = NotebookPage(browser, lab, "heat_second.ipynb")
     second.run_all()
     page.wait_for_function(f"() => Object.fromEntries(({OF_PANELS})())['heat_second.ipynb'] >= 4")
     panel = page.locator(".jp-NotebookPanel").filter(visible=True).last
@@ -110,11 +100,12 @@ def test_two_notebooks_of_the_same_cells(heated: Open, root: Path) -> None:
     second.kernel_command("shutdown()")
     shown.command("docmanager:open", path="heat_first.ipynb")
     assert shown.kernel("import notebook_prof; print(notebook_prof.last.selection.line)") == "None"
+    _closed(shown)
 
 
-def test_a_cell_of_a_thousand_lines(heated: Open) -> None:
+def test_a_cell_of_a_thousand_lines(browser: Browser, lab: Server, root: Path) -> None:
     body = "\n".join(f"x{k} = sum(range({k % 7 * 1000 + 100}))" for k in range(999))
-    shown = heated("heat_long.ipynb", f"%%profile\n{body}")
+    shown = _opened(browser, lab, root, "heat_long.ipynb", [f"%%profile\n{body}"])
     page = shown.page
     page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(1, 'start')")
     page.locator(".nbp-heat").first.wait_for()
@@ -125,10 +116,11 @@ def test_a_cell_of_a_thousand_lines(heated: Open) -> None:
     shown.kernel("nbp.last.selection.line = 'cell:500'")
     words = page.locator(".nbp-heat-words").first
     assert words.inner_text().count("line ") == 5, "a reader hears the hottest, not a thousand"
+    _closed(shown)
 
 
-def test_the_setting_switches_it_off(heated: Open) -> None:
-    shown = heated("heat_off.ipynb", CELL)
+def test_the_setting_switches_it_off(browser: Browser, lab: Server, root: Path) -> None:
+    shown = _opened(browser, lab, root, "heat_off.ipynb", [CELL])
     page = shown.page
     shown.save()
     for on in (False, True):
@@ -144,3 +136,4 @@ def test_the_setting_switches_it_off(heated: Open) -> None:
             shown.settle()
             assert page.evaluate(GONE)
     page.evaluate("id => window.jupyterapp.serviceManager.settings.save(id, '{}')", SETTING)
+    _closed(shown)

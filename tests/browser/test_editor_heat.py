@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
 
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 from .test_notebook7 import KNOWN
@@ -36,27 +35,28 @@ EDIT = """([at, text]) => {
 
 @pytest.fixture(params=["lab", "notebook"])
 def recorded(
-    request: pytest.FixtureRequest, browser: Browser, root: Path, lab_page: Page
+    request: pytest.FixtureRequest, browser: Browser, lab: Server, root: Path
 ) -> Iterator[NotebookPage]:
     """A notebook whose second cell was recorded."""
+    server = lab if request.param == "lab" else Server(root, "notebook")
     name = f"heat_{request.param}.ipynb"
     write_notebook(root / name, ["%load_ext notebook_prof", CELL, "1 + 1"])
-    if request.param == "lab":
-        browser.forget()
-        page = NotebookPage(browser, request.getfixturevalue("lab"), name, lab_page).open_in_lab()
-    else:
-        browser.blank()
-        page = NotebookPage(browser, request.getfixturevalue("seven"), name).open()
-    page.run_all()
-    page.wait_ready()
-    yield page
-    assert [error for error in browser.errors if KNOWN not in error] == []
-    assert browser.elsewhere == []
-    page.kernel_command("shutdown()")
-    browser.page.goto("about:blank")
+    browser.blank()
+    page = NotebookPage(browser, server, name)
+    try:
+        page.open().run_all()
+        page.wait_ready()
+        yield page
+        assert [error for error in browser.errors if KNOWN not in error] == []
+        assert browser.elsewhere == []
+        page.kernel_command("shutdown()")
+        browser.page.goto("about:blank")
+    finally:
+        if server is not lab:
+            server.close()
 
 
-def test_the_heat_shares_the_selection_goes_with_an_edit_and_comes_back(recorded: NotebookPage) -> None:
+def test_the_editor_shows_the_heat_and_shares_the_selection(recorded: NotebookPage) -> None:
     page = recorded.page
     page.locator(".nbp-heat").first.wait_for()
     marks = page.evaluate(MARKS)
@@ -78,6 +78,11 @@ def test_the_heat_shares_the_selection_goes_with_an_edit_and_comes_back(recorded
     page.wait_for_function("() => !document.querySelector('.nbp-heat-chosen')")
     recorded.kernel(f"notebook_prof.last.selection.line = 'cell:{SLOW + 1}'")
     editor.locator(".nbp-heat-chosen").wait_for()
+
+
+def test_an_edit_takes_the_heat_away_and_its_undoing_brings_it_back(recorded: NotebookPage) -> None:
+    page = recorded.page
+    page.locator(".nbp-heat").first.wait_for()
     page.evaluate(EDIT, [len(CELL), " "])
     page.wait_for_function("() => !document.querySelector('.nbp-heat-gutter, .nbp-heat-tint')")
     page.evaluate(EDIT, [len(CELL), ""])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from notebook_prof.analysis import Claim
@@ -13,7 +12,7 @@ from .conftest import SIZE
 from .dashboard import Report
 from .drawn_cell import drawn_cell
 from .hostile import EVIL, assert_harmless, hostile_profile, touch_everything
-from .jupyter_page import Browser, NotebookPage
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 HACKED = "() => window.hacked"
 # what is not of the file, whichever way it comes in
@@ -24,17 +23,26 @@ INTRUDE = """() => { const s = document.createElement('script'); s.textContent =
         image.addEventListener('error', () => setTimeout(done, 0)); }); }"""
 
 
-def test_the_live_views_are_harmless(notebook: Callable[..., NotebookPage]) -> None:
-    shown = notebook("hostile.ipynb", "from hostile import hostile_profile\np = hostile_profile()", "p")
-    shown.wait_ready()
-    shown.to_views()
-    assert_harmless(shown.page, touch_everything(shown.page), stacks=True)
-    shown.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
-    shown.static.locator("img").wait_for(state="visible")
-    assert "<img src=x onerror='window.hacked=1'>" in shown.static.inner_text()
-    assert shown.static.locator("img").count() == 1, "the picture is the only one"
-    assert shown.page.evaluate(HACKED) is None
-    assert shown.browser.elsewhere == [], "mathematics would be fetched"
+def test_the_live_views_are_harmless(browser: Browser, lab: Server, root: Path) -> None:
+    write_notebook(
+        root / "hostile.ipynb", ["from hostile import hostile_profile\np = hostile_profile()", "p"]
+    )
+    notebook = NotebookPage(browser, lab, "hostile.ipynb")
+    browser.blank()
+    notebook.open()
+    notebook.run_all()
+    notebook.wait_ready()
+    notebook.to_views()
+    assert_harmless(browser.page, touch_everything(browser.page), stacks=True)
+    notebook.kernel("import ipywidgets\nipywidgets.Widget.close_all()")
+    notebook.static.locator("img").wait_for(state="visible")
+    assert "<img src=x onerror='window.hacked=1'>" in notebook.static.inner_text()
+    assert notebook.static.locator("img").count() == 1, "the picture is the only one"
+    assert browser.page.evaluate(HACKED) is None
+    assert browser.errors == []
+    assert browser.elsewhere == [], "mathematics would be fetched"
+    notebook.kernel_command("shutdown()")
+    browser.page.goto("about:blank")
 
 
 def test_the_report_is_harmless_with_and_without_its_scripts(browser: Browser, tmp_path: Path) -> None:

@@ -59,14 +59,11 @@ def test_two_displays_stay_in_step_and_leave_nothing_behind(notebook: Callable[.
 
 def test_a_cell_that_runs_again_before_its_views_are_there(notebook: Callable[..., NotebookPage]) -> None:
     """The display that was loading BokehJS for the page is gone: the next one loads it."""
-    shown = notebook("at_once.ipynb", SETUP, "p")
-    for _ in range(3):
-        shown.open()  # a page without BokehJS
-        shown.run_all()
+    for number in range(3):
+        shown = notebook(f"at_once_{number}.ipynb", SETUP, "p")
         shown.command("notebook:run-all-cells")
         shown.page.wait_for_function(IDLE)
         shown.wait_ready()
-        shown.save()  # what is not saved would be asked for
 
 
 def test_a_reloaded_page_a_busy_kernel_and_a_lost_one(

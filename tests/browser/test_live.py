@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
 from .goldens import REPOSITORY, image_path
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
@@ -126,16 +125,17 @@ def _rate(before: dict[str, Any], state: dict[str, Any]) -> float:
 
 
 def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
-    browser: Browser, lab: Server, root: Path, lab_page: Page
+    browser: Browser, lab: Server, root: Path
 ) -> None:
     """Steps, phases, rate and end are told meanwhile; the button ends the recording and not the cell."""
     pytest.importorskip("torch")
     (root / "live").mkdir()
     write_notebook(root / "live" / "live.ipynb", [SETUP, TRAINING])
-    page = lab_page
+    page = browser.page
+    browser.blank()
     page.set_viewport_size({"width": 1000, "height": 900})
-    browser.forget()
-    shown = NotebookPage(browser, lab, "live/live.ipynb", page).open_in_lab()
+    shown = NotebookPage(browser, lab, "live/live.ipynb").open()
+    shown.command("application:toggle-left-area")
     page.evaluate(HEAR)
     page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
     live = shown.part(".jp-CodeCell:nth-of-type(2) .nbp-live[data-state=recording]")
@@ -171,3 +171,4 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     assert browser.errors == []
     assert browser.elsewhere == []
     shown.kernel_command("shutdown()")
+    page.goto("about:blank")

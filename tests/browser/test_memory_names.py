@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from pathlib import Path
 
 import pytest
 
-from .goldens import image_path
-from .jupyter_page import NotebookPage
+from .goldens import REPOSITORY
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 FAILING = """\
 %%profile p
@@ -27,11 +28,23 @@ for step in range(32):
 """
 
 
-def test_without_memory_enough_a_profile_opens_on_names(notebook: Callable[..., NotebookPage]) -> None:
+def _picture(name: str) -> Path:
+    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+def test_without_memory_enough_a_profile_opens_on_names(browser: Browser, lab: Server, root: Path) -> None:
     pytest.importorskip("torch")
-    shown = notebook("failing.ipynb", "%load_ext notebook_prof\nimport torch\nfrom torch import nn", FAILING)
-    page = shown.page
+    write_notebook(
+        root / "failing.ipynb", ["%load_ext notebook_prof\nimport torch\nfrom torch import nn", FAILING]
+    )
+    page = browser.page
     page.set_viewport_size({"width": 1400, "height": 1330})
+    browser.blank()
+    shown = NotebookPage(browser, lab, "failing.ipynb").open()
+    shown.command("application:toggle-left-area")
+    shown.run_all()
     shown.wait_ready()
     shown.wait_tab("Memory")
     assert "The cell ran out of memory. MemoryError: no room for 2 GiB more" in shown.tab.inner_text()
@@ -41,7 +54,10 @@ def test_without_memory_enough_a_profile_opens_on_names(notebook: Callable[..., 
     shown.widen.click()
     page.mouse.move(3, 3)
     shown.settle()
-    shown.tab.screenshot(path=image_path("memory-names.png"))
+    shown.tab.screenshot(path=_picture("memory-names.png"))
     first.click()
     shown.wait_views("v.store.get().focus !== null")
     shown.kernel("row = p.trace.slices.loc[p.selection.focus]; assert row['line'] == 'cell:7', row")
+    assert browser.errors == []
+    shown.kernel_command("shutdown()")
+    page.goto("about:blank")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from .conftest import SETUP
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
@@ -11,11 +14,21 @@ KNOWN = "Cannot read properties of undefined (reading 'schema')"
 """Notebook 7.6 logs this by itself."""
 
 
-def test_gestures_and_keys(browser: Browser, seven: Server, root: Path) -> None:
+@pytest.fixture
+def notebook7(browser: Browser, root: Path) -> Iterator[NotebookPage]:
+    """An open notebook in Notebook 7."""
+    server = Server(root, "notebook")
     write_notebook(root / "seven.ipynb", [SETUP, "p", "'below'"])
-    browser.blank()
-    notebook7 = NotebookPage(browser, seven, "seven.ipynb").open()
-    notebook7.run_all()
+    try:
+        browser.blank()
+        yield NotebookPage(browser, server, "seven.ipynb")
+        browser.page.goto("about:blank")
+    finally:
+        server.close()
+
+
+def test_gestures_and_keys(notebook7: NotebookPage) -> None:
+    notebook7.open().run_all()
     notebook7.wait_ready()
     page = notebook7.page
     notebook7.to_views()
@@ -32,5 +45,3 @@ def test_gestures_and_keys(browser: Browser, seven: Server, root: Path) -> None:
     assert notebook7.count_cells() == cells
     assert [e for e in notebook7.browser.errors if KNOWN not in e] == []
     assert notebook7.browser.elsewhere == []
-    notebook7.kernel_command("shutdown()")
-    browser.page.goto("about:blank")

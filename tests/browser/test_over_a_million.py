@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
 
 from .conftest import SIZE
 from .goldens import compare
@@ -25,18 +24,20 @@ ALL_THERE = """() => { const drawn = document.querySelector('.nbp-host')?.nbp?.c
 
 
 @pytest.fixture(scope="module")
-def shown(browser: Browser, lab: Server, root: Path, lab_page: Page) -> Iterator[NotebookPage]:
+def shown(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     """A dashboard of more than a million slices."""
     setup = "from over_a_million import profile_of_many\np = profile_of_many()"
     write_notebook(root / "many.ipynb", [setup, "p"])
-    lab_page.set_viewport_size(SIZE)
-    browser.forget()
-    notebook = NotebookPage(browser, lab, "many.ipynb", lab_page).open_in_lab()
+    browser.page.set_viewport_size(SIZE)
+    browser.blank()
+    notebook = NotebookPage(browser, lab, "many.ipynb").open()
+    notebook.command("application:toggle-left-area")
     notebook.run_all()
-    lab_page.wait_for_function(ALL_THERE)
+    browser.page.wait_for_function(ALL_THERE)
     notebook.to_views()
     yield notebook
     notebook.kernel_command("shutdown()")
+    browser.page.goto("about:blank")
 
 
 def test_it_looks_as_before(shown: NotebookPage, root: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -15,8 +16,9 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.trace import TraceBuilder
 
 from .dashboard import Report
-from .goldens import compare, image_path
-from .jupyter_page import Browser, NotebookPage
+from .drawn import drawn_profile
+from .goldens import REPOSITORY, compare
+from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 SELECTIONS: Final = {
@@ -111,9 +113,9 @@ ODD: Final[dict[str, Callable[[TraceBuilder], None]]] = {
 Open = Callable[..., Report]
 
 
-def test_a_report_looks_as_before(report: Open, drawn_report: Path) -> None:
+def test_a_report_looks_as_before(report: Open) -> None:
     """Whatever is selected, in light and in dark, also where the system changes its mind."""
-    shown = report(drawn_report)
+    shown = report(drawn_profile(gpu=True))
     page = shown.page
     page.set_viewport_size({"width": 1280, "height": 880})
     try:
@@ -130,7 +132,6 @@ def test_a_report_looks_as_before(report: Open, drawn_report: Path) -> None:
 def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) -> None:
     """None may break a view; what has nothing to show says why, and long times have whole minutes."""
     page = browser.page
-    browser.blank()
     try:
         for case, fill in ODD.items():
             builder, path = TraceBuilder(), tmp_path / f"{case}.html"
@@ -163,11 +164,21 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
         page.emulate_media(color_scheme="light")
 
 
-def test_a_real_training_loop_in_lab(notebook: Callable[..., NotebookPage]) -> None:
+def _image_path(name: str) -> Path:
+    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) -> None:
     """The whole way: ``%%profile`` in a cell, and the four views of what it recorded."""
-    shown = notebook("training.ipynb", "%load_ext notebook_prof", TRAINING)
-    page = shown.page
+    write_notebook(root / "training.ipynb", ["%load_ext notebook_prof", TRAINING])
+    page = browser.page
     page.set_viewport_size({"width": 1400, "height": 1330})
+    browser.blank()
+    shown = NotebookPage(browser, lab, "training.ipynb").open()
+    shown.command("application:toggle-left-area")
+    shown.run_all()
     shown.wait_ready()
     steps = [int(step) for step in shown.views("Array.from(v.meta.stepColumns.step)")]
     assert steps == list(range(3, 14))
@@ -178,18 +189,22 @@ def test_a_real_training_loop_in_lab(notebook: Callable[..., NotebookPage]) -> N
     page.mouse.move(3, 3)
     shown.part(".nbp-headline", has_text="of the cell").wait_for()  # the verdict comes after the views
     shown.settle()
-    page.screenshot(path=image_path("lab-light.png"))
+    page.screenshot(path=_image_path("lab-light.png"))
     host = shown.host
-    host.screenshot(path=image_path("views-light.png"))
+    host.screenshot(path=_image_path("views-light.png"))
     name = next(label for label in labels if "convolution_backward" in label)
     shown.views(f"v.store.set({{name: [{name!r}], step: [6]}}, 'table')")
     shown.views("v.setView(v.meta.stepColumns.ts[2], v.meta.stepColumns.ts[5])")
     shown.wait_views("v.timeline.snapshot().filtered && v.phases.snapshot().filtered")
     shown.settle()
-    host.screenshot(path=image_path("views-selected.png"))
+    host.screenshot(path=_image_path("views-selected.png"))
     shown.kernel("_profile.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     shown.change_theme("Dark")
     shown.settle()
-    host.screenshot(path=image_path("views-dark.png"))
+    host.screenshot(path=_image_path("views-dark.png"))
     shown.change_theme("Light")
+    assert browser.errors == []
+    assert browser.elsewhere == []
+    shown.kernel_command("shutdown()")
+    page.goto("about:blank")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
 from ..ranks.drawn import write_run
 from ..ranks.piped import write_gpipe
@@ -21,21 +20,22 @@ TO_TOP = "() => document.querySelector('.nbp-ranks').scrollIntoView()"  # nothin
 
 
 @pytest.fixture
-def board(browser: Browser, lab: Server, root: Path, lab_page: Page) -> Iterator[NotebookPage]:
+def board(browser: Browser, lab: Server, root: Path) -> Iterator[NotebookPage]:
     folder = root / "run"
     folder.mkdir(exist_ok=True)
     write_run(folder)
     cell = "import notebook_prof as nbp\nranks = nbp.read_ranks('run', progress=False)\nranks.dashboard()"
     write_notebook(root / "ranks.ipynb", [cell])
-    lab_page.set_viewport_size(SIZE)  # a test before may have left another
-    browser.forget()
-    opened = NotebookPage(browser, lab, "ranks.ipynb", lab_page).open_in_lab()
+    opened = NotebookPage(browser, lab, "ranks.ipynb")
+    browser.page.set_viewport_size(SIZE)  # a test before may have left another
+    browser.blank()
+    opened.open()
     opened.run_all()
     wait(opened, "page.draws > 0")
     yield opened
     assert browser.errors == []
     assert browser.elsewhere == []
-    opened.kernel_command("shutdown()")
+    browser.page.goto("about:blank")
 
 
 def wait(notebook: NotebookPage, condition: str) -> None:
@@ -116,7 +116,7 @@ def test_pictures_for_the_documentation(
 def _shown(browser: Browser, lab: Server, root: Path, folder: str) -> NotebookPage:
     cell = f"import notebook_prof as nbp\nranks = nbp.read_ranks({folder!r})\nranks.dashboard()"
     write_notebook(root / f"{folder}.ipynb", [cell])
-    browser.blank()
+    browser.page.goto("about:blank")
     notebook = NotebookPage(browser, lab, f"{folder}.ipynb").open()
     notebook.run_all()
     wait(notebook, "page.draws > 0")

@@ -44,8 +44,6 @@ def all_alike(shown: NotebookPage) -> list[str]:
 def reload_page(shown: NotebookPage) -> None:
     shown.save()
     shown.page.goto(shown.server.url(shown.notebook).replace("&reset", ""))
-    shown.wait_connected()
-    shown.page.evaluate("() => window.jupyterapp.shell.collapseLeft()")  # as it was opened
     shown.wait_ready(DISPLAYS)
 
 

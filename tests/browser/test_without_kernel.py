@@ -27,7 +27,7 @@ def saved(browser: Browser, lab: Server, root: Path) -> Iterator[Path]:
     """A notebook that was run, saved and closed, with its kernel shut down."""
     write_notebook(root / "saved.ipynb", [SETUP, "p"])
     page = browser.page
-    browser.blank()
+    page.goto("about:blank")
     notebook = NotebookPage(browser, lab, "saved.ipynb").open()
     notebook.run_all()
     notebook.wait_ready()
@@ -80,7 +80,6 @@ def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
     body, _ = nbconvert.HTMLExporter().from_filename(str(saved))
     (tmp_path / "saved.html").write_text(body, encoding="utf-8")
     page = browser.page
-    browser.blank()
     page.route("http*://**", lambda route: route.abort())  # its own scripts come from elsewhere
     try:
         page.goto((tmp_path / "saved.html").as_uri(), wait_until="domcontentloaded")
@@ -100,7 +99,7 @@ def test_a_saved_notebook_is_opened_again(browser: Browser, lab: Server, saved: 
         notebook["cells"][0]["source"] = "'not what was signed'"
         name = "stranger.ipynb"
         (saved.parent / name).write_text(json.dumps(notebook))
-    browser.blank()
+    page.goto("about:blank")
     opened = NotebookPage(browser, lab, name)
     page.goto(lab.url(name))
     page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.content?.widgets?.length > 1")
