@@ -1,4 +1,7 @@
-"""Golden pictures that tolerate fonts: ``NBP_UPDATE_GOLDEN=1`` writes them anew."""
+"""Golden pictures that tolerate fonts: ``NBP_UPDATE_GOLDEN=1`` writes them anew.
+
+``NBP_UPDATE_IMAGES=1`` writes those of ``docs/images`` anew.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,13 @@ REPOSITORY: Final = Path(__file__).parents[2]
 GOLDEN: Final = Path(__file__).parent / "golden"
 TOLERANCE: Final = 6.0
 """Mean difference of grey levels (0–255) after blurring away letters; a missing view gives 15 and more."""
+
+
+def image_path(name: str) -> Path:
+    """Where a picture of the documentation goes: into it only if that is asked."""
+    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
 
 
 def compare(name: str, shoot: Callable[[], bytes]) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -17,7 +16,7 @@ from notebook_prof.trace import TraceBuilder
 
 from .dashboard import Report
 from .drawn import drawn_profile
-from .goldens import REPOSITORY, compare
+from .goldens import compare, image_path
 from .jupyter_page import Browser, NotebookPage, Server, write_notebook
 
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
@@ -164,12 +163,6 @@ def test_odd_traces_are_drawn(report: Open, browser: Browser, tmp_path: Path) ->
         page.emulate_media(color_scheme="light")
 
 
-def _image_path(name: str) -> Path:
-    folder = REPOSITORY / ("docs/images" if os.environ.get("NBP_UPDATE_IMAGES") else "test-output")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / name
-
-
 def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) -> None:
     """The whole way: ``%%profile`` in a cell, and the four views of what it recorded."""
     write_notebook(root / "training.ipynb", ["%load_ext notebook_prof", TRAINING])
@@ -189,20 +182,20 @@ def test_a_real_training_loop_in_lab(browser: Browser, lab: Server, root: Path) 
     page.mouse.move(3, 3)
     shown.part(".nbp-headline", has_text="of the cell").wait_for()  # the verdict comes after the views
     shown.settle()
-    page.screenshot(path=_image_path("lab-light.png"))
+    page.screenshot(path=image_path("lab-light.png"))
     host = shown.host
-    host.screenshot(path=_image_path("views-light.png"))
+    host.screenshot(path=image_path("views-light.png"))
     name = next(label for label in labels if "convolution_backward" in label)
     shown.views(f"v.store.set({{name: [{name!r}], step: [6]}}, 'table')")
     shown.views("v.setView(v.meta.stepColumns.ts[2], v.meta.stepColumns.ts[5])")
     shown.wait_views("v.timeline.snapshot().filtered && v.phases.snapshot().filtered")
     shown.settle()
-    host.screenshot(path=_image_path("views-selected.png"))
+    host.screenshot(path=image_path("views-selected.png"))
     shown.kernel("_profile.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     shown.change_theme("Dark")
     shown.settle()
-    host.screenshot(path=_image_path("views-dark.png"))
+    host.screenshot(path=image_path("views-dark.png"))
     shown.change_theme("Light")
     assert browser.errors == []
     assert browser.elsewhere == []
