@@ -79,14 +79,14 @@ def _one_sided(source: pd.DataFrame, own: str, other: str) -> list[tuple[str, in
 
 def _sampled(side: Side) -> set[str]:
     """Return the labels of lines whose times are those of samples."""
-    found: set[str] = set()
+    sampled: set[str] = set()
     for run in side.runs:
         assert isinstance(run, TraceRun)
         table = lines(run.trace)
         table = table[~table["exact"]]
         for file, line in zip(table["file"].astype(str), table["line"], strict=True):
-            found |= {f"{file}:{line}", f"{os.path.basename(file)}:{line}"}
-    return found
+            sampled |= {f"{file}:{line}", f"{os.path.basename(file)}:{line}"}
+    return sampled
 
 
 def _still_there(alone: set[str], own: Side, other: Side, renamed: Mapping[str, str]) -> set[str]:
