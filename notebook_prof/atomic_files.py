@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import secrets
@@ -9,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final, Protocol
 
 from .errors import WriteError
 
@@ -81,6 +82,25 @@ def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
         yield text
         text.detach()
+
+
+class Sink(Protocol):
+    """What takes bytes."""
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it, and return how many bytes that were."""
+
+
+@contextmanager
+def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[Sink]:
+    """Open a private file as `atomic_file` does; it is compressed if its name ends in ``.gz``."""
+    with atomic_file(path, private=True) as raw:
+        if os.fspath(path).endswith(".gz"):
+            # without time and name: what is equal makes equal files
+            with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
+                yield packed
+        else:
+            yield raw
 
 
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> WriteError:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from ..atomic_files import atomic_file
+from ..atomic_files import Sink, atomic_gzip
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from .arguments import EventTexts
@@ -56,6 +54,7 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from notebook_prof import TraceBuilder, read_trace
     >>> b = TraceBuilder()
     >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main", pid=1, tid=1))
@@ -64,20 +63,11 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     >>> read_trace(file).slices[["ts", "dur"]].values.tolist()
     [[0, 9], [2, 3]]
     """
-    target = Path(path)
-    with atomic_file(target, private=True) as raw:
-        if target.name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
-                _write(trace, packed)
-        else:
-            _write(trace, raw)
+    with atomic_gzip(path) as file:
+        _write(trace, file)
 
 
-class _Sink(Protocol):
-    def write(self, data: bytes, /) -> int: ...
-
-
-def _write(trace: Trace, file: _Sink) -> None:
+def _write(trace: Trace, file: Sink) -> None:
     texts = EventTexts(trace)
     file.write(_head(trace, texts))
     first = True

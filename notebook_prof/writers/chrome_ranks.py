@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from ..atomic_files import atomic_file
+from ..atomic_files import atomic_gzip
 from ..trace import Trace
 from ..trace.schema import TABLES
 from .rows import counter_rows, flow_rows, ints, memory_rows, slice_rows, step_rows
@@ -30,10 +28,6 @@ class Shifted(NamedTuple):
     rank: int
     trace: Trace
     shift_ns: int
-
-
-class _Sink(Protocol):
-    def write(self, data: bytes, /) -> int: ...
 
 
 def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *, base_unix_ns: int) -> int:
@@ -73,7 +67,7 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
     [0, 7]
     """
     count = devices = flows = 0
-    with _open_file(Path(path)) as file:
+    with atomic_gzip(Path(path)) as file:
         top = {"schemaVersion": 1, "displayTimeUnit": "ns", "baseTimeNanoseconds": base_unix_ns}
         file.write((json.dumps(top)[:-1] + ', "traceEvents": [\n').encode())
         for rank, trace, shift in ranks:
@@ -86,16 +80,6 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
         # an event that ends the list, since every other one is followed by a comma
         file.write(b'{"ph":"M","name":"process_name","pid":"","tid":0,"args":{"name":""}}\n]}\n')
     return count
-
-
-@contextmanager
-def _open_file(path: Path) -> Iterator[_Sink]:
-    with atomic_file(path, private=True) as raw:
-        if path.name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
-                yield packed
-        else:
-            yield raw
 
 
 def _texts(placed: _Placed, rank: int, flows: int) -> Iterator[str]:

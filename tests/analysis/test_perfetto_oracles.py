@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from notebook_prof.analysis import verdict
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.protobuf import fields, varint
@@ -133,6 +134,7 @@ def test_arrows_and_arguments_of_an_sdk() -> None:
 @shared
 def test_samples_of_linux_lie_beside_their_threads() -> None:
     trace = read_trace(FOLDER / "linux_sched_perf_systing.pb")
+    assert verdict(trace).kind != "python-bound", "its samples are those of functions of Linux"
     sampled = trace.slices[trace.slices["category"] == "python"]
     assert len(trace.stacks) > 90
     missing = trace.report["sample-without-stack"].count if "sample-without-stack" in trace.report else 0

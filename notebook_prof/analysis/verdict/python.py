@@ -24,8 +24,8 @@ _PRODUCT: Final = re.compile(r"[\w\])]\s*@\s*[\w(\[]")
 _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
-_ANY_LANGUAGE: Final = ("pprof", "gecko")
-"""Formats whose frames may be those of Go, Julia, Rust, C++ or JavaScript."""
+_ANY_LANGUAGE: Final = ("pprof", "gecko", "perfetto")
+"""Formats whose frames may be those of Go, Julia, Rust, C++, JavaScript or the system's kernel."""
 _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
-from ...atomic_files import atomic_file
+from ...atomic_files import Sink, atomic_gzip
 from ...trace import Trace
 from ...trace.layout import PERFETTO_FIELD
 from ..chrome import head_object
@@ -47,6 +45,7 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from notebook_prof import TraceBuilder, read_trace
     >>> b = TraceBuilder()
     >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main", pid=1, tid=1))
@@ -55,20 +54,11 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     >>> read_trace(file).slices[["ts", "dur"]].values.tolist()
     [[0, 9], [2, 3]]
     """
-    target = Path(path)
-    with atomic_file(target, private=True) as raw:
-        if target.name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
-                _write(trace, packed)
-        else:
-            _write(trace, raw)
+    with atomic_gzip(path) as file:
+        _write(trace, file)
 
 
-class _Sink(Protocol):
-    def write(self, data: Any, /) -> int: ...
-
-
-def _write(trace: Trace, file: _Sink) -> None:
+def _write(trace: Trace, file: Sink) -> None:
     events = Events(trace)
     start = int(trace.metadata.get("start_unix_ns", 0))
     clocks = (
@@ -92,7 +82,7 @@ def _head(trace: Trace, events: Events) -> bytes:
     return json.dumps(head, ensure_ascii=False).encode(errors="replace")
 
 
-def _write_interned(events: Events, file: _Sink) -> None:
+def _write_interned(events: Events, file: Sink) -> None:
     """Write texts and their numbers, from 1; the first packet clears what the sequence has told before."""
     flags = _STATE_CLEARED | _NEEDS_STATE
     for kind, texts in (
