@@ -31,9 +31,11 @@ def test_preparing_in_python_is_no_framework_overhead(play: Play) -> None:
     assert len(run.steps) == 10
     # 32,768 multiplications in Python against one small layer: nearly all of a step
     assert of_steps(run, 10) >= 0.6
-    # of the steps: an optimizer that is the kernel's first takes a second to import what it needs
-    inside = [run.source_share(text) for text in ("out.append([v*1.1 for v in row])", "return np.array(out")]
-    assert sum(inside) * run.cell_s >= 0.5 * float(run.steps["dur"].sum()) / 1e9, inside
+    # of the steps: an optimizer that is the kernel's first takes a second to import what it needs.
+    # Some ten samples in 40 ms see the lines of augment(): 42 to 83 % of the steps in 40 runs, median 73 %
+    inside = [run.line(number) for number in (4, 5, 6, 7)]
+    own_ns = sum(float(row["self_ns"]) for row in inside if row is not None)
+    assert own_ns >= 0.3 * float(run.steps["dur"].sum()), inside
     assert "framework overhead" not in run.verdict.splitlines()[0]
     assert re.search(r"augment|out\.append|(cell:|line )10", run.verdict), run.verdict
     assert all(gain <= 0.3 for words, gain in run.advised if "compile" in words), run.advised
