@@ -72,7 +72,8 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
     mean_a, spread_a, calls_a = _side(a, left)
     mean_b, spread_b, calls_b = _side(b, right)
     delta = mean_b - mean_a
-    facts = (left < 0) | (right < 0)
+    alone = (left < 0) | (right < 0)
+    facts = alone & (calls_a + calls_b > 0)  # samples may have missed what they see on one side only
     blocks = min(len(a.block_steps), len(b.block_steps))
     half, p = np.full(len(pairs), math.nan), np.full(len(pairs), math.nan)
     if blocks >= 2:
@@ -162,8 +163,8 @@ def _changes(
     words = np.where(delta > 0, "slower", "faster").astype(object)
     words[calls_b > (1 + _OFTEN) * calls_a] = "more-often"
     words[calls_b < (1 - _OFTEN) * calls_a] = "less-often"
-    words[~sure] = "same"
     words[left < 0], words[right < 0] = "new", "gone"
+    words[~sure] = "same"
     return [str(word) for word in words]
 
 

@@ -197,9 +197,10 @@ class Comparison(LinkedSides):
         -------
         DataFrame
             A row a key, columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns significant
-            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. New and gone keys are facts, but for lines
-            that samples may have missed (`missed_lines`): these are ``same``, without an interval. Of the
-            others that are ``significant`` at most 5 % are not, on average.
+            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls count none. New and gone keys
+            are facts, but for sampled ones, which are judged by their interval, and lines that samples may
+            have missed (`missed_lines`): these are ``same``, without an interval. Of the others that are
+            ``significant`` at most 5 % are not, on average.
 
         Raises
         ------

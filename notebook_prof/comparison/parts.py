@@ -13,7 +13,9 @@ import pandas as pd
 
 from ..analysis.critical_path.segments import segments
 from ..analysis.scope import Scope, on_device, on_host, sharing
+from ..analysis.source.lines import LINE_RUNS, SAMPLES, STATEMENTS
 from ..analysis.time.phases import stepping_track
+from ..analysis.time.recorded_steps import recorded_table
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.nesting import order_by_start
@@ -47,7 +49,7 @@ class Parts:
     sums : ndarray of int64, shape (blocks, keys)
         ns; rows sum to the time of the steps of a block.
     calls : ndarray of int64, shape (keys,)
-        Slices that began in the steps.
+        Slices that began in the steps; samples do not see calls begin, and what only they saw counts none.
     block_steps : ndarray of int64, shape (blocks,)
         How many steps each block has.
     """
@@ -264,13 +266,25 @@ def _around_steps(host: Scope) -> npt.NDArray[np.bool_]:
 
 
 def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
-    """Return the slices that begin in a step, in the order of their starts."""
+    """Return the slices that begin in a step, in the order of their starts; a sampled one began unseen."""
     scope = on_device(trace) if view == "device" else on_host(trace)
     if view == "host":
         own = scope.ints("track") == stepping_track(trace)
         scope = scope.only((own | scope.among("phase", ("backward",))) & ~_around_steps(scope))
+        scope = scope.only(~_sampled(trace, scope))
     step = np.searchsorted(start, scope.ts, side="right") - 1
     return scope.rows[(step >= 0) & (scope.ts < end[np.maximum(step, 0)])]
+
+
+def _sampled(trace: Trace, host: Scope) -> npt.NDArray[np.bool_]:
+    """Return which slices the samples of the Python engine gave: neither statements nor timed lines."""
+    if recorded_table(trace, SAMPLES) is None:
+        return np.zeros(len(host.rows), bool)
+    timed = [
+        table["ts"] for name in (STATEMENTS, LINE_RUNS) if (table := recorded_table(trace, name)) is not None
+    ]
+    begins = np.concatenate([*timed, np.empty(0, np.int64)])
+    return np.asarray(host.among("category", ("python",)) & ~np.isin(host.ts, begins))
 
 
 def _keys(

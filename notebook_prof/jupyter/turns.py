@@ -104,10 +104,10 @@ def parse(line: str, cell: str) -> Turns:
     try:
         own, others = parser.parse_known_args(shlex.split(line))
         name = options.parse(shlex.join(others)).name
-    except ValueError as error:
-        raise OptionError(f"{MAGIC}: {line!r} cannot be split into words: {error}") from None
     except OptionError as error:
         raise OptionError(str(error).replace(options.MAGIC + ":", f"{MAGIC}:")) from None
+    except ValueError as error:
+        raise OptionError(f"{MAGIC}: {line!r} cannot be split into words: {error}") from None
     bodies = _SEPARATOR.split(cell)
     if len(bodies) != 2 or not all(body.strip() for body in bodies):
         raise OptionError(

@@ -142,6 +142,7 @@ _SENTENCES: Final = {
     "card-shared": "another process used the card",
     "counters-missing": "no counters of the card were recorded",
     "cores-taken": "other programs had the cores",
+    "few-samples": "few samples saw the Python code",
     "costly-recording": "recording slowed the code down",
 }
 """What each finding of the trust report says; those of files say their code."""

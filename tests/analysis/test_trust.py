@@ -320,3 +320,28 @@ def test_every_finding_is_a_sentence_with_its_own_numbers():
     assert trust_lines(unknown)[0] == "! Trust: rows dropped, 235 times. p.trust says what to do."
     odd = table.assign(code="{window.x}", device_share=np.nan)
     assert trust_lines(odd)[0].startswith("! Trust: {window.x}"), "a code from a file is text"
+
+
+@pytest.mark.parametrize(("count", "points"), [(1, 98), (12, 28), (99, 10), (100, None)])
+def test_few_samples_tell_a_share_badly(count: int, points: int | None) -> None:
+    """Half the width of the interval that holds 95 % of the shares which a coin of 50 % gives."""
+    b = TraceBuilder()
+    main, other = b.track("main", tid=1), b.track("other", tid=2)
+    b.slices(ts=[0, 1_000], dur=[900, 900], name="cell:2  work()", category="python", track=main)
+    b.steps([0, 1], [0, 1_000], [900, 900], "loop")
+    # two looks between the steps, many at another thread, and one behind the last step
+    looks = {"ts": [0, 900, 1_900, 0], "dur": [900, 100, 90, 1_900], "count": [count, 2, 1, 500]}
+    b.table("samples", pd.DataFrame({**looks, "track": [main, main, main, other]}))
+    trace = b.seal()
+    table = trust(trace)
+    few = table[table["code"] == "few-samples"]
+    if points is None:
+        assert few.empty
+        return
+    (row,) = few.to_dict("records")
+    assert (row["severity"], row["count"]) == ("info", count)
+    assert f" {points} points off" in row["effect"]
+    shares = np.random.default_rng(0).binomial(count, 0.5, 100_000) / count
+    if count >= 12:
+        assert np.quantile(np.abs(shares - 0.5), 0.95) == pytest.approx(points / 100, rel=0.12)
+    assert Profile(trace).verdict.lines[-2].startswith(f"Own time ({count} sample")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import notebook_prof as nbp
@@ -58,3 +59,47 @@ def test_the_source_is_believed(kept: bool) -> None:
     before = run((TRAIN, 1_600), source=head + sleep + train)
     after = run((SLEEP, 8_000), source=head + sleep + (train if kept else ""))
     assert changes(nbp.compare(before, after))["cell:4"] == ("same" if kept else "gone")
+
+
+def sampled(times: dict[str, list[int]]) -> Trace:
+    """Steps with a timed statement of 100 ns, and behind it what samples saw of it in each step."""
+    b = TraceBuilder()
+    track = b.track("main", pid=1, tid=1)
+    begin = np.arange(STEPS) * 1_000
+    b.slices(ts=begin, dur=np.full(STEPS, 100), name="cell:7  spin(x)", category="python", track=track)
+    for name, durs in times.items():
+        rows = np.flatnonzero(durs)
+        dur = np.array(durs)[rows]
+        b.slices(ts=begin[rows] + 500, dur=dur, name=name, category="python", track=track)
+    b.steps(np.arange(STEPS), begin, np.full(STEPS, 1_000), "mark")
+    b.table("statements", pd.DataFrame({"ts": begin, "dur": 100, "line": 7}))
+    b.table("samples", pd.DataFrame({"ts": begin, "dur": 1_000, "track": track, "count": 1}))
+    return b.seal(window=(0, STEPS * 1_000))
+
+
+def test_a_sample_more_is_no_call_more() -> None:
+    """Samples cut a line that ran once a step in two; py-spy saw 1.10 calls for 1.00 of the same cell."""
+    c = nbp.compare(sampled({}), sampled({"cell:7  spin(x)": [300] * STEPS}))
+    (row,) = c.attribution("line").query("line == 'cell:7'").to_dict("records")
+    assert (row["a_calls"], row["b_calls"], row["change"], row["significant"]) == (1.0, 1.0, "slower", True)
+
+
+@pytest.mark.parametrize(
+    ("durs", "change"),
+    [
+        ([0, 0, 0, 0, 0, 0, 0, 200, 0, 0, 0, 0], "same"),
+        ([200, 180, 220] * 4, "new"),
+        ([0, 200, 0] * 4, "same"),
+    ],
+)
+@pytest.mark.parametrize(("by", "key"), [("line", "In[1]:9"), ("name", "while True: pass")])
+def test_what_samples_saw_on_one_side_is_judged_by_its_interval(
+    durs: list[int], change: str, by: str, key: str
+) -> None:
+    c = nbp.compare(sampled({}), sampled({"In[1]:9  while True: pass": durs}))
+    table = c.attribution(by)
+    (row,) = table[table[by].str.contains(key, regex=False)].to_dict("records")
+    assert row["change"] == change
+    assert row["significant"] == (change == "new")
+    assert (row["low_ns"] > 0) == (change == "new")
+    assert table["delta_ns"].sum() == c.delta_ns

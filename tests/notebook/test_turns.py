@@ -129,7 +129,7 @@ def test_the_magic_says_what_it_cannot_do(torch_kernel: Kernel) -> None:
         ("--rounds 0", "1\n%% b\n2", "--rounds must be at least 1"),
         ("--restore nothing", "1\n%% b\n2", "'nothing' cannot be restored: there is no such variable"),
         ("--restore order", "1\n%% b\n2", "'order' cannot be restored: a list has no state_dict"),
-        ("--stepz 3", "1\n%% b\n2", "no option --stepz"),
+        ("--stepz 3", "1\n%% b\n2", "%%profile_ab: no option --stepz"),
         ("--until 2000%", "1\n%% b\n2", "until"),
     ):
         reply = torch_kernel.run(f"%%profile_ab {line}\n{cell}")

@@ -129,14 +129,14 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     return _with_remainder(trace, table, costs | {"samples": looks}, window) if remainder else table
 
 
-def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
-    """Count the looks that saw each line; last those that saw none. Missing where no looks were recorded.
+def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
+    """Return when the Python engine looked, and at which track; None where no looks were recorded.
 
     Looks of one stack in a row are spread evenly over the time in which it was seen.
     """
     looks = recorded_table(trace, SAMPLES)
     if looks is None:
-        return pd.array([pd.NA] * (size + 1), "Int64")
+        return None
     count, ts, track = (looks[name].to_numpy() for name in ("count", "ts", "track"))
     home = np.repeat(np.arange(len(count)), count)
     position = np.arange(len(home)) - np.repeat(np.cumsum(count) - count, count)
@@ -144,7 +144,15 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
     if window is not None:
         inside = (at >= window[0]) & (at < window[1])
         at, home = at[inside], home[inside]
-    track = track[home]
+    return at, track[home]
+
+
+def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
+    """Count the looks that saw each line; last those that saw none. Missing where no looks were recorded."""
+    samples = sample_times(trace, window)
+    if samples is None:
+        return pd.array([pd.NA] * (size + 1), "Int64")
+    at, track = samples
     order = np.lexsort((at, track))
     at, track = at[order], track[order]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,10 +13,12 @@ import pandas as pd
 from ...trace import Trace, Window, length, overlap, union
 from ...trace.arrays import BoolArray
 from ...trace.intervals import Intervals
-from ...units import format_ns, format_share
+from ...units import format_items, format_ns, format_share
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..source.lines import sample_times
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
+from ..time.phases import stepping_track
 from .finding import Finding
 
 FEW: Final = 0.8
@@ -23,6 +26,9 @@ FEW: Final = 0.8
 COSTLY: Final = 0.1
 """Overhead of the recording from which times of operators are no longer those of the plain run."""
 NOTICEABLE: Final = 0.01
+
+_MANY_SAMPLES: Final = 100
+"""As many samples tell a share to ten points."""
 
 _ENOUGH: Final = 3
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
@@ -35,6 +41,7 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
     yield from _slow_first_step(trace, window)
     yield from card_findings(trace, window)
     yield from _lost_cores(trace, window)
+    yield from few_samples(trace, window)
     yield from _overhead(trace)
 
 
@@ -209,6 +216,35 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
         example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
         f"{format_share(row['lost_ns'] / row['ready_ns'])} of the time in which they could run",
     )
+
+
+def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Yield how far off a share of sampled Python may be, where few samples saw it.
+
+    Of n independent samples a share p has the standard error √(p (1 − p) / n); at p = ½ 95 % of them lie
+    within 0.98 / √n.
+    """
+    samples = sample_times(trace, window)
+    steps = step_spans(trace, window)
+    if samples is None:
+        return
+    at, track = samples
+    own = track == stepping_track(trace)
+    if len(steps):
+        begin, end = steps["ts"].to_numpy(), steps["ts"].to_numpy() + steps["dur"].to_numpy()
+        before = np.searchsorted(begin, at, side="right")
+        own &= (before > 0) & (at < np.append(0, np.maximum.accumulate(end))[before])
+    count = int(own.sum())
+    if 0 < count < _MANY_SAMPLES:
+        where = "in the steps" if len(steps) else "in all"
+        yield Finding(
+            "few-samples",
+            "info",
+            count,
+            effect=f"a share of a sampled line may be {98 / math.sqrt(count):.0f} points off",
+            advice="record more steps, or take the lines that were timed: p.lines().exact",
+            example=f"{format_items(count, 'sample')} of the Python code {where}",
+        )
 
 
 def _overhead(trace: Trace) -> Iterator[Finding]:

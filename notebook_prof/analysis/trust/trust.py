@@ -37,7 +37,8 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
           estimated by the mean of what was seen. ``kernels-before-launch``, ``launch-not-recorded``,
           ``operator-unknown``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
-          ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``costly-recording``.
+          ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
+          ``costly-recording``.
         - Everything in ``trace.report`` that is a loss or an error, under its own code.
 
     Notes

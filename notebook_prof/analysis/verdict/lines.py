@@ -16,6 +16,7 @@ from ..source.compilations import compilations, graph_breaks
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
+from ..trust.run import few_samples
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 
@@ -273,8 +274,17 @@ def _longest_names(facts: Facts) -> Sentence | None:
         )
         for name, self_ns in zip(rows["name"].tolist(), rows["self_ns"].tolist(), strict=True)
     ]
-    what = "Own time: " if facts.top_is_python else "Operators: "
-    return say(what, joined(pieces, " · "))
+    if not facts.top_is_python:
+        return say("Operators: ", joined(pieces, " · "))
+    return say("Own time", *_few_samples(facts), ": ", joined(pieces, " · "))
+
+
+def _few_samples(facts: Facts) -> list[str | Claim]:
+    """Return how many samples the shares are of, where these are few."""
+    for finding in few_samples(facts.trace, facts.window):
+        source = Source("trust", "count", {"code": finding.code}, facts.arguments)
+        return [" (", cite(format_items(finding.count, "sample"), finding.count, source), ")"]
+    return []
 
 
 def _memory(facts: Facts) -> Sentence:

@@ -100,7 +100,7 @@ class Statements:
         for claim in verdict.claims:
             claims.setdefault(claim.line, []).append(claim)
         for number, line in enumerate(verdict.lines or (verdict.sentence,)):
-            head = line.partition(":")[0]
+            head = line.partition(":")[0].partition(" (")[0]
             section = "verdict" if number == 0 else _HEADS.get(head, "steps")
             if line == self._before:
                 yield Statement("before", (Number(line, line, "p.verdict.lines[1]"),))
