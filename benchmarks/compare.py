@@ -1,9 +1,12 @@
 """Comparisons of runs whose truth is known: how often unchanged code is called different, and what is found.
 
-A training loop of a small CNN is recorded by ``nbp.profile("torch")`` again and again in one process.
-*Planted 0 %* is unchanged code: the halves of one recording, two recordings next to one another, or several
-a side in turns (a b b a). Otherwise a spin of so many percent of the median step, measured before each pair,
-is added to every step of one side. *Called different* is what `significant` says.
+A training loop of a small CNN is recorded again and again in one process. *Planted 0 %* is unchanged code:
+the halves of one recording, two recordings next to one another, or several a side in turns (a b b a), by
+``nbp.profile("torch")``. Otherwise a spin of so many percent of the median step, measured before each pair,
+is added to every step of one side; in turns these are cells under ``%%profile_ab --rounds 4`` that differ in
+one line. *Called different* is what `significant` says; *line named* is how often this line has the largest
+difference of those that are called different, and *line's truth* how often its interval holds what was
+planted. Of the spin itself, samples give a part to the line of `spin` in this file.
 """
 
 from __future__ import annotations
@@ -23,6 +26,13 @@ PLANTED: Final = (0.02, 0.05, 0.2)
 ALONE: Final = "one run each"
 TURNS: Final = "four each, in turns"
 _ORDER: Final = "abbaabba"
+_CELL: Final = """for _ in range({steps}):
+    loss = functional.cross_entropy(model(inputs), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    spin({spin_ns})
+"""
 
 
 class Loop:
@@ -56,9 +66,29 @@ class Loop:
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
-        end = time.perf_counter_ns() + spin_ns
-        while spin_ns and time.perf_counter_ns() < end:
-            pass
+        spin(spin_ns)
+
+    def turns(self, spin_ns: int) -> Any:
+        """Compare two cells by ``%%profile_ab``, of which the second spins longer in its last line."""
+        from IPython.core.interactiveshell import InteractiveShell
+        from IPython.utils.capture import capture_output
+        from torch.nn import functional
+
+        shell = InteractiveShell.instance()
+        shell.user_ns |= {"functional": functional, "spin": spin, "model": self._model}
+        shell.user_ns |= {"optimizer": self._optimizer, "inputs": self._inputs, "labels": self._labels}
+        bodies = [_CELL.format(steps=STEPS, spin_ns=ns) for ns in (0, spin_ns)]
+        with capture_output():
+            shell.run_line_magic("load_ext", "notebook_prof")
+            shell.run_cell("%%profile_ab compared --rounds 4\n" + "%% b\n".join(bodies)).raise_error()
+        return shell.user_ns.pop("compared")
+
+
+def spin(ns: float) -> None:
+    """Keep a core busy for so long."""
+    end = time.perf_counter_ns() + ns
+    while ns and time.perf_counter_ns() < end:
+        pass
 
 
 def run() -> list[dict[str, Any]]:
@@ -67,13 +97,14 @@ def run() -> list[dict[str, Any]]:
     loop.record(0)
     rows = _unchanged(loop)
     for share in PLANTED:
-        alone, turns = [], []
+        alone, turns, lines = [], [], []
         for _ in range(PLANTED_PAIRS):
-            median_ns = float(loop.record(0).trace.steps["dur"].median())
-            sides = _sides(loop, share * median_ns)
-            alone.append(_compare(sides["a"][:1], sides["b"][:1]))
-            turns.append(_compare(sides["a"], sides["b"]))
-        rows += [_row(ALONE, share, alone), _row(TURNS, share, turns)]
+            spin_ns = round(share * float(loop.record(0).trace.steps["dur"].median()))
+            alone.append(_compare([loop.record(0)], [loop.record(spin_ns)]))
+            c = loop.turns(spin_ns)
+            turns.append((c.shift, c.significant))
+            lines.append(_line(c.lines, spin_ns))
+        rows += [_row(ALONE, share, alone), _row(TURNS, share, turns, lines)]
     return rows
 
 
@@ -104,15 +135,34 @@ def _compare(a: Sequence[Any], b: Sequence[Any]) -> tuple[Shift, bool]:
     return c.shift, c.significant
 
 
-def _row(how: str, share: float, compared: Sequence[tuple[Shift, bool]]) -> dict[str, Any]:
+def _line(table: Any, spin_ns: int) -> tuple[bool, bool]:
+    """Return whether the planted line is named, and whether its interval holds what was planted."""
+    different = table.loc[table["significant"], "text"]
+    (planted,) = table[table["text"].str.startswith("spin(")].to_dict("records")
+    named = len(different) > 0 and str(different.iloc[0]).startswith("spin(")
+    return named, bool(planted["low_ns"] <= spin_ns <= planted["high_ns"])
+
+
+def _share(answers: Sequence[bool]) -> str:
+    return f"{sum(answers) / len(answers):.1%}"
+
+
+def _row(
+    how: str,
+    share: float,
+    compared: Sequence[tuple[Shift, bool]],
+    lines: Sequence[tuple[bool, bool]] = (),
+) -> dict[str, Any]:
     changes = [(math.expm1(shift.low), math.expm1(shift.high)) for shift, _ in compared]
     half = sorted((high - low) / 2 for low, high in changes)[len(changes) // 2]
-    covered = sum(low <= share <= high for low, high in changes)
+    named, covered = zip(*lines, strict=True) if lines else ((), ())
     return {
         "compared": how,
         "planted": f"{share:.0%}",
         "pairs": len(compared),
-        "called different": f"{sum(significant for _, significant in compared) / len(compared):.1%}",
-        "truth in the interval": f"{covered / len(compared):.1%}",
+        "called different": _share([significant for _, significant in compared]),
+        "truth in the interval": _share([low <= share <= high for low, high in changes]),
         "half width, median": f"{half:.1%}",
+        "line named": _share(named) if lines else "",
+        "line's truth in its interval": _share(covered) if lines else "",
     }

@@ -61,18 +61,18 @@ def test_the_source_is_believed(kept: bool) -> None:
     assert changes(nbp.compare(before, after))["cell:4"] == ("same" if kept else "gone")
 
 
-def sampled(times: dict[str, list[int]]) -> Trace:
-    """Steps with a timed statement of 100 ns, and behind it what samples saw of it in each step."""
+def sampled(times: dict[str, list[int]], at: int = 500) -> Trace:
+    """Steps with a timed statement of 300 ns, and what samples saw in each step, from 500 ns on."""
     b = TraceBuilder()
     track = b.track("main", pid=1, tid=1)
     begin = np.arange(STEPS) * 1_000
-    b.slices(ts=begin, dur=np.full(STEPS, 100), name="cell:7  spin(x)", category="python", track=track)
+    b.slices(ts=begin, dur=np.full(STEPS, 300), name="cell:7  spin(x)", category="python", track=track)
     for name, durs in times.items():
         rows = np.flatnonzero(durs)
         dur = np.array(durs)[rows]
-        b.slices(ts=begin[rows] + 500, dur=dur, name=name, category="python", track=track)
+        b.slices(ts=begin[rows] + at, dur=dur, name=name, category="python", track=track)
     b.steps(np.arange(STEPS), begin, np.full(STEPS, 1_000), "mark")
-    b.table("statements", pd.DataFrame({"ts": begin, "dur": 100, "line": 7}))
+    b.table("statements", pd.DataFrame({"ts": begin, "dur": 300, "line": 7}))
     b.table("samples", pd.DataFrame({"ts": begin, "dur": 1_000, "track": track, "count": 1}))
     return b.seal(window=(0, STEPS * 1_000))
 
@@ -92,11 +92,12 @@ def test_a_sample_more_is_no_call_more() -> None:
         ([0, 200, 0] * 4, "same"),
     ],
 )
+@pytest.mark.parametrize("at", [0, 500])
 @pytest.mark.parametrize(("by", "key"), [("line", "In[1]:9"), ("name", "while True: pass")])
 def test_what_samples_saw_on_one_side_is_judged_by_its_interval(
-    durs: list[int], change: str, by: str, key: str
+    durs: list[int], change: str, by: str, key: str, at: int
 ) -> None:
-    c = nbp.compare(sampled({}), sampled({"In[1]:9  while True: pass": durs}))
+    c = nbp.compare(sampled({}), sampled({"In[1]:9  while True: pass": durs}, at))
     table = c.attribution(by)
     (row,) = table[table[by].str.contains(key, regex=False)].to_dict("records")
     assert row["change"] == change
