@@ -14,7 +14,7 @@ import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.source.stack_nodes import working_threads
 from notebook_prof.comparison.comparison import Comparison, compare
-from notebook_prof.comparison.page.flame import stacks_of_both
+from notebook_prof.comparison.page.flame import flame_picture, stacks_of_both
 from notebook_prof.comparison.page.panel import compared
 from notebook_prof.comparison.page.queries import ComparisonProtocol, can_be_shown, page_document
 from notebook_prof.comparison.page.report import comparison_report
@@ -90,6 +90,17 @@ def test_stacks_of_both_sides_hold_their_self_times(recorded: Comparison) -> Non
     same = compare(recorded.shown[0], recorded.shown[0])
     _, b = stacks_of_both(same)
     assert np.allclose(b["other"], b["total"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("inner", ["", "\nmain:       [h]"])
+def test_what_is_gone_is_summed_once(inner: str) -> None:
+    """Also where no stack is two deep, as of a short cell that few samples saw: no node has a parent."""
+    long, short = draw(f"main: [f   ][g   ]{inner}"), draw("main: [f   ]")
+    picture, back = flame_picture(compare(long, short)), flame_picture(compare(short, long))
+    assert picture is not None
+    assert picture.title.endswith("gone: 6 ns")
+    assert back is not None
+    assert "gone" not in back.title
 
 
 def test_the_page_asks_and_selects_through_each_side(drawn: Comparison) -> None:

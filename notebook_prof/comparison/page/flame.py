@@ -59,7 +59,8 @@ def flame_picture(sides: LinkedSides) -> Drawn | None:
     title = f"Stacks of {name_b}, as wide as in {step}; colours say how they differ from {name_a}"
     left = int((b["total"] > 0).sum()) - len(shown)
     title += f" · without {format_count(left)} narrow ones" if left else ""
-    gone = a[a["other"].isna() & ~a["parent"].map(a["other"].isna()).fillna(False).astype(bool)]
+    gone = a[a["other"].isna()]
+    gone = gone[~gone["parent"].isin(gone.index)]
     if len(gone):
         title += f" · gone: {format_ns(float(gone['total'].sum()))}"
     keys = [name_key(name) for name in shown["name"]]
