@@ -103,7 +103,7 @@ def _check_messages(heard: list[dict[str, Any]]) -> None:
     """At most 2 kB each and five a second; the rate and the end that they tell follow from their steps."""
     (comm,) = {one["comm"] for one in heard if "steps" in one["data"].get("state", {}).get("state", {})}
     messages = [one for one in heard if one["comm"] == comm and one["type"] == "comm_msg"]
-    assert len(messages) > 14
+    assert len(messages) >= 10
     assert max(one["bytes"] for one in messages) <= 2048
     times = [one["at"] for one in messages]
     assert max(sum(begin <= at < begin + 1000 for at in times) for begin in times) <= 5
@@ -158,7 +158,7 @@ def test_a_recording_is_watched_and_stopped_while_its_cell_runs(
     assert _is_running(shown)
     shown.part(".nbp-live-stop:not([hidden]):enabled").wait_for()
     _look(shown)
-    page.wait_for_function("() => window.heard.filter(({data}) => data.state?.state?.steps).length > 14")
+    page.wait_for_function("() => window.heard.filter(({data}) => data.state?.state?.steps).length >= 10")
     shown.part(".nbp-live-stop").click()
     shown.part(".nbp-live-state", has_text="Recording stopped; the cell goes on").wait_for()
     stopped = _step(shown)
