@@ -13,9 +13,8 @@ import pandas as pd
 
 from ..analysis.critical_path.segments import segments
 from ..analysis.scope import Scope, on_device, on_host, sharing
-from ..analysis.source.lines import CELL, LINE_RUNS, SAMPLES, STATEMENTS
+from ..analysis.source.lines import sampled_slices
 from ..analysis.time.phases import stepping_track
-from ..analysis.time.recorded_steps import recorded_table
 from ..trace import Trace
 from ..trace.arrays import IntArray
 from ..trace.nesting import order_by_start
@@ -271,25 +270,9 @@ def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
     if view == "host":
         own = scope.ints("track") == stepping_track(trace)
         scope = scope.only((own | scope.among("phase", ("backward",))) & ~_around_steps(scope))
-        scope = scope.only(~_sampled(trace, scope))
+        scope = scope.only(~sampled_slices(trace, scope))
     step = np.searchsorted(start, scope.ts, side="right") - 1
     return scope.rows[(step >= 0) & (scope.ts < end[np.maximum(step, 0)])]
-
-
-def _sampled(trace: Trace, host: Scope) -> npt.NDArray[np.bool_]:
-    """Return which slices the samples of the Python engine gave: neither statements nor timed lines."""
-    if recorded_table(trace, SAMPLES) is None:
-        return np.zeros(len(host.rows), bool)
-    lines = host.slices["line"].cat.categories
-    size, timed = len(lines) + 1, [np.empty(0, np.int64)]
-    for name in (STATEMENTS, LINE_RUNS):
-        if (table := recorded_table(trace, name)) is not None:
-            file = table["file"].astype("str") if "file" in table.columns else pd.Series(CELL, table.index)
-            label = file.str.rpartition("/")[2] + ":" + table["line"].astype("str")
-            timed.append(table["ts"].to_numpy(np.int64) * size + lines.get_indexer(pd.Index(label)))
-    # what samples saw inside of a statement may begin with it
-    begins = host.ts * size + host.codes("line")
-    return np.asarray(host.among("category", ("python",)) & ~np.isin(begins, np.concatenate(timed)))
 
 
 def _keys(

@@ -345,3 +345,19 @@ def test_few_samples_tell_a_share_badly(count: int, points: int | None) -> None:
     if count >= 12:
         assert np.quantile(np.abs(shares - 0.5), 0.95) == pytest.approx(points / 100, rel=0.12)
     assert Profile(trace).verdict.lines[-2].startswith(f"Own time ({count} sample")
+
+
+@pytest.mark.parametrize(("inner", "few"), [(0, False), (20, False), (100, True)])
+def test_what_was_timed_needs_no_samples(inner: int, few: bool) -> None:
+    """A statement that sleeps was seen by two samples, and its time is exact; what they saw inside is not."""
+    b = TraceBuilder()
+    main = b.track("main", tid=1)
+    b.slices(ts=[0, 1_000], dur=[900, 900], name="cell:2  time.sleep(1)", category="python", track=main)
+    if inner:  # it begins with the statement, and is no statement for that
+        b.slices(ts=[0, 1_000], dur=[inner] * 2, name="work (cell)", category="python", track=main)
+    b.steps([0, 1], [0, 1_000], [900, 900], "loop")
+    b.table("statements", pd.DataFrame({"ts": [0, 1_000], "dur": 900, "line": 2}))
+    b.table("samples", pd.DataFrame({"ts": [0, 1_000], "dur": 900, "count": 1, "track": main}))
+    trace = b.seal()
+    assert ("few-samples" in codes(trace)) == few
+    assert any(line.startswith("Own time (2 samples)") for line in Profile(trace).verdict.lines) == few

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace, length, nest, source_lines, union
-from ...trace.arrays import IntArray
+from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import Intervals, as_ints
 from ...trace.schema import Column, Table
 from ..grouping import covered, reach_before
@@ -145,6 +145,28 @@ def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, Int
         inside = (at >= window[0]) & (at < window[1])
         at, home = at[inside], home[inside]
     return at, track[home]
+
+
+def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
+    """Return which slices of host threads the samples of the Python engine gave: no timed statement or line.
+
+    What samples saw inside of a statement may begin with it: a timed slice stands for a line, the same one.
+    """
+    if recorded_table(trace, SAMPLES) is None:
+        return np.zeros(len(host.rows), bool)
+    categories = host.slices["line"].cat.categories
+    size, timed = len(categories), [np.empty(0, np.int64)]
+    for name in (STATEMENTS, LINE_RUNS):
+        if (table := recorded_table(trace, name)) is not None:
+            file = table["file"].astype("str") if "file" in table.columns else pd.Series(CELL, table.index)
+            label = file.str.rpartition("/")[2] + ":" + table["line"].astype("str")
+            code = categories.get_indexer(pd.Index(label))
+            timed.append(table["ts"].to_numpy(np.int64)[code >= 0] * size + code[code >= 0])
+    code = host.codes("line")
+    words = host.slices["name"].cat.categories.astype("str")
+    is_timed = np.append([LINE.fullmatch(word) is not None for word in words], False)[host.codes("name")]
+    is_timed &= (code >= 0) & (code < size) & np.isin(host.ts * size + code, np.concatenate(timed))
+    return np.asarray(host.among("category", ("python",)) & ~is_timed)
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:

@@ -15,7 +15,7 @@ from ...trace.arrays import BoolArray
 from ...trace.intervals import Intervals
 from ...units import format_items, format_ns, format_share
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
-from ..source.lines import sample_times
+from ..source.lines import sample_times, sampled_slices
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.one_time import COMPILATION, LOADING, SLOW
 from ..time.phases import stepping_track
@@ -29,6 +29,8 @@ NOTICEABLE: Final = 0.01
 
 _MANY_SAMPLES: Final = 100
 """As many samples tell a share to ten points."""
+_SAMPLED: Final = 0.05
+"""Of the time of a thread; where less was sampled, nearly all of it was timed."""
 
 _ENOUGH: Final = 3
 _GPU: Final = re.compile(r"GPU (\d+) (.+)")
@@ -219,21 +221,28 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield how far off a share of sampled Python may be, where few samples saw it.
+    """Yield how far off a share of sampled Python may be, where few samples saw it and not all was timed.
 
     Of n independent samples a share p has the standard error √(p (1 − p) / n); at p = ½ 95 % of them lie
     within 0.98 / √n.
     """
     samples = sample_times(trace, window)
-    steps = step_spans(trace, window)
     if samples is None:
         return
     at, track = samples
-    own = track == stepping_track(trace)
+    steps = step_spans(trace, window)
+    thread = stepping_track(trace)
+    host = on_host(trace, window)
+    host = host.only(host.ints("track") == thread)
+    own = track == thread
     if len(steps):
         begin, end = steps["ts"].to_numpy(), steps["ts"].to_numpy() + steps["dur"].to_numpy()
         before = np.searchsorted(begin, at, side="right")
         own &= (before > 0) & (at < np.append(0, np.maximum.accumulate(end))[before])
+        host = host.only(host.ints("step") >= 0)
+    sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
+    if sampled_ns < _SAMPLED * int(host.self_ns.sum()):
+        return
     count = int(own.sum())
     if 0 < count < _MANY_SAMPLES:
         where = "in the steps" if len(steps) else "in all"
