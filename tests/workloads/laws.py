@@ -92,7 +92,8 @@ def check_sentences(run: Run) -> None:
             assert covered, f"{match[0]!r} of {text!r} is no claim"
         for match in re.finditer(r"(\d+(?:\.\d+)?)\s?%", bare):
             assert float(match[1]) <= 100.0, text
-    assert 1 <= len(lines) <= 7  # sentence, account, steps, phases, critical path, what ran most, memory
+    # sentence, account, steps, phases, critical path, what ran most, memory; on a busy machine the cores
+    assert 1 <= len(lines) <= 7 + any(line.startswith("Cores: ") for line in lines), run.verdict
 
 
 def check_nothing_of_ours(run: Run) -> None:
