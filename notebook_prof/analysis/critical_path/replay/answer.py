@@ -14,6 +14,7 @@ from ....trace import Trace, nest
 from ....trace.arrays import IntArray
 from ....trace.schema import TABLES, Column, Table
 from ....units import format_ns, format_share
+from ...scope import once
 from ..dependences import Dependences, dependences
 from ..path import Span, pieces_table
 from ..walk import walk
@@ -116,10 +117,12 @@ class WhatIf:
             ``class`` str, ``before_ns after_ns`` int64, sums over the steps, by `after_ns`, largest first.
             The columns sum to those of `steps`. No rows where the answer is refused.
         """
-        tables = [self.critical_path] * 2
-        if self._replay is not None and self._spans is not None:
-            tables[0] = _path(self._replay.edges.graph, self._spans.number, self._spans.bounds())
-        sums = [table.groupby("class", observed=True)["dur_ns"].sum() for table in tables]
+        sums = [_by_class(self.critical_path)] * 2
+        if self._replay is not None and self._spans is not None and self._trace is not None:
+            graph, spans = self._replay.edges.graph, self._spans
+            bounds = spans.bounds()
+            key = ("path by class", bounds.begin.tobytes(), bounds.until.tobytes(), bounds.last.tobytes())
+            sums[0] = once(self._trace, key, lambda: _by_class(_path(graph, spans.number, bounds)))
         both = pd.concat(sums, axis=1, keys=["before_ns", "after_ns"]).fillna(0).astype("int64")
         both = both.rename_axis("class").reset_index().astype({"class": "str"})
         return both.sort_values("after_ns", ascending=False, kind="stable").reset_index(drop=True)
@@ -225,6 +228,10 @@ def _path(graph: Dependences, number: IntArray, bounds: Bounds) -> pd.DataFrame:
             track = int(graph.resources.track[row])
             paths.append(Span(step, "device", track, 0, walk(graph, begin, until, track, row)))
     return pieces_table(graph, paths)
+
+
+def _by_class(pieces: pd.DataFrame) -> pd.Series[int]:
+    return pieces.groupby("class", observed=True)["dur_ns"].sum()
 
 
 def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:

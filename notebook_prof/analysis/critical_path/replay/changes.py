@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ....errors import OptionError, SelectionError, nearest
+from ....labels import merged_name
 from ....selection import Query, passing
 from ....trace import PHASES, Trace
 from ....trace.arrays import BoolArray, FloatArray, IntArray
@@ -200,6 +201,8 @@ def _matching(trace: Trace, key: str) -> BoolArray:
     names = trace.slices["name"].cat
     words = [str(word) for word in names.categories]
     hits = [word == key for word in words]
+    if not any(hits):  # as tables write the names that they count as one
+        hits = [merged_name(word) == key for word in words]
     if not any(hits) and "*" in key:
         pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
         hits = [pattern.fullmatch(word) is not None for word in words]
