@@ -29,13 +29,17 @@ export class WhatIf {
     const label = element('label', '', this.box);
     label.append('What if what is selected took ');
     this.slider = element('input', '', label);
-    Object.assign(this.slider, {type: 'range', min: '0', max: String(MOST), step: String(STEP), value: String(FIRST)});
+    const places = ctx.settings.factors ?? [],
+      last = places.length - 1,
+      first = places.indexOf(FIRST),
+      range = places.length ? {max: last, step: 1, value: first} : {max: MOST, step: STEP, value: FIRST};
+    Object.assign(this.slider, {type: 'range', min: 0, ...range});
     this.value = element('output', '', label);
     this.answer = element('div', '', this.box);
     this.answer.setAttribute('role', 'status');
     this.box.prepend(close);
     this.slider.addEventListener('input', () => {
-      this.factor = Number(this.slider.value);
+      this.factor = places.length ? places[this.slider.valueAsNumber] : this.slider.valueAsNumber;
       void this.ask();
     });
     this.slider.addEventListener('keydown', (event) => {

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ... import analysis
 from ...analysis.critical_path.classes import IN_WORDS
 from ...errors import NotebookProfError
+from ...trace import Trace
 from ..packing import Answer, pack
 from ..store import ViewStore
 
@@ -26,31 +27,41 @@ def what_if(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, An
     Returns
     -------
     Answer
+        As `what_if_content`.
+    """
+    return pack(what_if_content(store.trace, state, float(request.get("factor") or 0)), {})
+
+
+def what_if_content(trace: Trace, state: Mapping[str, Any], factor: float) -> dict[str, Any]:
+    """Return the answer to one place of the slider, as JSON.
+
+    Returns
+    -------
+    dict
         ``text``: its sentence, ``call``: how to ask in Python; ``refused``; ``classes``: what the critical
         path of a step consists of, each with ns before and after, the largest after it first. Where nothing
         is asked that can be replayed ``found`` is false, and ``text`` says why.
     """
-    arguments = arguments_of(state, float(request.get("factor") or 0))
+    arguments = arguments_of(state, factor)
     if isinstance(arguments, str):
-        return pack({"found": False, "text": arguments}, {})
+        return {"found": False, "text": arguments}
     call = f"p.what_if({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
-    if len(store.trace.slices) > MOST_SLICES:
+    if len(trace.slices) > MOST_SLICES:
         text = f"More than {MOST_SLICES:,} slices take seconds to replay: ask in Python, {call}."
-        return pack({"found": False, "text": text}, {})
+        return {"found": False, "text": text}
     try:
-        answer = analysis.what_if(store.trace, **arguments)
+        answer = analysis.what_if(trace, **arguments)
     except NotebookProfError as error:
-        return pack({"found": False, "text": f"{str(error)[:1].upper()}{str(error)[1:]}."}, {})
+        return {"found": False, "text": f"{str(error)[:1].upper()}{str(error)[1:]}."}
     count = max(len(answer.steps), 1)
     classes = [] if answer.refused else answer.classes[["class", "before_ns", "after_ns"]].values.tolist()
-    content = {
+    return {
         "found": True,
         "text": str(answer),
         "call": call,
         "refused": answer.refused,
         "classes": [[IN_WORDS[name], before / count, after / count] for name, before, after in classes],
     }
-    return pack(content, {})
 
 
 def arguments_of(state: Mapping[str, Any], factor: float) -> dict[str, Any] | str:

@@ -91,5 +91,17 @@ def deflated(values: npt.NDArray[Any], delta: bool = False, real: bool = False) 
     return {"data": text, "type": kind, "delta": delta}
 
 
+def deflated_json(value: object) -> str:
+    """Return JSON for ``inflateJson`` of ``js/src/report/file/inflate.js``: deflated, base64.
+
+    Examples
+    --------
+    >>> zlib.decompress(base64.b64decode(deflated_json({"a": [1]})))
+    b'{"a":[1]}'
+    """
+    raw = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
+
+
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

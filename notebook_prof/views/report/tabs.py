@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
-import zlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +12,7 @@ from ...service.palette import name_styles
 from ...trace import Trace
 from ..tab_answers import packed
 from ..tabs import TABS, Panel, Tab
+from .html_file import deflated_json
 
 MOST_ROWS: Final = 50
 MOST_BYTES: Final = 14_000
@@ -85,8 +83,7 @@ def answer_text(answer: Answer) -> str:
     columns = answer.arrays().items()
     data = {key: [None if x != x else _rounded(x) for x in values.tolist()] for key, values in columns}
     content = {key: value for key, value in answer.content.items() if key != "columns"}
-    raw = json.dumps({"content": content, "data": data}, separators=(",", ":"), ensure_ascii=False)
-    return base64.b64encode(zlib.compress(raw.encode("utf-8"), 9)).decode("ascii")
+    return deflated_json({"content": content, "data": data})
 
 
 def _rounded(value: float) -> float | int:
