@@ -194,7 +194,7 @@ def read_ranks(
     return Ranks(files, report, client=client, cache=cache, processes=processes, progress=progress)
 
 
-def merge_trace_events(paths: Paths, path: str | os.PathLike[str]) -> None:
+def merge_trace_events(paths: Paths, path: str | os.PathLike[str], *, progress: Progress = None) -> None:
     """Merge the recordings of several ranks into one Chrome trace on one clock, for Perfetto.
 
     Parameters
@@ -203,6 +203,8 @@ def merge_trace_events(paths: Paths, path: str | os.PathLike[str]) -> None:
         As for `read_ranks`.
     path : path
         Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
+    progress : callable or bool, optional
+        As for `read_ranks`.
 
     Raises
     ------
@@ -217,8 +219,8 @@ def merge_trace_events(paths: Paths, path: str | os.PathLike[str]) -> None:
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> for rank in range(2):
     ...     draw("stream 7: [gemm ]").to_chrome(folder / f"rank{rank}.json")
-    >>> merge_trace_events(folder, folder / "all.json.gz")
+    >>> merge_trace_events(folder, folder / "all.json.gz", progress=False)
     >>> len(read_trace(folder / "all.json.gz"))
     2
     """
-    read_ranks(paths).to_chrome(path)
+    read_ranks(paths, progress=progress).to_chrome(path)

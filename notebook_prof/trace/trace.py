@@ -166,7 +166,7 @@ class Trace:
         window : (int, int), optional
             Half-open, in ns: slices that overlap it stay whole; counters and allocations inside stay.
         name, track, step, phase, category : value or iterable of values, optional
-            Slices whose column has one of the values.
+            Slices whose column has one of the values; `steps` keeps these steps.
 
         Returns
         -------
@@ -187,14 +187,20 @@ class Trace:
             ts = slices["ts"].to_numpy()
             end = np.maximum(ts + slices["dur"].to_numpy(), ts + 1)
             keep &= (ts < where.end) & (end > where.start)
-        conditions = {"name": name, "track": track, "step": step, "phase": phase, "category": category}
+        numbers = None if step is None else _several(step)
+        conditions = {"name": name, "track": track, "step": numbers, "phase": phase, "category": category}
         for column, value in conditions.items():
             if value is not None:
-                values = [value] if isinstance(value, str | int | np.integer) else list(value)
+                values = _several(value)
                 if column in ("phase", "category"):
                     _check_words(column, values, slices[column].cat.categories)
                 keep &= slices[column].isin(values).to_numpy()
-        return self._subset(keep, where)
+        part = self._subset(keep, where)
+        if numbers is None:
+            return part
+        steps = part._tables["steps"]
+        tables = dict(part._tables, steps=steps[steps["step"].isin(numbers)].reset_index(drop=True))
+        return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Trace:
         """Return the trace with some of its slices, nested anew; everything else as it is.
@@ -314,6 +320,10 @@ def _optional(values: npt.NDArray[np.int64]) -> pd.arrays.IntegerArray:
 def _rows_inside(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
     ts = frame["ts"].to_numpy()
     return frame[(ts >= window.start) & (ts < window.end)].reset_index(drop=True)
+
+
+def _several(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str | int | np.integer) else list(value)
 
 
 def _check_words(column: str, values: list[Any], words: pd.Index) -> None:

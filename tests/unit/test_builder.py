@@ -186,6 +186,7 @@ def test_sel_keeps_what_fits_and_mends_the_links(trace):
 def test_sel_by_window_step_track_and_phase(trace):
     assert trace.sel(window=(205, 208)).slices["name"].tolist() == ["late"]
     assert trace.sel(step=5).slices["name"].tolist() == ["late"]
+    assert trace.sel(step=(number for number in [5, 9])).steps["step"].tolist() == [5]
     assert trace.sel(track=1).slices["name"].tolist() == ["gemm"]
     assert len(trace.sel(phase="forward")) == 4
     assert len(trace.sel(name="no such")) == 0
