@@ -1,12 +1,13 @@
 """Comparisons of runs whose truth is known: how often unchanged code is called different, and what is found.
 
 A training loop of a small CNN is recorded again and again in one process. *Planted 0 %* is unchanged code:
-the halves of one recording, two recordings next to one another, or several a side in turns (a b b a), by
+the halves of one recording (as `compare` judges them, and by their steps alone, as it does not), two
+recordings next to one another, or several a side in turns (a b b a), by
 ``nbp.profile("torch")``. Otherwise a spin of so many percent of the median step, measured before each pair,
 is added to every step of one side; in turns these are cells under ``%%profile_ab --rounds 4`` that differ in
 one line. *Called different* is what `significant` says; *line named* is how often this line has the largest
-difference of those that are called different, and *line's truth* how often its interval holds what was
-planted. Of the spin itself, samples give a part to the line of `spin` in this file.
+difference of those that are called different, with what it calls (`Comparison.statements`), and *line's
+truth* how often its interval holds what was planted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import math
 import time
 from collections.abc import Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from notebook_prof.statistics.shift import Shift, shift_of_steps
 
@@ -103,21 +106,30 @@ def run() -> list[dict[str, Any]]:
             alone.append(_compare([loop.record(0)], [loop.record(spin_ns)]))
             c = loop.turns(spin_ns)
             turns.append((c.shift, c.significant))
-            lines.append(_line(c.lines, spin_ns))
+            lines.append(_line(c.statements, spin_ns))
         rows += [_row(ALONE, share, alone), _row(TURNS, share, turns, lines)]
     return rows
 
 
 def _unchanged(loop: Loop) -> list[dict[str, Any]]:
-    halves, alone, turns = [], [], []
+    steps_alone, halves, alone, turns = [], [], [], []
     for _ in range(UNCHANGED_PAIRS):
         sides = _sides(loop, 0)
-        times = sides["a"][0].trace.steps["dur"].to_numpy()[1:]  # the first step is warm-up
+        trace = sides["a"][0].trace
+        times = trace.steps["dur"].to_numpy()[1:]  # the first step is warm-up
         shift = shift_of_steps(times[: len(times) // 2], times[len(times) // 2 :])
-        halves.append((shift, shift.significant))
+        steps_alone.append((shift, shift.significant))
+        first, second = (trace.sel(step=half) for half in np.split(trace.steps["step"].to_numpy(), 2))
+        halves.append(_compare([first], [second]))
         alone.append(_compare(sides["a"][:1], sides["b"][:1]))
         turns.append(_compare(sides["a"], sides["b"]))
-    return [_row("halves of one run", 0, halves), _row(ALONE, 0, alone), _row(TURNS, 0, turns)]
+    ways = (
+        ("halves, by steps alone", steps_alone),
+        ("halves of one run", halves),
+        (ALONE, alone),
+        (TURNS, turns),
+    )
+    return [_row(how, 0, compared) for how, compared in ways]
 
 
 def _sides(loop: Loop, spin_ns: float) -> dict[str, list[Any]]:

@@ -19,7 +19,11 @@ _STILL_THERE: Final = 0.5
 
 
 def missed_lines(
-    table: pd.DataFrame, source: pd.DataFrame, sides: tuple[Side, Side], labels: Mapping[str, str]
+    table: pd.DataFrame,
+    source: pd.DataFrame,
+    sides: tuple[Side, Side],
+    labels: Mapping[str, str],
+    key: str = "line",
 ) -> set[str]:
     """Return the lines of a table that one side alone has, and that the other may have run all the same.
 
@@ -31,17 +35,19 @@ def missed_lines(
     Parameters
     ----------
     table : DataFrame
-        Of `attribution`, with a column ``line``.
+        Of `attribution`, with a column `key`.
     source : DataFrame
         Of `source_changes`.
     sides : (Side, Side)
     labels : mapping of str to str
         What lines of b are called; see `labels_of_b`.
+    key : {"line", "statement"}
 
     Returns
     -------
     set of str
-        As in ``line``. Timed lines are never among them, nor are those of runs of which only totals are kept.
+        As in the column `key`. Timed lines are never among them, nor are those of runs of which only totals
+        are kept.
     """
     if not all(isinstance(run, TraceRun) for side in sides for run in side.runs):
         return set()
@@ -50,19 +56,19 @@ def missed_lines(
     for number, change in enumerate(("gone", "new")):
         alone = {
             str(line)
-            for line in table.loc[table["change"] == change, "line"]
+            for line in table.loc[table["change"] == change, key]
             if LINE.fullmatch(str(line)) and not str(line).endswith(OF_B) and line not in gone
         }
         renamed = labels if number else {}
         alone &= {renamed.get(line, line) for line in _sampled(sides[number])}
         if alone:
-            missed |= _still_there(alone, sides[number], sides[1 - number], renamed)
+            missed |= _still_there(alone, sides[number], sides[1 - number], renamed, key)
     return missed
 
 
-def undecided_lines(table: pd.DataFrame, missed: set[str]) -> pd.DataFrame:
+def undecided_lines(table: pd.DataFrame, missed: set[str], key: str = "line") -> pd.DataFrame:
     """Return a table in which such lines are the same as far as is known: no interval, nothing shown."""
-    row = table["line"].isin(missed) & table["change"].isin(("new", "gone"))
+    row = table[key].isin(missed) & table["change"].isin(("new", "gone"))
     if not row.any():
         return table
     table = table.copy()
@@ -89,8 +95,8 @@ def _sampled(side: Side) -> set[str]:
     return sampled
 
 
-def _still_there(alone: set[str], own: Side, other: Side, renamed: Mapping[str, str]) -> set[str]:
-    parts = own.parts(("line", "name"), "host", renamed)
+def _still_there(alone: set[str], own: Side, other: Side, renamed: Mapping[str, str], key: str) -> set[str]:
+    parts = own.parts((key, "name"), "host", renamed)
     counterpart = other.parts(("name",), "host")
     there = {key[0] for key, total in zip(counterpart.keys, counterpart.total, strict=True) if total}
     whole: dict[str, int] = defaultdict(int)

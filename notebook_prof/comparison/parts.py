@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ..analysis.critical_path.segments import segments
-from ..analysis.scope import Scope, on_device, on_host, sharing
+from ..analysis.scope import Scope, ints, on_device, on_host, sharing
 from ..analysis.source.lines import sampled_slices
 from ..analysis.time.phases import stepping_track
 from ..trace import Trace
@@ -20,12 +20,12 @@ from ..trace.arrays import IntArray
 from ..trace.nesting import order_by_start
 from ..trace.taxonomy import STEP_PREFIX
 
-KEYS: Final = ("phase", "module", "name", "shapes", "line", "category")
-"""What parts can be told apart by."""
+KEYS: Final = ("phase", "module", "name", "shapes", "line", "statement", "category")
+"""What parts can be told apart by; a statement is the outermost line of the stack, with all that it calls."""
 VIEWS: Final = ("host", "device")
 IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
 """Name of instants in which nothing runs."""
-MISSING: Final = {"phase": "other", "line": "what ran for no line"}
+MISSING: Final = {"phase": "other", **dict.fromkeys(("line", "statement"), "what ran for no line")}
 """What is written where a slice has none."""
 MOST_KEYS: Final = 100
 """So many totals of a kind the history keeps of a run."""
@@ -101,7 +101,10 @@ class OwnedTime:
         code, keys = _keys(self.trace, self.rows, by, self.view, lines or {})
         sums = np.zeros((len(self.block_steps), len(keys)), np.int64)
         np.add.at(sums, (self.block, code[self.pieces]), self.length)
-        calls = np.bincount(code[self.begun], minlength=len(keys)).astype(np.int64)
+        begun = code[self.begun]
+        if "statement" in by:  # and not what begins inside of one
+            begun = begun[outermost_lines(self.trace, self.rows)[1][self.begun]]
+        calls = np.bincount(begun, minlength=len(keys)).astype(np.int64)
         appearing = code[np.concatenate([self.pieces, self.begun])]
         first = np.full(len(keys), len(appearing))
         np.minimum.at(first, appearing, np.arange(len(appearing)))
@@ -275,14 +278,55 @@ def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
     return scope.rows[(step >= 0) & (scope.ts < end[np.maximum(step, 0)])]
 
 
+def outermost_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return the statement that slices ran for: the outermost line of those around each, and its own.
+
+    Parameters
+    ----------
+    trace : Trace
+    rows : ndarray of int64, shape (n,)
+        -1 is nobody.
+
+    Returns
+    -------
+    code : ndarray of int64, shape (n,)
+        Into the categories of the column ``line``; -1 for none.
+    outermost : ndarray of bool, shape (n,)
+        Whether the slice is the statement itself.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> names = ["cell:2  f()", "f (tools.py)", "tools.py:7  return 1"]
+    >>> _ = b.slices(ts=[0, 1, 2], dur=[9, 5, 3], name=names, category="python", track=b.track("main"))
+    >>> [part.tolist() for part in outermost_lines(b.seal(), np.array([0, 2, -1]))]
+    [[0, 0, -1], [True, False, False]]
+    """
+    line = np.append(trace.slices["line"].cat.codes.to_numpy().astype(np.int64), _MISSING)
+    parent = np.append(ints(trace.slices["parent"]), -1)
+    code, around = line[rows], parent[rows]
+    outermost = code >= 0
+    climbing = np.flatnonzero(around >= 0)
+    while len(climbing):
+        above = line[around[climbing]]
+        lined = climbing[above >= 0]
+        code[lined], outermost[lined] = above[above >= 0], False
+        around[climbing] = parent[around[climbing]]
+        climbing = climbing[around[climbing] >= 0]
+    return code, outermost
+
+
 def _keys(
     trace: Trace, rows: IntArray, by: Sequence[str], view: str, lines: Mapping[str, str]
 ) -> tuple[IntArray, list[tuple[str, ...]]]:
     """Return the number of each row's key, and the keys; row -1 is nobody."""
     number, texts = np.zeros(len(rows), np.int64), []
     for name in by:
-        column = trace.slices[name]
+        column = trace.slices["line" if name == "statement" else name]
         code = np.append(column.cat.codes.to_numpy(), _MISSING)[rows]
+        if name == "statement":
+            code = outermost_lines(trace, rows)[0]
         if name == "name" or len(by) == 1:
             code = np.where(rows < 0, _NOBODY, code)
         which, present = pd.factorize(code)  # a file has far more words than the rows of its steps
@@ -312,4 +356,4 @@ def name_key(name: str) -> str:
 def _word(column: str, word: str, lines: Mapping[str, str]) -> str:
     if column == "name":
         return name_key(word)
-    return lines.get(word, word) if column == "line" else word
+    return lines.get(word, word) if column in ("line", "statement") else word

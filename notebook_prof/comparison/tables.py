@@ -17,7 +17,7 @@ from .conditions import conditions
 from .linked import LinkedSides
 from .missed_lines import missed_lines, undecided_lines
 from .parts import IDLE, KEYS, VIEWS, folded
-from .run import Side, stalls_of
+from .run import Side, TraceRun, stalls_of
 from .sources import labels_of_b, placed, source_changes
 
 _MEMORY: Final = Table(
@@ -103,7 +103,8 @@ class ComparedTables(LinkedSides):
         Parameters
         ----------
         by : str or sequence of str
-            Out of ``phase module name shapes line category``.
+            Out of ``phase module name shapes line statement category``. A statement is the outermost line of
+            the user's source that something ran for, as a line of the cell with all that it calls.
         view : {"host", "device"}
             What the thread that runs the steps was doing, or what the devices were; each instant belongs to
             one key.
@@ -170,6 +171,28 @@ class ComparedTables(LinkedSides):
         return placed(self._attribution(("line",), "host"), self.source)
 
     @functools.cached_property
+    def statements(self) -> pd.DataFrame:
+        """`attribution` by statement: as `lines`, but the line of the cell has the time of all that it calls.
+
+        Returns
+        -------
+        DataFrame
+            As `lines`; no rows where of a run of the history only totals were kept.
+
+        Examples
+        --------
+        >>> from notebook_prof import compare
+        >>> from notebook_prof.testing import draw
+        >>> c = compare(draw("main: [mm]"), draw("main: [mm ]"))
+        >>> len(c.statements)
+        1
+        """
+        if not all(isinstance(run, TraceRun) for side in (self._a, self._b) for run in side.runs):
+            return self.lines.iloc[:0]
+        table = self._attribution(("statement",), "host").rename(columns={"statement": "line"})
+        return placed(table, self.source)
+
+    @functools.cached_property
     def memory(self) -> pd.DataFrame:
         """Highest memory of each device above what was there before, by device.
 
@@ -197,10 +220,12 @@ class ComparedTables(LinkedSides):
 
     def _attribution(self, by: tuple[str, ...], view: str) -> pd.DataFrame:
         if (by, view) not in self._attributions:
-            labels = labels_of_b(self.source, self._b.runs[0].line_labels()) if "line" in by else {}
+            of_lines = [key for key in ("line", "statement") if key in by]
+            labels = labels_of_b(self.source, self._b.runs[0].line_labels()) if of_lines else {}
             a, b = folded(self._a.parts(by, view), self._b.parts(by, view, labels))
             table = attribution(a, b, by, self._factor)
-            if "line" in by and view == "host":
-                table = undecided_lines(table, missed_lines(table, self.source, (self._a, self._b), labels))
+            for key in of_lines if view == "host" else ():
+                missed = missed_lines(table, self.source, (self._a, self._b), labels, key)
+                table = undecided_lines(table, missed, key)
             self._attributions[by, view] = table
         return self._attributions[by, view]

@@ -138,8 +138,15 @@ def _basis(c: Comparison) -> str:
 
 
 def believed_changes(c: Comparison) -> pd.DataFrame:
-    """Return the lines, or without any the operators, that a change is believed of and goes its way."""
-    table = c.lines if (c.lines["file"] != "").any() else c.operators
+    """Return the statements, or without any the operators, that a change is believed of and goes its way.
+
+    Of runs of which only totals were kept it is lines that count, each for its own time.
+    """
+    lines = (table for table in (c.statements, c.lines) if (table["file"] != "").any())
+    return _believed(c, next(lines, c.operators))
+
+
+def _believed(c: Comparison, table: pd.DataFrame) -> pd.DataFrame:
     sign = 1 if c.delta_ns > 0 else -1
     named = (table["file"] != "") if "file" in table else ~table["name"].isin([SMALLER, *IDLE.values()])
     return table[table["significant"] & named & (table["delta_ns"] * sign > 0)]
@@ -155,9 +162,20 @@ def _where(c: Comparison) -> str:
         for row in believed.head(_SHOWN).to_dict("records")
     ]
     left = c.delta_ns - int(believed["delta_ns"].head(_SHOWN).sum())
-    return (
-        f"The mean step changes by {signed_ns(c.delta_ns)}: {', '.join(parts)}, all else {signed_ns(left)}."
-    )
+    listed, inside = ", ".join(parts), _inside(c, believed.head(_SHOWN))
+    return f"The mean step changes by {signed_ns(c.delta_ns)}: {listed}, all else {signed_ns(left)}{inside}."
+
+
+def _inside(c: Comparison, shown: pd.DataFrame) -> str:
+    """Say which line changes the most by its own time, where that is none of the statements shown."""
+    own = _believed(c, c.lines)
+    if "text" not in shown or not len(c.statements) or not len(own):
+        return ""
+    of_line = ["file", "a_line", "b_line"]
+    if (shown[of_line].fillna(-1) == own[of_line].iloc[0].fillna(-1)).all(axis=1).any():
+        return ""
+    row = own.iloc[0].to_dict()
+    return f"; by its own time the most in {name_of(row, c.labels)} ({signed_ns(float(row['delta_ns']))})"
 
 
 def _stalls(c: Comparison) -> str:

@@ -64,9 +64,13 @@ def check_sentences(c: Comparison) -> None:
     assert (f"Only {100 * c.matched_share:.0f} %" in text) == (c.matched_share < 0.1)
     if c.significant:
         assert ("faster" in said[0]) == (c.change < 0)
-    where = re.search(r"The mean step changes by (\S+ \S+): (.*), all else (\S+ \S+)\.(?: |$)", text)
+    inside = r"(?:; by its own time the most in .*\((\S+ \S+)\))?"
+    where = re.search(rf"The mean step changes by (\S+ \S+): (.*), all else (\S+ \S+){inside}\.(?: |$)", text)
     if where:
-        table = c.lines if (c.lines["file"] != "").any() else c.operators
+        if where[4]:
+            assert where[4] in {signed_ns(delta) for delta in c.lines.query("significant")["delta_ns"]}
+        of_lines = [table for table in (c.statements, c.lines) if (table["file"] != "").any()]
+        table = of_lines[0] if of_lines else c.operators
         named = re.findall(r"\((?:new, |gone, )?([+−][\d.]+ \S+)\)", where[2])
         deltas = [int(delta) for delta in table.loc[table["significant"], "delta_ns"]]
         assert set(named) <= {signed_ns(delta) for delta in deltas}
