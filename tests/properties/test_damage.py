@@ -97,6 +97,7 @@ SAMPLES = {
     "viztracer": ("viztracer/numpy_loop.min.json.gz",),
     **{name: (name,) for name in (*WRITTEN, "native")},
 }
+SAMPLES["proton"] += ("proton/scopes.hatchet_msgpack",)
 SAMPLES["gecko"] += ("python_profilers/tachyon.gecko.json.gz",)
 if "chrome" in set(list_formats()["format"]):
     SAMPLES["chrome"] = ("chrome",)
