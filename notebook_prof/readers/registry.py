@@ -43,7 +43,7 @@ from .python_profilers.scalene import ScaleneReader
 from .python_profilers.speedscope import SpeedscopeReader
 from .python_profilers.viztracer import VizTracerReader
 from .rocm import RocmCsvReader, RocmReader
-from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonReader
+from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonJsonlReader, TachyonReader
 from .torch_compile import TorchCompileReader
 from .torch_memory import TorchMemoryReader
 from .trace_event import TraceEventReader
@@ -123,6 +123,7 @@ def readers() -> tuple[Reader, ...]:
         RocmReader(),
         ScaleneReader(),
         SpeedscopeReader(),
+        TachyonJsonlReader(),
         TachyonReader(),
         TorchCompileReader(),
         TorchMemoryReader(),

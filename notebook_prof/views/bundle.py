@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -29,10 +30,62 @@ Entry = Literal[
 a recording that runs."""
 
 
+_IMPORTS: Final = re.compile(r'(?:import(?:\{[^}]*\}from)?"[^"]*";)*')
+_IMPORT: Final = re.compile(r'import(?:\{([^}]*)\}from)?"[^"]*?([^"/]*)\.js";')
+_EXPORTS: Final = re.compile(r"export\{([^}]*)\};\s*$")
+"""As esbuild writes them: imports are what a file begins with, and exports its last statement."""
+
+
 @cache
 def script(entry: Entry) -> str:
     """Return one ES module that needs no other."""
-    return (PAGE / f"{entry}.js").read_text(encoding="utf-8")
+    return joined(PAGE, entry)
+
+
+def joined(folder: Path, entry: Entry) -> str:
+    """Return an entry behind the chunks that it needs, each of which is in the folder once for all entries.
+
+    Parameters
+    ----------
+    folder : Path
+        Of a build: entries, and ``chunks`` by their hash.
+    entry : str
+
+    Returns
+    -------
+    str
+        One ES module. A chunk is a function that is called at once and returns what it exports.
+    """
+    functions: dict[str, str] = {}
+    text = _linked((folder / f"{entry}.js").read_text(encoding="utf-8"), folder / "chunks", functions)
+    return "".join([*functions.values(), text])
+
+
+def _linked(text: str, chunks: Path, functions: dict[str, str]) -> str:
+    """Return a file with constants in place of its imports, and put the chunks it needs into `functions`."""
+    head = _IMPORTS.match(text)
+    end = head.end() if head is not None else 0
+    constants = []
+    for names, chunk in _IMPORT.findall(text[:end]):
+        if chunk not in functions:
+            body = _linked((chunks / f"{chunk}.js").read_text(encoding="utf-8"), chunks, functions)
+            body = _EXPORTS.sub(lambda last: f"return{{{_renamed(last[1], from_left=False)}}}", body)
+            functions[chunk] = f"const chunk_{chunk}=(()=>{{{body}}})();\n"
+        if names:
+            constants.append(f"const{{{_renamed(names, from_left=True)}}}=chunk_{chunk};")
+    return "".join([*constants, text[end:]])
+
+
+def _renamed(names: str, *, from_left: bool) -> str:
+    """Return ``a as b,c`` as properties: ``a:b,c`` of an import, ``b:a,c`` of an export.
+
+    Examples
+    --------
+    >>> _renamed("a as b,c", from_left=True), _renamed("a as b,c", from_left=False)
+    ('a:b,c', 'b:a,c')
+    """
+    pairs = [name.split(" as ") for name in names.split(",")]
+    return ",".join(":".join(pair if from_left else pair[::-1]) for pair in pairs)
 
 
 @cache

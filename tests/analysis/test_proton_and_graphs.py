@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 
 from notebook_prof import Profile
@@ -33,6 +36,52 @@ def test_kernels_of_proton_have_their_sums(name: str) -> None:
     for row in oracle["top5"]:
         assert own[row["name"]] == row["total_ns"]
     assert "no-time-line" in trace.report
+
+
+def test_message_pack_is_what_json_is(data: Path) -> None:
+    """Both are of one session, written by Triton 3.9: three steps of scopes with sums, and no device."""
+    packed, plain = (
+        read_trace(data / "proton" / name) for name in ("scopes.hatchet_msgpack", "scopes.hatchet")
+    )
+    assert packed.metadata["source"] == "proton"
+    columns = ["name", "ts", "dur", "self_ns", "depth", "category"]
+    order = ["name", "dur"]
+    tables = [trace.metadata["tables"]["proton"].sort_values("path") for trace in (packed, plain)]
+    pd.testing.assert_frame_equal(*(t.reset_index(drop=True) for t in tables), check_like=True)
+    rows = [trace.slices[columns].sort_values(order).reset_index(drop=True) for trace in (packed, plain)]
+    pd.testing.assert_frame_equal(*rows)
+    layers = 3 * sum(1_000 * (layer + 1) for layer in range(20))
+    templates = sum(70_000 + step for step in range(3))
+    assert packed.slices["self_ns"].sum() == layers + templates + round(3 * 250_000.75)
+    assert packed.slices["name"].str.len().max() > 255
+    table = tables[0].set_index("name")
+    assert table.loc["λ backward", "level"] == 3 * -7
+    assert table.loc["loss", "cpu_time (ns)"] == 3 * 12_345
+
+
+@shared
+@pytest.mark.parametrize("name", ["cuda", "frame", "leaf_nodes", "triton"])
+def test_kernels_in_message_pack_are_those_of_json(name: str, tmp_path: Path) -> None:
+    def ordered(node: dict[str, Any]) -> dict[str, Any]:
+        """As Proton writes it: what a node is, its sums, and what is below it."""
+        below = [ordered(child) for child in node.get("children", ())]
+        return {"frame": node["frame"], "metrics": node["metrics"], "children": below}
+
+    plain = ROOT / "proton" / f"{name}.json"
+    *roots, devices = json.loads(plain.read_text())
+    (tmp_path / "packed").write_bytes(msgspec.msgpack.encode([*map(ordered, roots), devices]))
+    traces = read_trace(tmp_path / "packed"), read_trace(plain)
+    assert samples.figures(traces[0]) == samples.figures(traces[1])
+    assert traces[0].metadata["proton_devices"] == traces[1].metadata["proton_devices"]
+    pd.testing.assert_frame_equal(*(trace.metadata["tables"]["proton"] for trace in traces))
+
+
+def test_message_pack_that_was_cut_is_refused(data: Path, tmp_path: Path) -> None:
+    content = (data / "proton" / "scopes.hatchet_msgpack").read_bytes()
+    for size in (12, 600, len(content) - 1):
+        (tmp_path / "cut").write_bytes(content[:size])
+        with pytest.raises(FormatError, match="Proton's tree cannot be decoded"):
+            read_trace(tmp_path / "cut")
 
 
 @shared

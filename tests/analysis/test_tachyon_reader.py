@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,74 @@ def test_what_is_cut_is_refused_or_counted(tmp_path: Path) -> None:
         read(tmp_path, whole[:4] + struct.pack("<I", 7) + whole[8:])
     with pytest.raises(FormatError, match="holds no samples"):
         read(tmp_path, recording(count=0))
+
+
+LINES = (
+    '{"type":"meta","v":1,"run_id":"a","sample_interval_usec":500,"mode":"cpu"}',
+    '{"type":"str_def","v":1,"run_id":"a","defs":[{"str_id":1,"value":"f"},{"str_id":2,"value":"/m/a.py"}]}',
+    '{"type":"str_def","v":1,"run_id":"a","defs":[{"str_id":3,"value":"<GC>"},{"str_id":4,"value":"~"}]}',
+    '{"type":"frame_def","v":1,"run_id":"a","defs":[{"frame_id":1,"path_str_id":2,"func_str_id":1,"line":7,'
+    '"end_line":7,"col":4,"end_col":9},{"frame_id":2,"path_str_id":4,"func_str_id":3,"line":0,"synthetic":true}]}',
+    '{"type":"agg","v":1,"run_id":"a","kind":"frame","scope":"final","samples_total":9,"entries":['
+    '{"frame_id":1,"self":2,"cumulative":9},{"frame_id":2,"self":7,"cumulative":7}]}',
+    '{"type":"end","v":1,"run_id":"a","samples_total":9}',
+)
+"""As Python's main branch writes ``--jsonl``; 3.15.2 has other names of two records, and counts from 0."""
+
+
+def lines(*texts: str) -> bytes:
+    return "\n".join([*texts, ""]).encode()
+
+
+def test_sums_by_line(tmp_path: Path) -> None:
+    trace = read(tmp_path, lines(*LINES))
+    assert trace.metadata["source"] == "tachyon_jsonl"
+    assert trace.metadata["tachyon"] == {"interval_us": 500, "mode": "cpu"}
+    assert rows(trace) == [[0, 0, 3_500_000, "<GC> (~)"], [0, 3_500_000, 1_000_000, "f (m/a.py:7)"]]
+    table = trace.metadata["tables"]["frames"]
+    columns = ["name", "file", "line", "column", "self_samples", "cumulative_samples", "cumulative_ns"]
+    assert table[columns].values.tolist() == [
+        ["<GC>", "~", 0, -1, 7, 7, 3_500_000],
+        ["f", "/m/a.py", 7, 4, 2, 9, 4_500_000],
+    ]
+    assert {issue.code for issue in trace.report} == {"no-time-line"}
+
+
+def test_lines_that_are_missing_or_none(tmp_path: Path) -> None:
+    assert read(tmp_path, lines(*LINES[:-1])).report["truncated-file"].count == 1
+    trace = read(tmp_path, lines(LINES[0], *LINES[2:5], "{", '{"type":"other"}', LINES[5]))
+    assert sorted(trace.slices["name"]) == ["<GC> (~)", "[unknown]"]
+    assert trace.report["broken-row"].count == 1
+    assert trace.report["row-not-used"].example == "other"
+    many = LINES[5].replace('"samples_total":9', '"samples_total":12')
+    assert read(tmp_path, lines(*LINES[:5], many)).report["broken-row"].count == 3
+    for number in range(1, 5):
+        with pytest.raises(FormatError, match="no sums of samples"):
+            read(tmp_path, lines(*LINES[:number]))
+    for wrong in ("1e999", "1e30"):
+        with pytest.raises(FormatError):
+            read(tmp_path, lines(LINES[0].replace("500", wrong), *LINES[1:]))
+
+
+@shared
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_are_those_of_the_stacks_of_the_same_recording(name: str) -> None:
+    """Own samples by line are the leaves of its collapsed stacks; their sum is that of its ``.pstats``."""
+    trace = read_trace(FOLDER / f"{name}.jsonl")
+    leaves: Counter[str] = Counter()
+    on_stack: Counter[str] = Counter()
+    for text in (FOLDER / f"{name}.collapsed.txt").read_text().splitlines():
+        path, _, count = text.rpartition(" ")
+        stack = path.split(";")[1:]
+        leaves[stack[-1]] += int(count)
+        on_stack.update(dict.fromkeys(stack, int(count)))
+    table = trace.metadata["tables"]["frames"]
+    files = table["file"].str.rpartition("/")[2]
+    table["place"] = files + ":" + table["name"] + ":" + table["line"].astype(str)
+    own = table.groupby("place")["self_samples"].sum()
+    assert own[own > 0].to_dict() == dict(leaves)
+    alone = table.drop_duplicates("place", keep=False).set_index("place")["cumulative_samples"]
+    assert len(alone) >= 15
+    assert alone.to_dict() == {line: on_stack[line] for line in alone.index}
+    assert trace.slices["self_ns"].sum() == read_trace(FOLDER / f"{name}.pstats").slices["self_ns"].sum()
+    check_verdict(trace)

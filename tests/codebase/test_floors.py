@@ -43,6 +43,7 @@ HOMES = {
     "torch": {"collectors"},
     "cupy": {"collectors"},
     "pynvml": {"collectors"},
+    "memray": {"collectors", "readers"},
     "psutil": {"collectors", "readers"},
     "viztracer": {"collectors"},
     "msgspec": {"readers", "service", "writers"},

@@ -5,22 +5,32 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import get_args
 
-from notebook_prof.views.bundle import PAGE
+import pytest
+
+from notebook_prof.views.bundle import PAGE, Entry, joined
 
 from ..node import JS, node
 
+ENTRIES: tuple[Entry, ...] = get_args(Entry)
 HINT = "run `make js` and commit what it writes"
 
 
 def _built(sources: Path, folder: Path) -> dict[str, bytes]:
     done = node("node", sources / "build.js", folder, cwd=sources)
     assert not done.returncode, done.stderr
-    return {path.name: path.read_bytes() for path in folder.glob("*.js")}
+    return _scripts(folder)
+
+
+def _scripts(folder: Path) -> dict[str, bytes]:
+    """Entries of a build and its chunks, by their names."""
+    paths = [*folder.glob("*.js"), *folder.glob("chunks/*.js")]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def test_committed_scripts_are_what_the_sources_build_to(tmp_path: Path) -> None:
-    committed = {path.name: path.read_bytes() for path in PAGE.glob("*.js")}
+    committed = _scripts(PAGE)
     built = _built(JS, tmp_path)
     assert built.keys() == committed.keys(), HINT
     assert [name for name in built if built[name] != committed[name]] == [], HINT
@@ -36,7 +46,29 @@ def test_a_changed_source_builds_to_another_script(tmp_path: Path) -> None:
     path = sources / "src" / "shared" / "elements.js"
     path.write_text(path.read_text(encoding="utf-8").replace("el.className = ", "el.title = "))
     after = _built(sources, tmp_path / "after")
-    assert [name for name in after if before[name] == after[name]] == []
+    assert before.keys() != after.keys(), "chunks are called by what is in them"
+    for entry in ENTRIES:
+        assert joined(tmp_path / "before", entry) != joined(tmp_path / "after", entry)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_an_entry_behind_its_chunks_is_one_module(entry: Entry, tmp_path: Path) -> None:
+    """It imports nothing, exports what the entry does, and runs: a report needs a page, which is not here."""
+    (tmp_path / "entry.mjs").write_text(joined(PAGE, entry), encoding="utf-8")
+    ask = "console.log(Object.keys(await import('./entry.mjs')).join())"
+    done = node("node", "--input-type=module", "--eval", ask, cwd=tmp_path)
+    if entry.endswith("widget"):
+        assert (done.returncode, done.stdout) == (0, "default\n"), done.stderr
+    else:
+        assert "ReferenceError: document is not defined" in done.stderr
+
+
+def test_nothing_is_in_two_scripts() -> None:
+    """The committed scripts are little more than one bundle of all entries."""
+    one = sum(len(content) for content in _scripts(PAGE).values())
+    sent = sum(len(joined(PAGE, entry).encode()) for entry in ENTRIES)
+    assert one < 260_000
+    assert sent > 4 * one, "each entry has what it needs"
 
 
 def test_the_lock_file_names_no_registry() -> None:

@@ -56,6 +56,11 @@ WRITTEN = {
     b'"KERNEL_DISPATCH","Agent 5",2,"g(int)",8,1550151853064037,1550151853075237\n',
     "proton": b'[{"frame": {"name": "ROOT"}, "metrics": {}, "children": [{"frame": {"name": "f"}, "metrics":'
     b'{"count": 2, "time (ns)": 9.5, "device_id": "0", "device_type": "A"}, "children": []}]}, {"A": {}}]',
+    "tachyon_jsonl": b'{"type":"meta","v":1,"run_id":"a","sample_interval_usec":500,"mode":"wall"}\n'
+    b'{"type":"str_def","v":1,"run_id":"a","defs":[{"str_id":1,"value":"f"},{"str_id":2,"value":"a.py"}]}\n'
+    b'{"type":"frame_def","v":1,"defs":[{"frame_id":1,"path_str_id":2,"func_str_id":1,"line":7,"col":4}]}\n'
+    b'{"type":"agg","v":1,"kind":"frame","scope":"final","entries":[{"frame_id":1,"self":2,"cumulative":9}]}\n'
+    b'{"type":"end","v":1,"run_id":"a","samples_total":2}\n',
     "execution_trace": b"\x09\x0a\x07version\x0d\x08\x01\x12\x01a\x18\x04\x38\x09\x2a\x02\x02\x03"
     b"\x0e\x08\x02\x12\x02bc\x18\x07\x22\x01\x01\x38\x05\x0d\x08\x03\x12\x01d\x18\x04\x38\x07\x2a\x02\x01\x02",
     "collapsed": b"main;step;mm (ops.py:3) 17\nmain;step 4\nmain;load 2.5\nidle 9\n",
@@ -97,6 +102,7 @@ SAMPLES = {
     "viztracer": ("viztracer/numpy_loop.min.json.gz",),
     **{name: (name,) for name in (*WRITTEN, "native")},
 }
+SAMPLES["proton"] += ("proton/scopes.hatchet_msgpack",)
 SAMPLES["gecko"] += ("python_profilers/tachyon.gecko.json.gz",)
 if "chrome" in set(list_formats()["format"]):
     SAMPLES["chrome"] = ("chrome",)

@@ -168,10 +168,10 @@ def _nothing(facts: Facts) -> Finding:
     tables = sorted(
         set(facts.trace.metadata.get("tables") or {}) - {"account", "statements", "line_runs", "cpu"}
     )
-    what = f"no timeline, but tables: {', '.join(tables)}" if tables else "the trace has no slices"
-    return Finding(
-        "nothing-recorded", say(f"Nothing was recorded: {what}."), 0.0, nothing_else=not facts.trace.span.dur
-    )
+    what = "Nothing was recorded: the trace has no slices."
+    if tables:
+        what = f"No timeline was recorded, but tables: {', '.join(tables)}."
+    return Finding("nothing-recorded", say(what), 0.0, nothing_else=not facts.trace.span.dur)
 
 
 def _judge_trifle(facts: Facts) -> Finding:

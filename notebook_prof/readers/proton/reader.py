@@ -1,4 +1,4 @@
-"""The reader of Proton's trees (``.hatchet``)."""
+"""The reader of Proton's trees (``.hatchet``, ``.hatchet_msgpack``)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
 
 _MARKS: Final = tuple(re.compile(rb'"' + word + rb'"\s*:') for word in (b"frame", b"metrics"))
+_PACKED: Final = re.compile(rb"(?:[\x91-\x9f]|\xdc..)[\x81-\x8f]\xa5frame", re.DOTALL)
+"""MessagePack: a list whose first element is a map, and its first key."""
 _LAUNCH: Final = "__proton_launch_metadata"
 _TIME: Final = "time (ns)"
 _MOST_COLUMNS: Final = 200
@@ -54,11 +56,15 @@ class ProtonReader(Reader):
 
     name: ClassVar[str] = "proton"
     priority: ClassVar[int] = 407
-    describes: ClassVar[str] = "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet)"
+    describes: ClassVar[str] = (
+        "Proton, Triton's profiler: its tree of kernels and scopes (.hatchet, .hatchet_msgpack)"
+    )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is a list of nodes."""
+        """Return whether the head is a list of nodes, in JSON or in MessagePack."""
         head = probe.head
+        if _PACKED.match(head):
+            return True
         return head.lstrip()[:1] == b"[" and all(mark.search(head) is not None for mark in _MARKS)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -86,17 +92,20 @@ class ProtonReader(Reader):
 
 def _roots(data: bytes, builder: TraceBuilder) -> list[_Node]:
     """Return the trees; the last element of the list tells of the devices."""
+    packed = _PACKED.match(data) is not None
+    decode = msgspec.msgpack.decode if packed else msgspec.json.decode
+    mark = b"\xa5frame" if packed else b'"frame"'
     try:
-        parts = msgspec.json.decode(data, type=list[msgspec.Raw])
+        parts = decode(data, type=list[msgspec.Raw])
     except _UNDECODABLE as error:
         raise FormatError(f"Proton's tree cannot be decoded: {error}") from error
     roots, broken = [], 0
     for part in parts:
         try:
-            if b'"frame"' in bytes(part):
-                roots.append(msgspec.json.decode(part, type=_Node))
+            if mark in bytes(part):
+                roots.append(decode(part, type=_Node))
             else:
-                devices = msgspec.json.decode(part, type=dict[str, dict[str, dict[str, Any]]])
+                devices = decode(part, type=dict[str, dict[str, dict[str, Any]]])
                 builder.metadata["proton_devices"] = devices
         except _UNDECODABLE:
             broken += 1

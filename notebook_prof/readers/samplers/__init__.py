@@ -4,5 +4,6 @@ from .gecko import GeckoReader
 from .memray import MemrayReader
 from .mojo import MojoReader
 from .tachyon import TachyonReader
+from .tachyon_jsonl import TachyonJsonlReader
 
-__all__ = ["GeckoReader", "MemrayReader", "MojoReader", "TachyonReader"]
+__all__ = ["GeckoReader", "MemrayReader", "MojoReader", "TachyonJsonlReader", "TachyonReader"]

@@ -1,9 +1,10 @@
-"""The table of ``memray transform csv``: blocks by the stack that allocated them."""
+"""Recordings of memray, and the table that ``memray transform csv`` makes of one: blocks by their stack."""
 
 from __future__ import annotations
 
 import io
-import re
+from collections.abc import Iterable
+from itertools import chain
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,74 +13,83 @@ import pyarrow as pa
 from pyarrow import csv
 
 from ...errors import FormatError
+from ...optional import installed
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
+from ..base import PiecesReader, Probe
+from .memray_heap import StackFrame, heap_table
+from .memray_recording import read_recording
 
 _HEAD: Final = b"allocator,num_allocations,size,tid,thread_name,stack_trace"
 _MAGIC: Final = b"memray\0"
 _LZ4: Final = b"\x04\x22\x4d\x18"
 _WITHIN: Final = 64
-_LIBRARY: Final = re.compile(
-    r"(?:site|dist)-packages[\\/]|[\\/]lib(?:64)?[\\/]python\d[\d.]*[\\/]|^<frozen |"
-    r"[\\/]memray[\\/]commands[\\/]"
-)
-_IMPORTING: Final = "<frozen importlib"
 _INSTEAD: Final = (
     "memray transform csv FILE makes a table of its blocks, which opens here; "
     "memray flamegraph FILE makes a page"
 )
 
 
-class MemrayReader(Reader):
-    """Reads the table that ``memray transform csv`` makes: blocks at the peak of the heap, by stack.
+class MemrayReader(PiecesReader):
+    """Reads recordings of memray (``.bin``), and the table that ``memray transform csv`` makes of one.
 
-    They are ``p.memory.heap()``: nothing in the table has a time. Recordings themselves (``.bin``) are
-    refused with the command to use: their format is memray's own, and changes with its versions.
+    Blocks at the peak of the heap are ``p.memory.heap()``. A recording is read by memray itself, in a process
+    of its own; it has memory over time too, ``p.memory()``. Nothing in the table has a time.
     """
 
     name: ClassVar[str] = "memray"
     priority: ClassVar[int] = 430
-    describes: ClassVar[str] = "memray's blocks at the peak of the heap, by stack: memray transform csv"
+    describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"
 
     def recognises(self, probe: Probe) -> bool:
         """Return whether it is memray's table, or a recording of memray."""
         return probe.head.startswith(_HEAD) or _is_recording(probe.head)
 
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the table into `builder`."""
-        if _is_recording(data):
+    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
+        """Put the recording, or the table, into `builder`."""
+        pieces = iter(pieces)
+        first = next(pieces, b"")
+        pieces = chain([first], pieces)
+        if not _is_recording(first):
+            _read_table(b"".join(pieces), builder)
+        elif installed("memray"):
+            read_recording(pieces, builder)
+        else:
             raise FormatError(
-                f"it is a recording of memray, which only memray of its version reads. {_INSTEAD}"
+                "it is a recording of memray, which only memray reads, and it is not installed here: "
+                f'pip install "notebook-prof[heap]". Or {_INSTEAD}'
             )
-        if not data.startswith(_HEAD):
-            raise FormatError(f"it is no table of memray's. {_INSTEAD}")
-        table = _rows(data, builder)
-        if not len(table):
-            raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
-        if not data.endswith(b"\n"):
-            builder.report.add(
-                "truncated-file",
-                "loss",
-                example="the last row has no end",
-                effect="rows may be missing, and outer frames of the last one",
-            )
-        builder.table("heap", _by_line(table), times=())
-        builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
+
+
+def _read_table(data: bytes, builder: TraceBuilder) -> None:
+    if not data.startswith(_HEAD):
+        raise FormatError(f"it is no table of memray's. {_INSTEAD}")
+    table = _rows(data, builder)
+    if not len(table):
+        raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
+    if not data.endswith(b"\n"):
         builder.report.add(
-            "no-time-line",
-            "info",
-            example=f"{len(table):,} stacks",
-            effect="blocks at the peak of the heap, or those of the option that the table was made with; "
-            "what is kept at the end is not in it",
-            advice="p.memory.heap() has them by line",
+            "truncated-file",
+            "loss",
+            example="the last row has no end",
+            effect="rows may be missing, and outer frames of the last one",
         )
-        builder.report.add(
-            "columns-not-used",
-            "info",
-            2,
-            example="allocator, thread_name",
-            effect="blocks of all allocators and threads are added up",
-        )
+    builder.table("heap", _by_line(table), times=())
+    builder.metadata["heap"] = {"tool": "memray", "peak_bytes": int(table["bytes"].sum())}
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example=f"{len(table):,} stacks",
+        effect="blocks at the peak of the heap, or those of the option that the table was made with; "
+        "what is kept at the end is not in it",
+        advice="p.memory.heap() has them by line",
+    )
+    builder.report.add(
+        "columns-not-used",
+        "info",
+        2,
+        example="allocator, thread_name",
+        effect="blocks of all allocators and threads are added up",
+    )
 
 
 def _is_recording(head: bytes) -> bool:
@@ -120,42 +130,18 @@ def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:
 
 
 def _by_line(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a line of the user's code and function that allocated for it."""
-    code, stacks = pd.factorize(rows["stack"])
-    keys = [_keys(str(stack)) for stack in stacks]
-    names = pd.DataFrame(keys, columns=["line", "allocated_by"]).iloc[code].reset_index(drop=True)
-    table = pd.DataFrame(
-        {
-            "line": names["line"],
-            "text": "",
-            "allocated_by": names["allocated_by"],
-            "bytes": rows["bytes"].to_numpy(),
-            "count": rows["count"].to_numpy(),
-            "kept_bytes": np.int64(0),
-            "kept_count": np.int64(0),
-        }
-    )
-    keys_of = ["line", "text", "allocated_by"]
-    return table.groupby(keys_of, sort=False).sum().reset_index()
+    code, texts = pd.factorize(rows["stack"])
+    numbers = {name: rows[name].to_numpy() for name in ("bytes", "count")}
+    return heap_table([_frames(str(text)) for text in texts], code.astype(np.int64), numbers)
 
 
-def _keys(stack: str) -> tuple[str, str]:
-    """Return the innermost line of the user's code, and the function that allocated.
+def _frames(text: str) -> list[StackFrame]:
+    """Return the frames of a stack of the table.
 
     Examples
     --------
-    >>> _keys("dumps;/usr/lib/python3.11/json/__init__.py;231|step;/home/me/train.py;9")
-    ('train.py:9', 'dumps (__init__.py)')
+    >>> _frames("dumps;/usr/lib/python3.11/json/__init__.py;231|step;/home/me/train.py;9")[1]
+    StackFrame(function='step', file='/home/me/train.py', line='9')
     """
-    frames = [frame.rsplit(";", 2) for frame in stack.split("|") if frame.count(";") >= 2]
-    if not frames:
-        return "", ""
-    own = next((frame for frame in frames if not _LIBRARY.search(frame[1])), None)
-    line = f"{_short(own[1])}:{own[2]}" if own is not None else ""
-    if any(frame[1].startswith(_IMPORTING) for frame in frames):
-        return line, "import"
-    return line, f"{frames[0][0]} ({_short(frames[0][1])})"
-
-
-def _short(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]
+    frames = [frame.rsplit(";", 2) for frame in text.split("|") if frame.count(";") >= 2]
+    return [StackFrame(*frame) for frame in frames]

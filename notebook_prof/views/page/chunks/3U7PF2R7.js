@@ -1,0 +1,1 @@
+function c(e,n,o){let t=document.createElement(e);return t.className=n,o.append(t),t}function a(e,n,o){let t=document.createElement(e);return t.className=n,t.textContent=o,t}var r=e=>e.target;function l(){let e=document.activeElement;for(;e?.shadowRoot?.activeElement;)e=e.shadowRoot.activeElement;return e}var m=e=>e.getContext("2d");export{c as a,a as b,r as c,l as d,m as e};
