@@ -37,9 +37,12 @@ class AlignedStep:
     dur_ns: int
 
 
-def median_step(side: Side) -> AlignedStep:
-    """Return the step whose time is nearest to the median of those that count; the first of several."""
-    table = side.steps
+def median_step(side: Side, run: int | None = None) -> AlignedStep:
+    """Return the step whose time is nearest to the median of those that count, of all runs or of one.
+
+    Of several that are as near it is the first.
+    """
+    table = side.steps if run is None else side.steps[side.steps["run"] == run]
     rows = table[table["used"]] if table["used"].any() else table
     far = (rows["dur_ns"] - float(rows["dur_ns"].median())).abs().to_numpy()
     return _of_row(rows.iloc[int(np.argmin(far))])
@@ -103,6 +106,15 @@ class LinkedSides(ABC):
         """Whether a side has more recordings than the one that is shown."""
         return max(len(self._a.runs), len(self._b.runs)) > 1
 
+    def median_steps(self, side: int) -> list[AlignedStep]:
+        """Return the step nearest to the median of each run of a side that can be shown, by run."""
+        of = (self._a, self._b)[side]
+        return [
+            median_step(of, number)
+            for number, run in enumerate(of.runs)
+            if isinstance(run, TraceRun) and len(run.trace.slices)
+        ]
+
     @property
     def shown(self) -> tuple[Profile, Profile]:
         """The recordings of the aligned steps.
@@ -113,7 +125,21 @@ class LinkedSides(ABC):
             For runs of which only totals were kept.
         """
         a, b = self._aligned
-        return shown_run(self._a, a), shown_run(self._b, b)
+        return self.recording(0, a.run), self.recording(1, b.run)
+
+    def recording(self, side: int, run: int) -> Profile:
+        """Return one of the recordings of a side.
+
+        Raises
+        ------
+        OptionError
+            If only totals were kept of it.
+        """
+        of = (self._a, self._b)[side]
+        kept = of.runs[run]
+        if not isinstance(kept, TraceRun):
+            raise OptionError(f"of {of.name} only totals were kept: %%profile --keep saves the recording too")
+        return kept.profile
 
     def counted_steps(self, side: int) -> list[int]:
         """Return the numbers of the steps that count, of the recording that is shown; none without steps."""
@@ -124,7 +150,8 @@ class LinkedSides(ABC):
     @functools.cached_property
     def selection(self) -> LinkedSelection:
         """What is selected on both sides; ``.a`` and ``.b`` are what that is in each recording."""
-        return LinkedSelection(self._counterparts, (self.aligned[0].ts, self.aligned[1].ts))
+        a, b = self.aligned
+        return LinkedSelection(self._counterparts, (a.ts, b.ts), (a.run, b.run))
 
     @property
     def aligned(self) -> tuple[AlignedStep, AlignedStep]:
@@ -133,6 +160,8 @@ class LinkedSides(ABC):
 
     def align(self, a: int | tuple[int, int] | None = None, b: int | tuple[int, int] | None = None) -> None:
         """Align the timelines at other steps, from whose starts a selected window counts then.
+
+        Of several runs a side those of the steps are shown.
 
         Parameters
         ----------
@@ -147,7 +176,7 @@ class LinkedSides(ABC):
         pairs = zip((self._a, self._b), (a, b), self._aligned, strict=True)
         first, second = (now if step is None else step_of(side, step) for side, step, now in pairs)
         self._aligned = first, second
-        self.selection._align(self._counterparts, (first.ts, second.ts))
+        self.selection._align(self._counterparts, (first.ts, second.ts), (first.run, second.run))
 
     def select(self, **clauses: object) -> Selected:
         """Select in both sides what belongs together, and nothing else.
@@ -190,31 +219,14 @@ class LinkedSides(ABC):
         OptionError
             For runs of which only totals were kept.
         """
-        selection, (a, b) = self.selection, self.aligned
-        return Selected(
-            selected_table(shown_run(self._a, a), selection.a, a.step),
-            selected_table(shown_run(self._b, b), selection.b, b.step),
-        )
+        selection, (a, b), (of_a, of_b) = self.selection, self.aligned, self.shown
+        return Selected(selected_table(of_a, selection.a, a.step), selected_table(of_b, selection.b, b.step))
 
     @property
     def _counterparts(self) -> Counterparts:
         return Counterparts(
             self.source, [self._a.runs[self._aligned[0].run], self._b.runs[self._aligned[1].run]]
         )
-
-
-def shown_run(side: Side, at: AlignedStep) -> Profile:
-    """Return the recording of an aligned step.
-
-    Raises
-    ------
-    OptionError
-        If only totals were kept of it.
-    """
-    run = side.runs[at.run]
-    if not isinstance(run, TraceRun):
-        raise OptionError(f"of {side.name} only totals were kept: %%profile --keep saves the recording too")
-    return run.profile
 
 
 def check_linked(clauses: Iterable[str]) -> None:

@@ -117,14 +117,19 @@ class LinkedSelection(Selection):
     counterparts : Counterparts
     starts : pair of int
         Where the aligned steps begin, ns in their recordings.
+    runs : pair of int
+        Which recording of each side is shown, from 0.
     """
 
     _counterparts: Counterparts
     _starts: tuple[int, int]
+    _runs: tuple[int, int]
     _sides: tuple[Selection, Selection]
 
-    def __init__(self, counterparts: Counterparts, starts: tuple[int, int]) -> None:
-        self._counterparts, self._starts = counterparts, starts
+    def __init__(
+        self, counterparts: Counterparts, starts: tuple[int, int], runs: tuple[int, int] = (0, 0)
+    ) -> None:
+        self._counterparts, self._starts, self._runs = counterparts, starts, runs
         self._sides = Selection(), Selection()
         super().__init__()
 
@@ -144,10 +149,11 @@ class LinkedSelection(Selection):
         return self._counterparts
 
     def to_state(self) -> dict[str, Any]:
-        """Return the clauses of the comparison, those of its sides by ``a`` and ``b``, and ``starts``."""
+        """Return the clauses of the comparison, those of its sides (``a``, ``b``), ``starts``, ``runs``."""
         with self._lock:
             sides = {name: side.to_state() for name, side in zip(SIDES, self._sides, strict=True)}
-            return {**super().to_state(), **sides, "starts": list(self._starts)}
+            aligned = {"starts": list(self._starts), "runs": list(self._runs)}
+            return {**super().to_state(), **sides, **aligned}
 
     def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
         """Select what belongs to values of one side; what only a side has stays there.
@@ -180,10 +186,14 @@ class LinkedSelection(Selection):
         if linked:
             self.apply_patch(linked, source)
 
-    def _align(self, counterparts: Counterparts, starts: tuple[int, int]) -> None:
-        """Count windows from the starts of other steps."""
+    def _align(self, counterparts: Counterparts, starts: tuple[int, int], runs: tuple[int, int]) -> None:
+        """Count windows from the starts of other steps; what was of another run alone is selected no more."""
         with self._lock:
-            self._counterparts, self._starts = counterparts, starts
+            for side, before, run in zip(self._sides, self._runs, runs, strict=True):
+                if run != before:
+                    side.clear()
+                    side.pinned = None
+            self._counterparts, self._starts, self._runs = counterparts, starts, runs
             self._revision += 1
             self._queue.append(({}, "align", tuple(self._watchers)))
         self._tell()

@@ -45,7 +45,7 @@ class QueryService:
 
     questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
     """What may be asked. A floor above adds questions of its own."""
-    slow: ClassVar[frozenset[str]] = frozenset({"doubts", "path", "what_if", "why"})
+    slow: ClassVar[frozenset[str]] = frozenset({"calls", "doubts", "path", "what_if", "why"})
     """Questions that always get a thread of their own."""
 
     def __init__(self, trace: Trace, selection: Selection) -> None:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from notebook_prof.comparison.comparison import Comparison, compare
+from notebook_prof.comparison.verdict import signed_ns
 from notebook_prof.units import format_ns
 
 from ..comparison.test_selected import LINES_A, LINES_B, A, B, step_loop
@@ -106,8 +107,9 @@ def test_a_row_of_differences_selects_on_both_timelines(
     assert row.get_attribute("aria-selected") == "true"
     assert shown.ask("(c) => c.store.get().phase") == ["forward"]
     totals = shown.page.locator(".nbp-totals").inner_text()
-    delta = recorded.operators.loc[at, "delta_ns"]
-    assert totals.startswith("Δ −" if delta < 0 else "Δ +")
+    delta, change = recorded.operators.loc[at, ["delta_ns", "change"]]
+    noise = "≈ " if change == "same" else ""
+    assert totals.startswith(f"Δ {noise}{'−' if delta < 0 else '+'}")
     assert totals.endswith(" a step")
     row.click()
     shown.wait(f"(c) => ({MARKED})(c).every((names) => names === null)")
@@ -118,6 +120,53 @@ def test_a_row_of_differences_selects_on_both_timelines(
     assert shown.page.locator(".nbp-chip").count() == 1
     shown.page.keyboard.press("Escape")
     shown.wait("(c) => c.store.isEmpty()")
+
+
+def test_a_slice_that_is_clicked_says_what_it_corresponds_to(
+    opened: Callable[[Comparison], ComparedPage], recorded: Comparison
+) -> None:
+    """Its own facts, and of both steps calls and totals, as each Profile's tables have them."""
+    shown = opened(recorded)
+    lines = shown.page.locator(".nbp-compared-detail .nbp-detail")
+    height = shown.page.locator(".nbp-comparison").bounding_box()
+    assert lines.first.inner_text().startswith("Click a slice")
+    shown.rows("Operators").nth(recorded.operators["name"].tolist().index(NAME)).click()  # scrolls to it
+    shown.wait(f"(c) => c.sides.every(({{timeline}}) => timeline.locate({NAME!r}))")
+    point = shown.ask(f"(c) => c.sides[1].timeline.locate({NAME!r})")
+    shown.page.mouse.click(point["x"], point["y"])
+    shown.wait("(c) => c.counts.detail")
+    own, other = (" ".join(text.split()) for text in lines.all_inner_texts())
+    a, b = (profile.trace.slices for profile in recorded.shown)
+    clicked, at_a = b.loc[point["id"]], recorded.aligned[0]
+    step = int(clicked["step"])
+    for fact in (NAME, "adam", f"step {step}", f"took {format_ns(clicked['dur'], 4)}", "phase forward"):
+        assert fact in own, own
+    same = [rows[rows["name"].eq(NAME) & rows["step"].eq(n)] for rows, n in ((a, at_a.step), (b, step))]
+    assert len(same[0]) == len(same[1]) > 1
+    number = same[1].index.get_loc(point["id"])
+    matched = same[0].iloc[number]
+    delta = signed_ns(float(clicked["dur"] - matched["dur"]))
+    assert (
+        f"corresponds to number {number + 1} of {len(same[1])} in sgd, step {at_a.step}: "
+        f"{format_ns(matched['dur'], 4)} (Δ {delta})" in other
+    )
+    tables = [
+        profile.operators(name=NAME, step=n).iloc[0]
+        for profile, n in zip(recorded.shown, (at_a.step, step), strict=True)
+    ]
+    for name, n, row in zip(recorded.names, (at_a.step, step), tables, strict=True):
+        assert f"{name}, step {n}: {row['count']} × in {format_ns(row['total_ns'])}" in other
+    assert other.endswith(f"Δ {signed_ns(float(tables[1]['total_ns'] - tables[0]['total_ns']))}")
+    marked = "(c) => c.sides.map(({timeline}) => timeline.detail?.id ?? null)"
+    assert shown.ask(marked) == [int(matched.name), point["id"]], "outlined on both sides"
+    assert shown.page.locator(".nbp-comparison").bounding_box() == height, "what is below stays where it is"
+    point = shown.ask(f"(c) => c.sides[0].timeline.locate({NAME!r}, 1)")
+    shown.page.mouse.click(point["x"], point["y"])
+    shown.wait(f"(c) => c.sides[0].timeline.detail?.id === {point['id']}")
+    assert shown.ask("(c) => c.sides.map(({store}) => store.get().focus ?? null)") == [point["id"], None]
+    shown.page.mouse.click(point["x"], point["y"])
+    shown.wait("(c) => c.store.isEmpty() && c.sides.every(({timeline}) => !timeline.detail)")
+    assert lines.first.inner_text().startswith("Click a slice")
 
 
 def test_a_window_that_is_brushed_on_one_side_is_the_same_on_the_other(
@@ -221,11 +270,29 @@ def test_axe_finds_nothing_and_nothing_sticks_out(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         frames = [shown.timeline(0), shown.timeline(1)]
         assert frames[0][0] == frames[1][0]
+        check_labels(shown)
         if c is recorded:
             ends = "({view: {frame: {bbox}}}) => [bbox.left, bbox.right]"
             memory, side = shown.ask(f"(c) => [c.memory, c.sides[0].timeline].map({ends})")
             assert memory == pytest.approx(side, abs=1.5), "one axis of time"
     page.emulate_media(color_scheme="light")
+
+
+def check_labels(shown: ComparedPage) -> None:
+    """What is written into boxes of the stacks lies in them, whole where there is room."""
+    labels = shown.page.evaluate(
+        f"""() => {{ const pen = document.createElement('canvas').getContext('2d');
+            pen.font = '11px helvetica';
+            const px = (text) => pen.measureText(text).width;
+            return {OPEN}.parts.snapshot().flatMap(({{labels}}) => labels ?? [])
+                .map((one) => ({{...one, px: px(one.text), whole: px(one.label)}})); }}"""
+    )
+    assert len(labels) > 3
+    for one in labels:
+        assert one["left"] < one["x"], one
+        assert one["x"] + one["px"] < one["right"], one
+        room = one["right"] - one["left"] - 6
+        assert one["text"] == one["label"] or (one["text"].endswith("…") and one["whole"] > room), one
 
 
 TURNS = """%%profile_ab c --rounds 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,8 +21,10 @@ from notebook_prof.comparison.page.queries import ComparisonProtocol, can_be_sho
 from notebook_prof.comparison.page.report import comparison_report
 from notebook_prof.comparison.parts import name_key
 from notebook_prof.comparison.run import TraceRun, summary_of
+from notebook_prof.labels import merged_name
 from notebook_prof.testing import draw
 
+from ..browser.drawn import drawn_profile
 from ..node import node
 from .test_selected import LINES_A, LINES_B, A, B, step_loop
 
@@ -127,6 +130,83 @@ def test_the_page_asks_and_selects_through_each_side(drawn: Comparison) -> None:
     assert "<new> has no step 99 in run 0: there are 0, 1" in failed
     assert "no question 'nothing'" in page.answer({"t": "nothing"})[0]["failed"]
     assert page.select({"track": [1]}, "x", None)["failed"].startswith("track is of one recording")
+
+
+def test_what_a_slice_corresponds_to_is_what_each_profile_sums(recorded: Comparison) -> None:
+    """Calls and totals of both steps; slices are matched by their order where both sides have as many."""
+    on_devices = drawn_profile(gpu=True)
+    for c, device in ((recorded, False), (compare(on_devices, on_devices), True)):
+        page = ComparisonProtocol(c)
+        tables = [own.kernels if device else own.operators for own in c.shown]
+        names = [{name_key(name) for name in table()["name"]} - {"ProfilerStep*"} for table in tables]
+        words = c.selection.counterparts
+        keys = sorted(names[0] & names[1])[:40]
+        assert len(keys) >= (1 if device else 30)
+        for key in keys:
+            slices = []
+            for number, (side, at) in enumerate(zip(("a", "b"), c.aligned, strict=True)):
+                raw = list(words.of_side(number, "name", [key]))
+                question = {"t": "calls", "of": side, "names": raw, "step": at.step, "device": device}
+                answer = answered(page, {**question, "place": 0})
+                own = tables[number](step=at.step)
+                own = own[own["name"].isin([merged_name(name) for name in raw])]
+                self_ns = own["total_ns" if device else "self_ns"].sum()
+                assert answer["count"] == own["count"].sum(), key
+                assert (answer["total_ns"], answer["self_ns"]) == (own["total_ns"].sum(), self_ns), key
+                rows = c.shown[number].trace.slices
+                assert answer["slices"] >= answer["count"]
+                if answer["slice"]:
+                    row = answer["slice"]["id"]
+                    assert rows.loc[row, "name"] in raw
+                    assert answered(page, {**question, "id": row})["place"] == 0
+                slices.append(answer["slice"])
+            same = c.select(name=key).delta
+            counts = same.loc[same["on"] == ("device" if device else "host"), ["a_count", "b_count"]].sum()
+            assert counts.astype(bool).tolist() == [one is not None for one in slices], key
+
+
+def test_another_run_is_shown_with_its_steps_and_words() -> None:
+    """Its number is that of Python; what was selected on both sides stays, what was of a run alone not."""
+    runs = [step_loop(A, LINES_A), step_loop(A, LINES_A, 3)]
+    c = compare(runs, [step_loop(B, LINES_B, 2, first=70_000)] * 2)
+    page = ComparisonProtocol(c)
+    settings = page.settings()
+    assert settings["shown"] == [at.run for at in c.aligned] == c.selection.to_state()["runs"]
+    for number, name in enumerate(("a", "b")):
+        table = c.steps[(c.steps["side"] == name) & c.steps["used"]].set_index(["run", "step"])
+        medians = table.groupby("run")["dur_ns"].median()
+        for run, step, dur in settings["runs"][name]:
+            assert table.loc[(run, step), "dur_ns"] == dur
+            assert abs(dur - medians[run]) == (table.loc[run]["dur_ns"] - medians[run]).abs().min()
+        assert [run for run, _, _ in settings["runs"][name]] == [0, 1], number
+    c.align(a=(0, 2))
+    own = {"t": "own", "of": "a", "patch": {"focus": 3, "pinned": [0]}, "origin": "timeline"}
+    page.answer(own)
+    page.select({"name": ["work(x)"]}, "difference", None)
+    state = page.answer({"t": "align", "a": [1, 4], "b": 1})[0]["state"]
+    assert state["runs"] == [1, c.aligned[1].run]
+    assert (c.aligned[0].run, c.aligned[0].step, c.aligned[1].step) == (1, 4, 1)
+    assert state["a"]["name"] == ["cell:2  work(x)"]
+    assert (state["a"]["focus"], state["a"]["pinned"]) == (None, None)
+    shown = page.answer({"t": "shown"})[0]
+    assert shown["settings"]["shown"] == state["runs"]
+    steps = c.steps[(c.steps["side"] == "a") & (c.steps["run"] == 1)].sort_values("ts")
+    assert shown["settings"]["steps"]["a"] == steps[["step", "ts", "dur_ns"]].to_numpy().tolist()
+    spans = [page.answer({"t": "meta", "of": "a", "run": run})[0]["span"][1] for run in (0, 1)]
+    assert spans == [trace.span.end for trace in runs]
+    assert page.answer({"t": "meta", "of": "a"})[0]["span"][1] == spans[1]
+    assert (
+        c.selected.a["time_ns"].sum() == c.shown[0].operators(name="cell:2  work(x)", step=4)["self_ns"].sum()
+    )
+
+
+def answered(page: ComparisonProtocol, request: dict[str, Any]) -> dict[str, Any]:
+    """What a page is answered in the end: it asks again while something is pending."""
+    content, _ = page.answer(request)
+    while content.get("pending"):
+        content, _ = page.answer(request)
+    assert not content.get("failed"), content
+    return content
 
 
 def test_what_was_not_recorded_has_no_page(data: Path) -> None:

@@ -103,6 +103,7 @@ def _questions(queries: PageQueries) -> Iterator[dict[str, Any]]:
         yield {"t": "detail", "id": row}
         yield {"t": "find", "id": row}
         yield {"t": "neighbour", "id": row, "to": "child"}
+    yield {"t": "calls", "names": ["a"], "step": 0, "device": False, "place": 0}
     for track in meta["tracks"][:4]:
         for at in ((a + b) // 2, -1):
             yield {"t": "why", "track": track["track"], "at": at}

@@ -82,6 +82,8 @@ REQUESTS: list[dict[str, Any]] = [
     {"t": "search", "text": "conv self>1ms", "px": 200, "at": 30_000_000},
     {"t": "search", "text": "/add_$/", "px": 200, "id": 40, "by": -1},
     {"t": "search", "text": "count>3", "px": 20},
+    {"t": "calls", "names": ["aten::conv2d", "ProfilerStep#1"], "step": 1, "device": False, "place": 0},
+    {"t": "calls", "names": ["f", "gemm"], "step": None, "device": True, "place": 1},
     {"t": "lod", "a": -1e8, "b": 3e8, "px": 400, "rows": [0, 1, 2, 5], "max_quads": 10, "tint": "module"},
     {"t": "selected", "a": -1e8, "b": 3e8},
     {"t": "selected", "a": 31_000_000.5, "b": 50_000_000.25},
@@ -231,6 +233,8 @@ def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
     neighbours = [
         {"t": "neighbour", "id": i, "to": to} for i in slices for to in ("next", "previous", "parent")
     ]
+    names = trace.slices["name"]
+    calls = [{"t": "calls", "names": [names[i]], "step": i % 4, "device": i % 2 > 0, "id": i} for i in slices]
     return [
         *({"t": "table", "by": by, "scope": "all", "top": 1000} for by in ("name", "category")),
         {"t": "lod", **window, "rows": rows, "max_quads": rng.choice([3, 4000]), "tint": "category"},
@@ -241,6 +245,7 @@ def _requests_of(trace: Trace, rng: random.Random) -> list[dict[str, Any]]:
         {"t": "selected", "a": window["a"], "b": window["b"]},
         *({"t": "detail", "id": i} for i in slices),
         *({"t": "find", "id": i, "by": by} for i in slices for by in (1, -1)),
+        *calls,
         *neighbours,
         {"t": "search", "text": "depth=0", "px": 30, "at": int(a)},
         {"t": "search", "text": "line=7", "px": 30, "at": int(a)},

@@ -55,7 +55,9 @@ export function butterfly(phases, names, pick) {
   /** @type {Item[]} */
   const items = phases.map(({phase, a_ns, b_ns, delta_ns: delta, sure, colour}) => {
     const el = document.createElement('tr');
-    el.append(barCell(a_ns, most, colour, 'nbp-left-bar'), textElement('td', 'nbp-wing-name', phase), barCell(b_ns, most, colour, 'nbp-right-bar'), deltaCell('td', delta, sure));
+    const name = textElement('td', 'nbp-wing-name', phase);
+    name.title = phase;
+    el.append(barCell(a_ns, most, colour, 'nbp-left-bar'), name, barCell(b_ns, most, colour, 'nbp-right-bar'), deltaCell('td', delta, sure));
     el.classList.add('nbp-pickable');
     body.append(el);
     return {el, select: {phase: [phase], name: null, line: null}};

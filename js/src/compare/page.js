@@ -2,21 +2,18 @@
 import {Header} from '../page/header.js';
 import {watchFocus} from '../page/input_focus.js';
 import {attachKeyboard, helpPanel} from '../page/keyboard.js';
-import {fitOnPaper} from '../page/printing.js';
 import {watchTheme} from '../page/theme.js';
-import {Asker} from '../shared/asker.js';
 import {activeElement, element, textElement} from '../shared/elements.js';
 import {isPicked} from '../shared/store.js';
 import {createParts} from '../tabs/parts.js';
 import {SharedAxis} from './axis.js';
+import {ComparedDetail} from './detail.js';
 import {butterfly, markPicked, sourceDiff} from './lists.js';
 import {MemoryPair} from './memory.js';
-import {ComparedSide, mountSide} from './side.js';
-import {createSideStore, SIDES, startOf} from './side_store.js';
-import {fromKernel} from './sources.js';
+import {ComparedSide} from './side.js';
+import {SIDES, startOf} from './side_store.js';
 import {comparisonBar} from './toolbar.js';
 import {Totals} from './totals.js';
-import {Counterparts} from './words.js';
 
 const HINT_MS = 2500,
   ROOM = 0.04; // beside the aligned steps, of the longer one
@@ -33,48 +30,6 @@ const HELP = [
   ['Esc', 'clear the selection'],
   ['?', 'this list'],
 ];
-/** @type {Record<string, string>} */
-const TROUBLES = {
-  gone: 'The kernel that made this comparison has ended: what you see can no longer answer. Run this cell again.',
-  waiting: 'The kernel is busy: what you see is from before.',
-  lost: 'The kernel does not answer. If it was restarted, run the cell again.',
-};
-
-/**
- * Make the elements of the page.
- * @param {HTMLElement} el
- * @param {[string, string]} names
- */
-function skeleton(el, names) {
-  const root = element('div', 'nbp nbp-comparison nbp-loading', el);
-  root.tabIndex = 0;
-  root.setAttribute('role', 'region');
-  root.setAttribute('aria-label', `comparison of ${names[0]} and ${names[1]}: timelines, differences, phases, stacks and source`);
-  root.dataset.view = 'both';
-  const head = element('div', 'nbp-head', root),
-    trouble = element('div', 'nbp-trouble', root),
-    bar = element('div', 'nbp-bar', root),
-    pair = element('div', 'nbp-pair', root),
-    sides = SIDES.map((side) => element('div', `nbp-compared nbp-compared-${side}`, pair)),
-    titles = sides.map((box, i) => {
-      const title = element('div', 'nbp-compared-title', box);
-      element('i', `nbp-swatch nbp-swatch-${SIDES[i]}`, title);
-      title.append(textElement('strong', '', names[i]), textElement('span', 'nbp-muted', ''));
-      return title;
-    }),
-    timelines = sides.map((box) => element('div', 'nbp-figure nbp-timeline', box)),
-    memoryTitle = element('div', 'nbp-compared-title', root),
-    memory = element('div', 'nbp-figure nbp-memory nbp-memory-pair', root),
-    below = element('div', 'nbp-differences', root);
-  trouble.setAttribute('role', 'alert');
-  trouble.hidden = true;
-  return {
-    root, head, trouble, bar, pair, titles, timelines, memoryTitle, memory, below,
-    narrow: element('div', 'nbp-difference-lists', below),
-    wide: element('div', 'nbp-difference-tables', below),
-    pictures: element('div', 'nbp-difference-pictures', root),
-  };
-}
 
 /** The mounted page. */
 export class ComparisonPage {
@@ -88,16 +43,18 @@ export class ComparisonPage {
   axis = new SharedAxis();
   /** @type {[ComparedSide, ComparedSide]} */ sides;
   /** @type {ReturnType<typeof createParts> | null} */ parts = null;
+  /** @type {Context | null} */ partsContext = null;
   /** @type {ReturnType<typeof butterfly>[]} */ lists = [];
 
   /**
-   * @param {ReturnType<typeof skeleton>} boxes
+   * @param {ReturnType<typeof import('./skeleton.js').skeleton>} boxes
    * @param {ComparisonSettings} settings
    * @param {Store} store
    * @param {ComparisonSource} source
+   * @param {import('./words.js').Counterparts} words
    * @param {{store: Store, host: Host, meta: Meta, asker: Asker}[]} mounted
    */
-  constructor(boxes, settings, store, source, mounted) {
+  constructor(boxes, settings, store, source, words, mounted) {
     this.boxes = boxes;
     this.settings = settings;
     this.store = store;
@@ -118,6 +75,7 @@ export class ComparisonPage {
     this.header = new Header(/** @type {import('../page/header.js').HeaderContext} */ (headContext), boxes.head);
     this.totals = new Totals(this, this.header.totalsText);
     this.memory = new MemoryPair(this.sides, settings.names, boxes.memory, boxes.memoryTitle, () => this.colours());
+    this.detail = new ComparedDetail(this, boxes.detail, words);
     this.help = helpPanel(boxes.root, HELP);
     this.listen();
     this.showAligned();
@@ -144,6 +102,7 @@ export class ComparisonPage {
       mode: () => this.mode,
       point: (at) => (this.pointer = at),
       align: (step) => this.alignAt(step),
+      focused: (side) => this.focused(side),
       hoverLine: () => {},
       drawn: (name) => (this.counts[name] = (this.counts[name] ?? 0) + 1),
     };
@@ -176,6 +135,15 @@ export class ComparisonPage {
     const [a, b] = this.aligned(),
       inB = this.boxes.timelines[1].matches(':hover');
     this.source.align(inB ? a : step, inB ? step : b);
+  }
+
+  /**
+   * A side has another slice in focus, or none: then the other has none.
+   * @param {ComparedSide} side
+   */
+  focused(side) {
+    if (side.store.get().focus != null) this.sides[side === this.sides[0] ? 1 : 0].store.set({focus: null}, 'comparison');
+    this.detail.update();
   }
 
   /** Show the aligned steps, and a little beside them. */
@@ -213,7 +181,7 @@ export class ComparisonPage {
     const answer = await this.source.compared();
     if (this.closed) return;
     const {boxes, settings, store, pick} = this,
-      ctx = {...this.sides[1].ctx, store},
+      ctx = (this.partsContext = {...this.sides[1].ctx, store}),
       parts = createParts(ctx, answer, pick);
     this.parts = parts;
     this.totals.take(answer);
@@ -257,11 +225,13 @@ export class ComparisonPage {
     let before = JSON.stringify(this.aligned());
     undo.push(
       store.whenAdopted(() => {
-        const now = JSON.stringify(this.aligned());
-        if (now === before) return;
+        const {runs} = /** @type {ComparedState} */ (store.get()),
+          now = JSON.stringify(this.aligned());
+        if (now === before || runs?.some((run, i) => run !== this.settings.shown[i])) return; // a page of others is coming
         before = now;
         this.bar.showSteps(this.aligned());
         this.showAligned();
+        this.detail.update();
       }),
     );
     sides[0].range.properties.start.change.connect(() => sides[0].host.frames.before(() => memory.moved()));
@@ -299,7 +269,9 @@ export class ComparisonPage {
       fitSelection: () => this.flip(),
       help: () => this.help.toggle(),
       escape: () => {
-        if (!this.help.hide()) this.store.clear('escape');
+        if (this.help.hide()) return;
+        this.store.clear('escape');
+        for (const {store} of this.sides) store.set({focus: null}, 'escape');
       },
     };
   }
@@ -307,6 +279,7 @@ export class ComparisonPage {
   repaint() {
     for (const side of this.sides) side.repaint();
     this.memory.draw();
+    if (this.partsContext) this.partsContext.theme = this.sides[1].ctx.theme;
     this.parts?.theme();
   }
 
@@ -315,53 +288,9 @@ export class ComparisonPage {
     clearTimeout(this.hintTimer);
     this.parts?.dispose();
     this.totals.close();
+    this.detail.close();
     this.memory.close();
     for (const action of this.undo.reverse()) action();
     for (const side of this.sides) side.close();
   }
-}
-
-/**
- * Mount the page of a comparison. Gives a function that takes it away.
- * @param {import('../page/mount.js').Mounting & {source?: ComparisonSource}} mounting
- * @returns {Promise<() => void>}
- */
-export async function mountComparison({Bokeh, el, document: json, settings: given, transport, store, source = fromKernel(transport, store)}) {
-  const settings = /** @type {ComparisonSettings} */ (given),
-    documents = /** @type {Record<SideName, DocumentJson>} */ (/** @type {unknown} */ (json)),
-    boxes = skeleton(el, settings.names),
-    words = new Counterparts(settings.words),
-    stores = SIDES.map((_, i) => createSideStore(store, /** @type {0 | 1} */ (i), words, source.own)),
-    stopFitting = fitOnPaper(boxes.root);
-  const say = (/** @type {string} */ text) => {
-    boxes.trouble.textContent = text;
-    boxes.trouble.hidden = !text;
-  };
-  /** @type {ComparisonPage | null} */
-  let page = null;
-  let disposed = false;
-  const dispose = () => {
-    if (disposed) return;
-    disposed = true;
-    stopFitting();
-    page?.close();
-    for (const one of stores) one.close();
-    Reflect.deleteProperty(el, 'nbpComparison');
-    el.replaceChildren();
-  };
-  try {
-    const mounted = await Promise.all(
-      SIDES.map(async (side, i) => {
-        const asker = new Asker(await source.side(side, stores[i].store), (state) => say(TROUBLES[state ?? ''] ?? '')),
-          places = i ? [boxes.timelines[i]] : [boxes.timelines[i], boxes.memory],
-          [host, meta] = await mountSide(Bokeh, documents[side], places, asker);
-        return {store: stores[i].store, asker, host, meta};
-      }),
-    );
-    page = new ComparisonPage(boxes, settings, store, source, mounted);
-    Object.assign(el, {nbpComparison: page});
-  } catch (error) {
-    say(`This comparison cannot be shown: ${/** @type {Error} */ (error).message}`);
-  }
-  return dispose;
 }

@@ -24,6 +24,7 @@ const FROM_TRACKS = new Set(['timeline', 'tracks']); // who selects there sees i
  * @property {() => string} mode
  * @property {(at: number | null) => void} point where the pointer is, from the aligned start
  * @property {(step: number) => void} align
+ * @property {(side: ComparedSide) => void} focused
  * @property {(line: string) => void} hoverLine
  * @property {(name: string) => void} drawn
  */
@@ -146,7 +147,9 @@ export class ComparedSide {
         this.around.point(null);
         this.around.hoverLine('');
       },
-      click: (event, time) => this.click(hitOf(event, time)),
+      click: (event, time) => {
+        if (event.detail < 2) this.click(hitOf(event, time)); // the second of a double click takes nothing back
+      },
       doubleClick: (event, time) => {
         const found = hitOf(event, time);
         if (found.kind === 'slice') ctx.setView(found.ts - 0.2 * found.dur, found.ts + 1.2 * found.dur);
@@ -157,14 +160,15 @@ export class ComparedSide {
   }
 
   /**
-   * A click selects what it hits on both sides, or aligns a step.
+   * A click puts a slice into focus and selects its name on both sides, or takes that back; or it aligns a step.
    * @param {import('../timeline/hit.js').Hit} found
    */
   click(found) {
+    const {store} = this;
     if (found.kind === 'step') this.around.align(found.step);
     if (found.kind !== 'slice') return;
-    const now = this.store.get().name ?? [];
-    this.store.set({name: now.includes(found.name) ? null : [found.name], phase: null, line: null}, 'timeline');
+    const again = store.get().focus === found.id;
+    store.set({focus: again ? null : found.id, name: again ? null : [found.name], phase: null, line: null}, 'timeline');
   }
 
   /**
@@ -183,6 +187,7 @@ export class ComparedSide {
     if ('window' in patch) showWindow(this.ctx);
     if ('track' in patch) timeline.marks();
     if ('pinned' in patch) timeline.pin();
+    if ('focus' in patch) this.around.focused(this);
   }
 
   /** Scroll to what was selected elsewhere, where none of it is in sight. */

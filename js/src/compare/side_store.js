@@ -24,8 +24,10 @@ export function createSideStore(shared, side, words, sendOwn) {
   const store = createStore({.../** @type {ComparedState} */ (shared.get())[name], ...stateNow()}, (patch, origin) => {
     const {linked, own} = words.ofComparison(patch, side, startOf(shared, side));
     if (Object.keys(linked).length) shared.set(linked, origin); // comes back through `follow`, before this ends
-    return Object.keys(own).length ? sendOwn(name, own, origin) : null;
+    return Object.keys(own).length ? kept(sendOwn(name, own, origin)) : null;
   });
+  /** What nobody else has holds as it is here. @param {ReturnType<ComparisonSource['own']>} sent */
+  const kept = async (sent) => (await sent) ?? {state: store.get()};
   /** @param {string} origin */
   function follow(origin) {
     const {revision = 0} = store.get(),

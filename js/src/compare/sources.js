@@ -17,18 +17,27 @@ export function fromKernel(transport, store) {
     if (answer.content.failed) throw new Error(answer.content.failed);
     return answer;
   };
+  /** @param {string} t */
+  async function asked(t) {
+    for (;;) {
+      const reply = await patiently(transport.request({t}));
+      if (reply) return reply; // a message can be lost: then the question is asked again
+    }
+  }
   return {
-    side: async (side) => ({...transport, request: (message) => transport.request({...message, of: side})}),
+    side: async (side, _, run) => ({...transport, request: (message) => transport.request({...message, of: side, run})}),
     own: async (of, patch, origin) => /** @type {{state?: SelectionState}} */ ((await transport.request({t: 'own', of, patch, origin})).content),
     align: (a, b) =>
       void transport.request({t: 'align', a, b}).then(({content}) => {
         if (content.state) store.adopt(/** @type {SelectionState} */ (content.state), 'align');
       }),
+    async shown() {
+      const {document, settings} = checked(await asked('shown')).content;
+      return {document: JSON.parse(/** @type {string} */ (document)), settings: /** @type {ComparisonSettings} */ (settings)};
+    },
     async compared() {
       for (;;) {
-        const reply = await patiently(transport.request({t: 'compared'}));
-        if (!reply) continue; // a message can be lost: then the question is asked again
-        const answer = checked(reply);
+        const answer = checked(await asked('compared'));
         if (!answer.content.pending) return /** @type {ComparedAnswer} */ (/** @type {unknown} */ ({...answer.content, data: unpack(answer)}));
         await new Promise((done) => setTimeout(done, AGAIN_MS));
       }

@@ -56,7 +56,7 @@ export function comparisonBar(page, box) {
     button.addEventListener('click', act);
     zooms.append(button);
   }
-  const selects = SIDES.map((side, i) => stepSelect(page, box, side, i)),
+  const selects = SIDES.map((side, i) => alignedSelect(page, box, side, i)),
     hint = element('span', 'nbp-hint', box);
   hint.setAttribute('aria-live', 'polite');
   box.setAttribute('role', 'toolbar');
@@ -78,16 +78,21 @@ export function comparisonBar(page, box) {
 }
 
 /**
- * Which step of a side is aligned.
+ * Which step of a side is aligned, and of several recordings in which.
  * @param {import('./page.js').ComparisonPage} page
  * @param {HTMLElement} box
  * @param {SideName} side
  * @param {number} i
  */
-function stepSelect(page, box, side, i) {
-  const label = element('label', 'nbp-colours', box),
+function alignedSelect(page, box, side, i) {
+  const name = page.settings.names[i],
+    both = element('span', 'nbp-colours', box),
     select = document.createElement('select');
-  label.append(`${page.settings.names[i]}: `, select);
+  both.append(`${name}: `);
+  if (page.source.shown && page.settings.runs[side].length > 1) runSelect(page, both, side, i);
+  both.append(select);
+  select.dataset.control = `step-${side}`;
+  select.setAttribute('aria-label', `aligned step of ${name}`);
   for (const [step, , dur] of page.settings.steps[side]) select.add(new Option(step < 0 ? `whole · ${formatTime(dur)}` : `step ${step} · ${formatTime(dur)}`, String(step)));
   select.title = 'the step whose start is laid on that of the other side';
   select.addEventListener('change', () => {
@@ -96,4 +101,31 @@ function stepSelect(page, box, side, i) {
     page.source.align(steps[0], steps[1]);
   });
   return select;
+}
+
+/**
+ * Which recording of a side is shown: that step of it is aligned which is nearest to its median.
+ * @param {import('./page.js').ComparisonPage} page
+ * @param {HTMLElement} box
+ * @param {SideName} side
+ * @param {number} i
+ */
+function runSelect(page, box, side, i) {
+  const {settings, source} = page,
+    select = document.createElement('select'),
+    runs = settings.runs[side];
+  select.dataset.control = `run-${side}`;
+  select.setAttribute('aria-label', `recording of ${settings.names[i]}`);
+  select.title = 'the recording whose timeline is shown';
+  for (const [run, , dur] of runs) select.add(new Option(`run ${run} · ${formatTime(dur)}`, String(run)));
+  select.value = String(settings.shown[i]);
+  select.addEventListener('change', () => {
+    const run = Number(select.value),
+      step = runs.find(([number]) => number === run)?.[1] ?? -1,
+      /** @type {AlignedStep[]} */
+      steps = page.aligned();
+    steps[i] = [run, step];
+    source.align(steps[0], steps[1]);
+  });
+  box.append(select, ' ');
 }

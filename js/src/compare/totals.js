@@ -2,6 +2,16 @@
 import {columnsOf} from '../shared/packing.js';
 import {formatCount, formatDelta, formatTime} from '../shared/units.js';
 
+/**
+ * A difference of mean steps; where one of its parts may be noise it may be, too.
+ * @param {number[]} deltas
+ * @param {boolean[]} sure
+ */
+export function deltaText(deltas, sure) {
+  const sum = deltas.reduce((all, one) => all + one, 0);
+  return deltas.length ? `Δ ${sure.every(Boolean) ? '' : '≈ '}${formatDelta(sum)} a step` : '';
+}
+
 /** The sentence at the end of the line of the selection. */
 export class Totals {
   /** @type {ComparedAnswer | null} */ answer = null;
@@ -43,18 +53,18 @@ export class Totals {
     if (!answer || category) return '';
     if (line) {
       const rows = answer.source.filter((row) => row.line !== null && line.includes(row.line));
-      return rows.length ? `Δ ${formatDelta(rows.reduce((sum, row) => sum + (row.delta_ns ?? 0), 0))} a step` : '';
+      return deltaText(rows.map((row) => row.delta_ns ?? 0), rows.map((row) => row.sure));
     }
     if (phase && !name) {
       const rows = answer.phases.filter((row) => phase.includes(row.phase));
-      return `Δ ${formatDelta(rows.reduce((sum, row) => sum + row.delta_ns, 0))} a step`;
+      return deltaText(rows.map((row) => row.delta_ns), rows.map((row) => row.sure));
     }
     if (!name) return '';
     for (const [i, part] of answer.parts.entries()) {
       if (part.kind !== 'table' || !part.texts.name) continue;
       const {delta_ns: delta} = columnsOf(answer.data, i),
         rows = Array.from(delta, (_, row) => row).filter((row) => name.includes(part.texts.name[row]) && (!phase || !part.texts.phase || phase.includes(part.texts.phase[row])));
-      if (rows.length) return `Δ ${formatDelta(rows.reduce((sum, row) => sum + delta[row], 0))} a step`;
+      if (rows.length) return deltaText(rows.map((row) => delta[row]), rows.map((row) => part.texts.change[row] !== '≈'));
     }
     return '';
   }

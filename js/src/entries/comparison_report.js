@@ -1,5 +1,5 @@
 // The page of a comparison in a file: both recordings lie in it, compressed, and what differs.
-import {mountComparison} from '../compare/page.js';
+import {mountComparison} from '../compare/mount.js';
 import {fromFile} from '../compare/sources.js';
 import {createFileStore, startReport} from '../report/file/start.js';
 import {jsonOf, openGiven} from '../report/file/unpack.js';

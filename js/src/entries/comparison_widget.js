@@ -1,5 +1,5 @@
 // The live page of a comparison.
-import {mountComparison} from '../compare/page.js';
+import {mountComparison} from '../compare/mount.js';
 import {createWidget} from '../widget/widget.js';
 
 export default createWidget(mountComparison, true);

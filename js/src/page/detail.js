@@ -117,12 +117,13 @@ export class Detail {
 /**
  * What is known of a slice, each with its label.
  * @param {SliceDetail} shown
+ * @param {number} origin from where instants are counted
  */
-function factsOf(shown) {
+export function factsOf(shown, origin = 0) {
   /** @type {[string, string | number | null | undefined][]} */
   const facts = [
     ['', shown.track_name],
-    ['at', formatInstant(shown.ts, Math.max(shown.dur, 1) / 100)],
+    ['at', formatInstant(shown.ts - origin, Math.max(shown.dur, 1) / 100)],
     ['took', formatTime(shown.dur, 4)],
     ['self', formatTime(shown.self_ns, 4)],
     ['step', shown.step],

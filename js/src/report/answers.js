@@ -4,7 +4,7 @@ import {reply} from '../shared/packing.js';
 import {createIndex, createMatching, parentsOf} from './columns.js';
 import {counters, memory} from './curves.js';
 import {createDetailAnswer} from './detail.js';
-import {createLocalFind} from './find.js';
+import {createLocalCalls, createLocalFind} from './find.js';
 import {createResidualAggregates} from './residual/aggregates.js';
 import {phases} from './phases.js';
 import {createLocalSelected} from './selected.js';
@@ -47,7 +47,8 @@ export function createAnswers(columns, given) {
     parent: parentsOf(columns, given, index),
     leftMatching: (state, without) => left?.shares(state, without) ?? null,
   };
-  const finding = createLocalFind(report);
+  const finding = createLocalFind(report),
+    table = createLocalTable(report);
   return {
     meta: () => reply({...given.meta}, {...given.steps}),
     account: () => reply(given.account.content, given.account.data),
@@ -55,7 +56,8 @@ export function createAnswers(columns, given) {
     ...createTimelineAnswers(report, finding.foundAmong),
     legend: (q) => reply({items: [], more: 0, ...given.legends[/** @type {Tint} */ (q.tint)]}),
     counters: (q) => counters(given, q),
-    table: createLocalTable(report),
+    table,
+    calls: createLocalCalls(report, table),
     memory: (q, state) => memory(given, q, state, matching, report.leftMatching),
     phases: (_, state) => phases(report, state),
     selected: createLocalSelected(report),

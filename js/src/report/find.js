@@ -1,10 +1,45 @@
 // From one slice to another in a report: twin of service/answers/find.py.
+import {createMatching} from './columns.js';
 import {parseQuery} from '../filter/query.js';
 import {sliceFilter} from '../filter/slices.js';
-import {reply} from '../shared/packing.js';
+import {mergedName} from '../shared/merged_names.js';
+import {reply, unpack} from '../shared/packing.js';
 import {lowerBound} from '../shared/search.js';
 
 const MOST_MARKS = 4000;
+
+/**
+ * Make the answer `calls`. Which of its slices is asked for is not known where the file holds others as sums only.
+ * @param {import('./answers.js').Report} report
+ * @param {import('./answers.js').Answering} table
+ */
+export function createLocalCalls({columns, given, left}, table) {
+  const matching = createMatching(columns, given),
+    streams = new Set(given.meta.tracks.filter(({kind}) => kind === 'stream').map(({track}) => track));
+  /** @param {CallsRequest} q */
+  return async function calls({names, step, device, id, place: asked}) {
+    const state = {name: names, step: step === null ? null : [step]},
+      rows = await table({t: 'table', by: 'name', scope: device ? 'device' : 'host', top: 1}, state),
+      data = unpack(rows),
+      own = new Set(names.map(mergedName)),
+      labels = /** @type {string[]} */ (rows.content.label),
+      sum = (/** @type {string} */ name) => labels.reduce((all, label, k) => all + (own.has(label) ? data[name][k] : 0), 0),
+      mask = matching(state, []),
+      isDevice = (/** @type {number} */ i) => streams.has(given.trackOfRow[columns.row[i]]),
+      among = [];
+    if (!left) for (let i = 0; i < columns.row.length; i++) if ((!mask || mask[i]) && isDevice(i) === device) among.push(i);
+    const place = id === undefined ? asked : among.indexOf(id),
+      at = place === undefined ? undefined : among[place];
+    return reply({
+      count: sum('count'),
+      total_ns: sum('total_ns'),
+      self_ns: sum('self_ns'),
+      slices: among.length,
+      place: at === undefined ? null : place,
+      slice: at === undefined ? null : {id: at, ts: columns.ts[at], dur: columns.dur[at], row: columns.row[at]},
+    });
+  };
+}
 
 /**
  * Make the answers `find`, `neighbour` and `search`.

@@ -20,7 +20,7 @@ import {walked} from './walk.js';
  * @property {(box: HTMLElement) => void} [reveal] scrolls to what matters most, when it is shown first
  * @property {() => void} [theme]
  * @property {() => void} [dispose]
- * @property {() => {drawn: boolean, renderers: number[]}} [snapshot]
+ * @property {() => {drawn: boolean, renderers: number[], labels: import('./fitted_labels.js').FittedLabel[]}} [snapshot]
  * @property {(index: number) => Point | null} [locate]
  */
 

@@ -3,6 +3,7 @@
 import {mountDocument} from '../figures/document.js';
 import {paintFigures} from '../page/theme.js';
 import {textElement} from '../shared/elements.js';
+import {fitLabels} from './fitted_labels.js';
 
 const CLICK_PX = 4;
 
@@ -15,6 +16,7 @@ export class Picture {
   /** @type {Map<BokehObject, [label: string, column: string | undefined][]>} */ hovers = new Map();
   /** @type {Host | null} */ host = null;
   gone = false;
+  /** @type {ReturnType<typeof fitLabels>[]} what is written into boxes of each figure */ labels = [];
 
   /**
    * @param {Context} ctx
@@ -49,6 +51,7 @@ export class Picture {
       return;
     }
     this.host = made;
+    this.labels = this.figures().map((figure) => fitLabels(made.viewOf(figure)));
     this.theme();
   }
 
@@ -147,7 +150,7 @@ export class Picture {
 
   snapshot() {
     const renderers = this.figures().flatMap((f) => f.renderers.map((/** @type {BokehObject} */ r) => r.data_source?.get_length?.() ?? 0));
-    return {drawn: Boolean(this.host), renderers};
+    return {drawn: Boolean(this.host), renderers, labels: this.labels.flatMap((painted) => painted())};
   }
 
   /**

@@ -1,12 +1,15 @@
 // The slice in focus: its frame, and the arrows to what it launched or was launched by.
 import {renew} from '../figures/document.js';
 
-/** @typedef {Record<'focus' | 'links' | 'heads', BokehObject>} FocusSources */
+/**
+ * @typedef {Record<'focus' | 'links' | 'heads', BokehObject>} FocusSources
+ * @typedef {FoundSlice & {links?: SliceLink[]}} Marked a slice, and what it launched or was launched by
+ */
 
 /**
  * Mark a slice and its links; null takes the marks away.
  * @param {FocusSources} sources
- * @param {SliceDetail | null} detail
+ * @param {Marked | null} detail
  * @param {import('./timeline.js').Timeline} timeline
  * @param {number} scale pixels a nanosecond
  */
@@ -36,7 +39,7 @@ export function drawFocus(sources, detail, timeline, scale) {
 
 /**
  * An arrow to a lane that is scrolled away ends at the pinned tracks, without a head.
- * @param {SliceDetail} detail
+ * @param {Marked} detail
  * @param {number} place
  * @param {import('./timeline.js').Timeline} timeline
  */

@@ -24,7 +24,7 @@ const ANNOTATION_INSET = 0.24; // annotations are thin: they mark what runs belo
 /** The figure of the slices, with the names of the tracks beside it. */
 export class Timeline {
   settleTimer = 0;
-  /** @type {SliceDetail | null} */ detail = null;
+  /** @type {import('./focus.js').Marked | null} */ detail = null;
 
   /**
    * @param {Context} ctx
@@ -331,7 +331,7 @@ export class Timeline {
     return this.laneRange.end + (event.clientY - f.top) / this.ctx.settings.lane;
   }
 
-  /** @param {SliceDetail | null} next */
+  /** @param {import('./focus.js').Marked | null} next */
   setDetail(next) {
     this.detail = next;
     this.drawFocus();

@@ -431,6 +431,15 @@ interface SliceDetail {
   stack: string[];
   links: SliceLink[];
 }
+/** Calls of some names; of their `slices` the one that was asked for, and its place. */
+interface CallsAnswer {
+  count: number;
+  total_ns: number;
+  self_ns: number;
+  slices: number;
+  place: number | null;
+  slice: FoundSlice | null;
+}
 /** A slice that was waited for. */
 interface Cause {
   id: number;
@@ -649,6 +658,7 @@ interface Answers {
   find: FoundSlice | NothingFound;
   neighbour: FoundSlice | NothingFound;
   search: Match | NoMatch;
+  calls: CallsAnswer;
   panel: PanelAnswer | NoPanel;
   ranks: RanksAnswer;
   path: PathAnswer | NoPath;

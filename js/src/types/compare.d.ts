@@ -6,6 +6,8 @@ interface ComparedState extends SelectionState {
   a?: SelectionState;
   b?: SelectionState;
   starts?: [number, number];
+  /** Which recording of each side is shown. */
+  runs?: [number, number];
 }
 
 /** What words of the comparison stand for on each side, where those are other words. */
@@ -16,6 +18,10 @@ interface ComparisonSettings extends Settings {
   sides: Record<SideName, Settings>;
   /** Number, start and duration of the steps of the recordings that are shown. */
   steps: Record<SideName, [number, number, number][]>;
+  /** Of each recording that can be shown: its number, the step to align, and how long that takes. */
+  runs: Record<SideName, [number, number, number][]>;
+  /** Numbers of the recordings that these settings are of. */
+  shown: [number, number];
   words: CounterpartWords;
 }
 
@@ -45,11 +51,16 @@ interface ComparedAnswer extends PanelAnswer {
   source: ComparedLine[];
 }
 
+type AlignedStep = number | [run: number, step: number];
+
 /** Where the page gets its answers: a kernel, or the file that it lies in. */
 interface ComparisonSource {
-  side(side: SideName, store: Store): Promise<Transport>;
+  side(side: SideName, store: Store, run: number): Promise<Transport>;
   /** Selects what only one side has. */
   own(side: SideName, patch: SelectionPatch, origin: string): Promise<{state?: SelectionState} | null>;
-  align(a: number, b: number): void;
+  /** Aligns a step of each side: its number, or those of its run and its own. */
+  align(a: AlignedStep, b: AlignedStep): void;
+  /** Figures and facts of the recordings that are shown now; a file has those that it was written with. */
+  shown?(): Promise<{document: Record<SideName, DocumentJson>; settings: ComparisonSettings}>;
   compared(): Promise<ComparedAnswer>;
 }

@@ -98,6 +98,14 @@ interface SearchRequest {
   by?: number;
   at?: number;
 }
+/** Calls of `names` in a step (None: in all), and the place of the slice `id` or the slice at `place`. */
+interface CallsRequest {
+  names: string[];
+  step: number | null;
+  device: boolean;
+  id?: number;
+  place?: number;
+}
 /** A tab, not filtered by the dimensions that it set itself, as its choices say. */
 interface PanelRequest {
   name: string;
@@ -135,6 +143,7 @@ interface Asked {
   neighbour: NeighbourRequest;
   why: WhyRequest;
   search: SearchRequest;
+  calls: CallsRequest;
   panel: PanelRequest;
   ranks: RanksRequest;
   path: PathRequest;

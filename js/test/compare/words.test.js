@@ -88,6 +88,16 @@ describe('the selection of a side', () => {
   });
 });
 
+describe('the selection of a side in a file', () => {
+  test('what nobody else has stays as it was set', async () => {
+    const {store} = createSideStore(shared(), 0, new Counterparts(WORDS), async () => null);
+    store.set({focus: 5}, 'timeline');
+    store.set({pinned: [2]}, 'tracks');
+    await settled();
+    expect([store.get().focus, store.get().pinned]).toEqual([5, [2]]);
+  });
+});
+
 describe('the axis', () => {
   const range = () => ({start: 0, end: 1, setv(/** @type {object} */ values) {Object.assign(this, values);}});
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ... import analysis
 from ...analysis.source.stack_nodes import working_threads
+from ...service.palette import name_styles
 from ...trace import Trace
 from ...units import format_count, format_ns
 from ..parts import name_key
@@ -65,7 +66,8 @@ def flame_picture(sides: LinkedSides) -> Drawn | None:
         title += f" · gone: {format_ns(float(gone['total'].sum()))}"
     keys = [name_key(name) for name in shown["name"]]
     table = shown.assign(before=shown["other"], select=patches("name", keys))
-    labels = [sides.labels.get(key, key) for key in keys]
+    styles = name_styles(sides.shown[1].trace)
+    labels = [styles.label(str(name)) for name in shown["name"]]
     return flame_difference(table, title, labels)
 
 

@@ -38,9 +38,7 @@ class ComparisonProtocol:
 
     def __init__(self, c: Comparison) -> None:
         self.c = c
-        sides = zip(c.shown, (c.selection.a, c.selection.b), strict=True)
-        made = (PageQueries(profile.trace, selection) for profile, selection in sides)
-        self.sides = dict(zip(SIDES, made, strict=True))
+        self._sides: dict[tuple[str, int], PageQueries] = {}
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
 
     def document(self) -> str:
@@ -57,9 +55,10 @@ class ComparisonProtocol:
         Parameters
         ----------
         request : mapping
-            With ``of``, ``a`` or ``b``, a question to that side, or its ``own`` selection (``patch``); else
-            ``compared`` (see `notebook_prof.comparison.page.panel`), or ``align``, with the number of a step
-            of each side.
+            With ``of``, ``a`` or ``b``, a question to that side, or its ``own`` selection (``patch``);
+            ``run`` says of which of its recordings, else of the one that is shown. Or ``compared`` (see
+            `notebook_prof.comparison.page.panel`), ``align``, with the number of a step of each side or the
+            numbers of its run and its own, or ``shown``: ``document`` and ``settings`` of what is shown now.
 
         Returns
         -------
@@ -70,16 +69,20 @@ class ComparisonProtocol:
         """
         try:
             kind, side = request.get("t"), request.get("of")
-            if side in self.sides:
+            if side in SIDES:
+                queries = self._queries(side, request.get("run"))
                 if kind != "own":
-                    return self.sides[side].answer(request)
-                own = self.sides[side].select(request.get("patch") or {}, str(request.get("origin")), None)
+                    return queries.answer(request)
+                own = queries.select(request.get("patch") or {}, str(request.get("origin")), None)
                 return {**own, "columns": []}, []
             if kind == "align":
                 return self._aligned(request), []
+            if kind == "shown":
+                return {"document": self.document(), "settings": self.settings(), "columns": []}, []
             if kind != "compared":
                 raise NotebookProfError(f"there is no question {kind!r} to a comparison")
-            made = self._executor.get("compared", lambda: compared(self.c))
+            runs = [at.run for at in self.c.aligned]
+            made = self._executor.get(("compared", *runs), lambda: compared(self.c))
             return ({"pending": True, "columns": []}, []) if made is None else (made.content, made.buffers)
         except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
             return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
@@ -92,11 +95,21 @@ class ComparisonProtocol:
             return {"failed": str(error), "state": self.c.selection.to_state()}
         return {"state": self.c.selection.to_state()}
 
+    def _queries(self, side: str, run: int | None) -> PageQueries:
+        """Return what answers for a recording of a side; made when the first page asks."""
+        number = SIDES.index(side)
+        run = self.c.aligned[number].run if run is None else int(run)
+        if (side, run) not in self._sides:
+            selection = (self.c.selection.a, self.c.selection.b)[number]
+            self._sides.setdefault((side, run), PageQueries(self.c.recording(number, run).trace, selection))
+        return self._sides[side, run]
+
     def _aligned(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        runs = [at.run for at in self.c.aligned]
-        steps = ((run, int(request[side])) for run, side in zip(runs, SIDES, strict=True))
-        a, b = steps
-        self.c.align(a=a, b=b)
+        pairs = []
+        for side, at in zip(SIDES, self.c.aligned, strict=True):
+            run, step = chosen if isinstance(chosen := request[side], list | tuple) else (at.run, chosen)
+            pairs.append((int(run), int(step)))
+        self.c.align(*pairs)
         return {"state": self.c.selection.to_state(), "columns": []}
 
 
@@ -128,6 +141,8 @@ def page_settings(c: Comparison) -> dict[str, Any]:
             for side, profile in zip(SIDES, c.shown, strict=True)
         },
         "steps": {side: _steps(c, number) for number, side in enumerate(SIDES)},
+        "runs": {side: _runs(c, number) for number, side in enumerate(SIDES)},
+        "shown": [at.run for at in c.aligned],
         "words": {
             dimension: [{key: list(raws) for key, raws in side.items()} for side in sides]
             for dimension, sides in words.items()
@@ -143,3 +158,8 @@ def _steps(c: Comparison, side: int) -> Any:
     keep = (table.reset_index().index % apart == 0) | (table["step"] == at.step).to_numpy()
     rows = table.loc[keep, ["step", "ts", "dur_ns"]]
     return rows.to_numpy(np.int64).tolist()
+
+
+def _runs(c: Comparison, side: int) -> list[list[int]]:
+    """Return the number of each run that can be shown, the step of it to align, and how long that takes."""
+    return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]

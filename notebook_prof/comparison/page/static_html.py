@@ -12,6 +12,9 @@ import pandas as pd
 
 from ...service.palette import PHASES
 from ...units import format_bytes, format_count, format_ns
+from ...views.pictures.images import data_uri
+from ...views.pictures.raster import pixels
+from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
 from ...views.pictures.views import tick_step_ns
 from ...views.report.static_html import without_kernel
 from ..text import label
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600
 _WIDE, _STRIP, _AXIS, _LEFT = 720, 46, 18, 56
+_SIDES: Final = (MUTED, "#1976D2")
+_LEFT_CELL: Final = 'style="text-align:left"'
+_MARKS: Final = {"new": "+", "gone": "−", "changed": "~", "same": " "}
 _STYLE: Final = """
 .nbp-compare{font:13px/1.45 system-ui,sans-serif;color:var(--jp-ui-font-color1,#1f2328);max-width:1100px;
  container-type:inline-size;padding:2px 6px;
@@ -40,6 +46,7 @@ body[data-jp-theme-light=false] .nbp-compare{--less:#5fd0b5;--more:#ff9aa5}
 .nbp-compare th{color:var(--soft)}
 .nbp-compare td:last-child,.nbp-compare th:last-child{text-align:left}
 .nbp-compare .code{font-family:ui-monospace,monospace;white-space:pre}
+.nbp-compare code{background:none;padding:0}
 .nbp-compare .d{width:92px}.nbp-compare .t{width:72px}
 .nbp-compare .c{width:76px;text-align:left;color:var(--soft)}
 .nbp-compare .n{width:46px;color:var(--soft)}.nbp-compare .b{width:104px;padding:2px 4px}
@@ -49,8 +56,10 @@ body[data-jp-theme-light=false] .nbp-compare{--less:#5fd0b5;--more:#ff9aa5}
 .nbp-compare tr.new td.code{box-shadow:inset 3px 0 var(--more-bar)}
 .nbp-compare tr.gone td.code{box-shadow:inset 3px 0 var(--less-bar);text-decoration:line-through}
 .nbp-compare tr.changed td.code{box-shadow:inset 3px 0 var(--soft)}
-.nbp-compare svg{display:block;width:100%;height:auto;max-width:900px}
-.nbp-compare svg text{font:11px system-ui,sans-serif;fill:currentColor}
+.nbp-compare img{display:block;height:auto}
+body[data-jp-theme-light=false] .nbp-compare img{filter:invert(.93) hue-rotate(180deg)}
+@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]) .nbp-compare img{
+ filter:invert(.93) hue-rotate(180deg)}}
 @container (max-width:560px){.nbp-compare .b,.nbp-compare .c,.nbp-compare .t{display:none}}
 """
 
@@ -86,7 +95,7 @@ def fragment(c: Comparison, uid: str = "") -> str:
         parts.append(_memory(c))
     if not uid:
         return f'<div class="nbp-compare">{"".join(parts)}</div>'
-    parts.append("<p>Run the cell again for the linked timelines.</p>")
+    parts.append("<p>Timelines, memory curves and stacks need a kernel: run the cell again.</p>")
     mark = f"nbp-compare nbp-static nbp-static-{html.escape(uid, quote=True)}"
     return f'{without_kernel(uid)}<div class="{mark}">{"".join(parts)}</div>'
 
@@ -95,35 +104,42 @@ def _steps(c: Comparison) -> str:
     """Draw every step of both sides as a dot over the time that it took, and the interval of the change."""
     table = c.steps
     largest = float(table.loc[table["used"], "dur_ns"].quantile(0.98)) * 1.15
-    height = 2 * _STRIP + _AXIS
-    drawn = [f'<svg viewBox="0 0 {_WIDE} {height}" role="img" aria-label="step times of both sides">']
-    colours = ("var(--soft)", "currentColor")
-    for side, (name, colour) in enumerate(zip(c.names, colours, strict=True)):
-        rows = table[table["side"] == name]
-        rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST_DOTS)).astype(int))]
-        top = side * _STRIP
-        x = _LEFT + np.minimum(rows["dur_ns"].to_numpy() / largest, 1) * (_WIDE - _LEFT - 10)
-        y = top + 8 + (np.arange(len(rows)) % 15) * 2
-        drawn.append(f'<text x="0" y="{top + 26}">{html.escape(name[:8])}</text>')
-        drawn += [
-            f'<circle cx="{at:.1f}" cy="{over:.0f}" r="2.4" fill="{colour if used else "none"}" '
-            f'stroke="{colour}" fill-opacity=".55"/>'
-            for at, over, used in zip(x.tolist(), y.tolist(), rows["used"].tolist(), strict=True)
-        ]
-        middle = float(table.loc[(table["side"] == name) & table["used"], "dur_ns"].median())
-        at = _LEFT + min(middle / largest, 1) * (_WIDE - _LEFT - 10)
-        drawn.append(f'<path d="M{at:.1f} {top + 2}v38" stroke="{colour}" stroke-width="2"/>')
-    for tick in np.arange(0, largest, tick_step_ns(largest / 5)).tolist():
-        at = _LEFT + tick / largest * (_WIDE - _LEFT - 10)
-        word = format_ns(tick) if tick else "0"
-        drawn.append(f'<text x="{at:.0f}" y="{height - 4}" text-anchor="middle">{word}</text>')
     left_out = int((~table["used"]).sum())
     note = f" Hollow: {left_out} that do not count." if left_out else ""
     over = int((table["dur_ns"] > largest).sum())
     note += f" At the right edge: {over} longer ones." if over else ""
     interval = "" if math.isnan(c.interval[0]) else f" Change of a step: {interval_text(c)}."
     caption = f'<p class="soft">A dot a step; lines are medians.{note}{interval}</p>'
-    return f"<h3>Steps</h3>{''.join(drawn)}</svg>{caption}"
+    counts = [f"{format_count((table['side'] == name).sum())} of {name}" for name in c.names]
+    words = html.escape(f"step times: {' and '.join(counts)}", quote=True)
+    image = data_uri(pixels(_dots(c, largest)))
+    return f'<h3>Steps</h3><img alt="{words}" src="{image}" style="width:100%;max-width:900px">{caption}'
+
+
+def _dots(c: Comparison, largest: float) -> Scene:
+    """Return the picture of all steps: a row of dots a side, those that do not count hollow."""
+    table, scene = c.steps, Scene(_WIDE, 2 * _STRIP + _AXIS)
+    room = _WIDE - _LEFT - 10
+    for side, (name, colour) in enumerate(zip(c.names, _SIDES, strict=True)):
+        rows = table[table["side"] == name]
+        rows = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST_DOTS)).astype(int))]
+        top = side * _STRIP
+        scene.parts.append(Text(0, top + 22, fit(name, _LEFT - 8)))
+        x = _LEFT + np.minimum(rows["dur_ns"].to_numpy() / largest, 1) * room
+        y = top + 6 + (np.arange(len(rows)) % 15) * 2
+        for at, over, used in zip(x.tolist(), y.tolist(), rows["used"].tolist(), strict=True):  # at most 600
+            scene.parts.append(Rect(at - 2, over, 4, 4, colour, 0.6))
+            if not used:
+                scene.parts.append(Rect(at - 1, over + 1, 2, 2, PAPER))
+        middle = float(table.loc[(table["side"] == name) & table["used"], "dur_ns"].median())
+        at = _LEFT + min(middle / largest, 1) * room
+        scene.parts.append(Rect(at - 1, top + 2, 2, 38, colour))
+    for tick in np.arange(0, largest, tick_step_ns(largest / 5)).tolist():
+        word = format_ns(tick) if tick else "0"
+        scene.parts.append(
+            Text(_LEFT + tick / largest * room, scene.height - 8, word, MUTED, anchor="middle")
+        )
+    return scene
 
 
 def _phases(c: Comparison) -> str:
@@ -139,13 +155,11 @@ def _phases(c: Comparison) -> str:
             for key in ("a_ns", "b_ns")
         ]
         times = [f'<td class="t">{format_ns(float(row[key]))}</td>' for key in ("a_ns", "b_ns")]
-        rows.append(
-            f"<tr>{times[0]}{sides[0]}{sides[1]}{times[1]}{_delta(row)}<td>{html.escape(name)}</td></tr>"
-        )
+        rows.append(f"<tr>{times[0]}{sides[0]}{sides[1]}{times[1]}{_delta(row)}{_words(name)}</tr>")
     a, b = map(html.escape, c.names)
     head = (
         f"<tr><th class=t>{a}</th><th class=b></th><th class=b></th><th class=t>{b}</th>"
-        "<th class=d>Δ a step</th><th>phase</th></tr>"
+        f"<th class=d>Δ a step</th><th {_LEFT_CELL}>phase</th></tr>"
     )
     return f"<h3>Phases</h3><table>{head}{''.join(rows)}</table>"
 
@@ -164,9 +178,9 @@ def _source(c: Comparison) -> str:
         delta = (
             _delta(row) + _bar(row, largest) if row is not None else '<td class="d"></td><td class="b"></td>'
         )
-        text = html.escape(line["b_text"] or line["a_text"])
+        text = _code(f"{_MARKS[line['change']]} {line['b_text'] or line['a_text']}")
         cells = "".join(f'<td class="n">{"" if number < 0 else number}</td>' for number in numbers)
-        rows.append(f'<tr class="{line["change"]}">{cells}{delta}<td class="code">{text}</td></tr>')
+        rows.append(f'<tr class="{line["change"]}">{cells}{delta}{text}</tr>')
     if not rows:
         return "<h3>Lines</h3>" + _table(c, times)
     head = "".join(f'<th class="n">{html.escape(name[:6])}</th>' for name in c.names)
@@ -181,7 +195,8 @@ def _table(c: Comparison, table: pd.DataFrame) -> str:
         change = "" if row["change"] == "same" else str(row["change"]).replace("-", " ")
         text, whole = html.escape(label(row, c.labels)), html.escape(str(row.get("name", "")))
         rows.append(
-            f'<tr>{_delta(row)}{times}<td class="c">{change}</td><td title="{whole}">{text}</td></tr>'
+            f'<tr>{_delta(row)}{times}<td class="c">{change}</td>'
+            f'<td {_LEFT_CELL} title="{whole}">{text}</td></tr>'
         )
     if len(others := table.iloc[_ROWS:]):
         sums = "".join(
@@ -189,7 +204,8 @@ def _table(c: Comparison, table: pd.DataFrame) -> str:
         )
         delta = f'<td class="d soft">{signed_ns(float(others["delta_ns"].sum()))}</td>'
         rows.append(
-            f'<tr class="soft">{delta}{sums}<td class="c"></td><td>{format_count(len(others))} more</td></tr>'
+            f'<tr class="soft">{delta}{sums}<td class="c"></td>'
+            f"{_words(format_count(len(others)) + ' more')}</tr>"
         )
     a, b = map(html.escape, c.names)
     head = (
@@ -209,13 +225,24 @@ def _memory(c: Comparison) -> str:
         rows.append(
             f'<tr><td class="t">{format_bytes(float(row["a_bytes"]))}</td>'
             f'<td class="t">{format_bytes(float(row["b_bytes"]))}</td>'
-            f"<td>{device}, {html.escape(str(row['source']))}{change}</td></tr>"
+            f"{_words(device + ', ' + str(row['source']) + change)}</tr>"
         )
     a, b = map(html.escape, c.names)
-    head = (
-        f'<tr><th class="t">{a}</th><th class="t">{b}</th><th>highest above what was there before</th></tr>'
-    )
+    last = f"<th {_LEFT_CELL}>highest above what was there before</th>"
+    head = f'<tr><th class="t">{a}</th><th class="t">{b}</th>{last}</tr>'
     return f"<h3>Memory</h3><table>{head}{''.join(rows)}</table>"
+
+
+def _words(text: str) -> str:
+    """Return a cell of text; it stands on the left also where styles of classes are removed."""
+    return f"<td {_LEFT_CELL}>{html.escape(text)}</td>"
+
+
+def _code(text: str) -> str:
+    """Return a cell of source with its indentation, also where white space is folded."""
+    bare = text.lstrip(" ")
+    indent = "&nbsp;" * (len(text) - len(bare))
+    return f'<td {_LEFT_CELL} class="code"><code>{indent}{html.escape(bare)}</code></td>'
 
 
 def _delta(row: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from ..store import ViewStore
 from .account import account
 from .curves import counters, memory
 from .detail import detail
-from .find import find, neighbour, search
+from .find import calls, find, neighbour, search
 from .legend import legend
 from .meta import doubts, meta, names
 from .path import path
@@ -24,6 +24,7 @@ Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 
 QUESTIONS: Final[Mapping[str, Ask]] = {
     "account": account,
+    "calls": calls,
     "counters": counters,
     "detail": detail,
     "doubts": doubts,

@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 
 from ...errors import OptionError
+from ...labels import merged_name
 from ...selection import Query, passing
 from ...trace.arrays import IntArray
 from ..filters import slices_passing
 from ..packing import Answer, pack
+from ..selected_rows import matching_key
 from ..store import ViewStore
+from .table import table
 
 _MOST_MARKS: Final = 4000
 
@@ -108,6 +111,40 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
     at %= len(matches)
     location = _location(store, int(matches[at])).content
     return pack({**nothing, **location, "count": len(matches), "place": at}, {"marks": marks})
+
+
+def calls(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
+    """Sum the calls of some names in a step, whatever is selected, and find one of their slices by its place.
+
+    Parameters
+    ----------
+    request : mapping
+        ``names``; ``step``, or None for the whole recording; ``device``: whether work of devices is asked
+        for, or what hosts ran; ``id``, a slice whose place among them is asked, or ``place``, the place of
+        the slice that is asked for, from 0 on by their starts.
+
+    Returns
+    -------
+    Answer
+        ``count total_ns self_ns`` as in ``p.operators`` and ``p.kernels``; ``slices``, how many there are;
+        ``place`` and ``slice`` (``id ts dur row``), None where there is none.
+    """
+    names, step, device = request["names"], request.get("step"), bool(request.get("device"))
+    clauses = {"name": names, "step": None if step is None else [int(step)]}
+    rows = table(store, clauses, {"by": "name", "scope": "device" if device else "host", "top": 1})
+    labels, data = rows.content["label"], rows.arrays()
+    own = np.isin(labels, [merged_name(name) for name in names]) if labels else np.zeros(0, bool)
+    sums = {name: int(data[name][own].sum()) for name in ("count", "total_ns", "self_ns")}
+    key = store.effective(matching_key(clauses))
+    among = store.choices.slices(key) if key else np.arange(store.columns.n)
+    assert among is not None  # the key is not empty
+    among = among[store.columns.on_device()[among] == device]
+    position, row = request.get("place"), request.get("id")
+    if row is not None:
+        position = next(iter(np.flatnonzero(among == int(row)).tolist()), None)
+    position = int(position) if position is not None and 0 <= int(position) < len(among) else None
+    at = None if position is None else location(store, int(among[position]))
+    return pack({**sums, "slices": len(among), "place": position, "slice": at}, {})
 
 
 def matching_slices(store: ViewStore, text: str) -> IntArray:

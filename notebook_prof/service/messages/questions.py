@@ -180,6 +180,17 @@ class SearchRequest(Question):
     at: float | UnsetType = UNSET
 
 
+class CallsRequest(Question):
+    """Calls of `names` in a step (None: in all), and the place of the slice `id` or the slice at `place`."""
+
+    t = "calls"
+    names: list[str]
+    step: float | None
+    device: bool
+    id: float | UnsetType = UNSET
+    place: float | UnsetType = UNSET
+
+
 class PanelRequest(Question):
     """A tab, not filtered by the dimensions that it set itself, as its choices say."""
 
@@ -222,6 +233,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
         NeighbourRequest,
         WhyRequest,
         SearchRequest,
+        CallsRequest,
         PanelRequest,
         RanksRequest,
         PathRequest,

@@ -233,6 +233,7 @@ def _icicle(
             "bottom": depth + 0.96,
             **looks,
             "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(labels, room, strict=True)],
+            "label": list(labels),  # the page fits them to what it shows: js/src/tabs/fitted_labels.js
             "middle": depth + 0.5,
             **tip_columns(tooltips),
         }

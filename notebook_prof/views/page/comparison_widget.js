@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/YZAZW2X4.js";import{a as r}from"./chunks/AKL5Z5UB.js";import"./chunks/HRFL4VWD.js";import"./chunks/XFLBI45Y.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/BFBVQFAI.js";import{a as r}from"./chunks/W77DTN2N.js";import"./chunks/V4SRSB3J.js";import"./chunks/WBXGM7GV.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/AKL5Z5UB.js";import"./chunks/HRFL4VWD.js";import{a as r}from"./chunks/4LCG7PS3.js";import"./chunks/XFLBI45Y.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/W77DTN2N.js";import"./chunks/V4SRSB3J.js";import{a as r}from"./chunks/JKGT3MKD.js";import"./chunks/WBXGM7GV.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};

@@ -33,6 +33,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "find": (slices.FoundSlice, slices.NothingFound),
     "neighbour": (slices.FoundSlice, slices.NothingFound),
     "search": (slices.Match, slices.NoMatch),
+    "calls": (slices.CallsAnswer,),
     "panel": (tabs.PanelAnswer, tabs.NoPanel),
     "ranks": (ranks.RanksAnswer,),
     "path": (slices.PathAnswer, slices.NoPath),

@@ -119,6 +119,17 @@ class SliceDetail(FoundSlice, kw_only=True):
     links: list[SliceLink]
 
 
+class CallsAnswer(Declared):
+    """Calls of some names; of their `slices` the one that was asked for, and its place."""
+
+    count: int
+    total_ns: int
+    self_ns: int
+    slices: int
+    place: int | None
+    slice: FoundSlice | None
+
+
 class Cause(FoundSlice):
     """A slice that was waited for."""
 
