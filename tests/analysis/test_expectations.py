@@ -266,7 +266,7 @@ def test_what_fails_or_is_not_decided_raises() -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_recording_answers(name: str) -> None:
-    trace = nbp.read_trace(samples.path_of(name))
+    trace = samples.trace_of(name)
     texts = [
         "step p50 < 1ms",
         "step mean < 1ms",
