@@ -22,8 +22,9 @@ settings.register_profile(
     deadline=None,
     # to explain a failure, hypothesis traces every line: minutes, in which the timeout ends the worker
     phases=[phase for phase in Phase if phase is not Phase.explain],
-    suppress_health_check=[HealthCheck.too_slow],  # laws are tested, not the speed of a loaded machine
-    max_examples=100 if "NBP_EXPLORE" in os.environ else 40,
+    # laws are tested, not the speed of a loaded machine; a folder may hold what the example before has left
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    max_examples=100 if "NBP_EXPLORE" in os.environ else 15,
     derandomize="NBP_EXPLORE" not in os.environ,  # the same examples in every run; NBP_EXPLORE=1 draws others
 )
 settings.load_profile("house")

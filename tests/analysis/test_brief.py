@@ -100,7 +100,7 @@ def test_a_recorded_cell() -> None:
     """Its lines are said by their number and source; what was recorded of it is no longer unanswered."""
     profile = cell_profile()
     check_brief(profile.trace)
-    assert USUAL == inspect.signature(Profile.brief).parameters["tokens"].default
+    assert inspect.signature(Profile.brief).parameters["tokens"].default == USUAL
     text = profile.brief(tokens=EVERYTHING).text
     top = profile.lines().iloc[0]
     assert f"Line cell:{top['line']} `" in text
