@@ -9,11 +9,13 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 from notebook_prof.trace.schema import TABLES
 
@@ -79,6 +81,12 @@ def path_of(sample: str) -> Path:
     """Where a sample lies."""
     root, _, path = sample.partition("/")
     return ROOTS[root] / path
+
+
+@cache
+def trace_of(sample: str) -> Trace:
+    """What a sample holds, read once a process: for the small ones that several tests only look at."""
+    return read_trace(path_of(sample))
 
 
 def figures(trace: Trace) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from ..errors import FormatError
@@ -69,7 +70,10 @@ class Table:
             values = data[column.name]
             if getattr(values, "dtype", None) != column.dtype:
                 try:
-                    values = pd.Series(values).astype(column.dtype)
+                    integers = isinstance(values, np.ndarray) and values.dtype.kind in "iu"
+                    if not integers or not column.dtype.startswith(("int", "uint")):
+                        values = pd.Series(values)
+                    values = values.astype(column.dtype)
                 except (TypeError, ValueError) as error:
                     raise FormatError(
                         f"column {column.name!r} of table {self.name!r} cannot be {column.dtype}: {error}"
@@ -84,10 +88,11 @@ class Table:
 
     def validate(self, frame: pd.DataFrame) -> None:
         """Raise FormatError unless `frame` has these columns with these dtypes."""
+        dtypes = {name: str(dtype) for name, dtype in frame.dtypes.items()}
         for column in self.columns:
-            if column.name not in frame:
+            if column.name not in dtypes:
                 raise FormatError(f"table {self.name!r} lacks the column {column.name!r}")
-            dtype = str(frame[column.name].dtype)
+            dtype = dtypes[column.name]
             if dtype != column.dtype and not (column.dtype == "str" and dtype in _TEXT):
                 raise FormatError(
                     f"column {column.name!r} of table {self.name!r} is {dtype}; it must be {column.dtype}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import advice, lines, loaders, what_if
@@ -612,7 +612,6 @@ def test_every_rule_is_measured_or_a_bound():
     assert len(rules) == len(RULES)
 
 
-@settings(max_examples=40, deadline=None)
 @given(traces(), st.none() | windows)
 def test_advice_is_sound_for_any_trace(trace, window):
     check(trace, window)

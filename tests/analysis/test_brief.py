@@ -6,6 +6,7 @@ Samples of every format are asked in ``tests/analysis/test_samples.py``.
 from __future__ import annotations
 
 import gzip
+import inspect
 import json
 import pstats
 import re
@@ -17,10 +18,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from notebook_prof.analysis.scope import sharing
 from notebook_prof.cli.main import main
 from notebook_prof.errors import OptionError
-from notebook_prof.profiles.brief.brief import MIME, Brief, token_bound
-from notebook_prof.profiles.brief.statements import SECTIONS
+from notebook_prof.profiles.brief.brief import MIME, Brief, brief_of_statements, token_bound
+from notebook_prof.profiles.brief.statements import SECTIONS, Statements
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw, traces
@@ -33,6 +35,7 @@ from ..browser.drawn_cell import cell_profile
 MOST_JSON = 16_384
 """Bytes of the JSON in a notebook's output."""
 EVERYTHING = 20_000
+USUAL = 800
 
 
 def check_numbers(profile: Profile, brief: Brief) -> None:
@@ -63,10 +66,12 @@ def check_numbers(profile: Profile, brief: Brief) -> None:
 def check_brief(trace: Trace) -> None:
     """All that holds of the brief of a recording."""
     profile = Profile(trace)
-    whole, usual = profile.brief(tokens=EVERYTHING), profile.brief()
+    verdict, trust = profile.verdict, profile.trust
+    statements = sharing(lambda trace: list(Statements(trace, verdict, trust)))(trace)
+    whole, usual = (brief_of_statements(statements, tokens, verdict.kind) for tokens in (EVERYTHING, USUAL))
     assert whole.complete
     check_numbers(profile, whole)
-    assert usual.tokens <= 800
+    assert usual.tokens <= USUAL
     assert len(usual.to_json().encode()) <= MOST_JSON
     check_subset(usual, whole)
     for table, question in (
@@ -95,6 +100,7 @@ def test_a_recorded_cell() -> None:
     """Its lines are said by their number and source; what was recorded of it is no longer unanswered."""
     profile = cell_profile()
     check_brief(profile.trace)
+    assert inspect.signature(Profile.brief).parameters["tokens"].default == USUAL
     text = profile.brief(tokens=EVERYTHING).text
     top = profile.lines().iloc[0]
     assert f"Line cell:{top['line']} `" in text

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_stack, operators
@@ -92,13 +92,11 @@ def check_call_trees(trace: Trace) -> None:
             assert stack[column].iloc[0] == tree.loc[tree["depth"] == 0, column].max()
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_laws(trace: Trace) -> None:
     check_call_trees(trace)
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(61, 120)))
 def test_nothing_is_lost_in_a_window(trace: Trace, window: tuple[int, int] | None) -> None:
     expected = operators(trace, window=window)[["self_ns", "device_self_ns"]].sum()
@@ -113,7 +111,6 @@ def test_nothing_is_lost_in_a_window(trace: Trace, window: tuple[int, int] | Non
         assert roots[column].sum() == tree[column].sum()
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_bottom_up_by_definition(trace: Trace) -> None:
     slices = trace.slices
@@ -295,7 +292,6 @@ def test_the_event_log_is_in_the_order_of_starts() -> None:
     assert event_log(TraceBuilder().seal()).empty
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), st.tuples(st.integers(0, 60), st.integers(61, 120)), st.sampled_from(["mm", "add", None]))
 def test_the_event_log_is_what_is_selected(trace: Trace, window: tuple[int, int], name: str | None) -> None:
     chosen = Selection(window=window, **({"name": name} if name else {}))

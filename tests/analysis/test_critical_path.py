@@ -52,7 +52,7 @@ def check_laws(profile: Profile, **of: object) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_recording(name: str) -> None:
-    profile = Profile(read_trace(samples.path_of(name)))
+    profile = Profile(samples.trace_of(name))
     check_laws(profile)
     check_laws(profile, end="device")
     end = profile.trace.span.end

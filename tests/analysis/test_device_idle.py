@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, device_idle, idle_causes, why
@@ -110,7 +110,6 @@ def test_empty():
 windows = st.tuples(st.integers(0, 120), st.integers(0, 120)).filter(lambda pair: pair[0] < pair[1])
 
 
-@settings(max_examples=30, deadline=None)
 @given(traces(), st.none() | windows)
 def test_causes_sum_to_the_gap_and_gaps_to_idle_time(trace, window):
     table = device_idle(trace, window=window)
@@ -182,7 +181,6 @@ def on_one_stream(seed: int) -> Trace:
     return Run(program(seed, streams=1)).trace()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_causes_are_those_of_the_critical_path(seed):
     """Each gap as `why` tells it: what is a launch under way there is here, and the rest is of threads."""
@@ -204,7 +202,6 @@ def test_causes_are_those_of_the_critical_path(seed):
         assert own.sum() <= row["launch_ns"] + row["memcpy_ns"] - late
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
 def test_many_walks_at_once_are_each_of_them_alone(seed, other, waits_recorded):
     trace = Run(program(seed)).trace(waits_told=waits_recorded)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof.analysis import collectives, device, distributed
 from notebook_prof.errors import OptionError
@@ -73,7 +73,6 @@ def test_nothing_to_divide():
         distributed(draw("main: [mm ]"), by="steps")
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_parts_add_up(trace):
     for by in ("step", "trace"):

@@ -42,14 +42,11 @@ def recording(times: np.ndarray, first: np.ndarray | None = None) -> Trace:
     """Back to back steps; the first part of each is forward, the rest the optimizer."""
     builder = TraceBuilder()
     main_thread = builder.track("main", "thread")
-    at = np.concatenate([[0], np.cumsum(times)])
+    at = np.cumsum(times) - times
     first = times // 2 if first is None else first
-    for step, (ts, dur, part) in enumerate(zip(at, times, first, strict=False)):
-        builder.steps(step, int(ts), int(dur), "mark")
-        for name, start, length in (("forward", ts, part), ("optimizer", ts + part, dur - part)):
-            builder.slices(
-                ts=int(start), dur=int(length), name=name, category="operator", phase=name, track=main_thread
-            )
+    builder.steps(np.arange(len(times)), at, times, "mark")
+    for name, start, length in (("forward", at, first), ("optimizer", at + first, times - first)):
+        builder.slices(ts=start, dur=length, name=name, category="operator", phase=name, track=main_thread)
     return builder.seal()
 
 
@@ -266,7 +263,7 @@ def test_what_fails_or_is_not_decided_raises() -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_recording_answers(name: str) -> None:
-    trace = nbp.read_trace(samples.path_of(name))
+    trace = samples.trace_of(name)
     texts = [
         "step p50 < 1ms",
         "step mean < 1ms",

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import flame, operators
@@ -113,7 +113,6 @@ def test_empty_and_unknown():
         flame(draw("main: [mm ]"), metric="self")
 
 
-@settings(max_examples=30, deadline=None)
 @given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(61, 120)), st.booleans())
 def test_values_sum_and_boxes_fit(trace, window, by_thread):
     table = flame(trace, window=window, by_thread=by_thread)
@@ -132,7 +131,6 @@ def test_values_sum_and_boxes_fit(trace, window, by_thread):
     assert total.tolist() == table["total"].tolist()
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_stacks_by_definition(trace):
     slices = trace.slices

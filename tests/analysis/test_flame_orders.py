@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import call_tree, flame, operators, sandwich
@@ -37,7 +37,6 @@ def check_layout(table: pd.DataFrame) -> None:
         assert (below + table["value"] == total).all()
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), st.booleans(), st.booleans())
 def test_both_orders_hold_the_same_time(trace: Trace, by_thread: bool, only_my_code: bool) -> None:
     options = {"by_thread": by_thread, "only_my_code": only_my_code}
@@ -54,7 +53,6 @@ def test_both_orders_hold_the_same_time(trace: Trace, by_thread: bool, only_my_c
         )
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), st.sampled_from(["self_ns", "device_ns"]))
 def test_a_sandwich_holds_all_of_its_name(trace: Trace, metric: str) -> None:
     whole = "total_ns" if metric == "self_ns" else "device_ns"

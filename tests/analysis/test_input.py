@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof.analysis import input_operators, input_pipeline, input_queues, phases
 from notebook_prof.errors import OptionError
@@ -74,7 +74,6 @@ def test_steps_without_a_loader():
             analysis(empty, rule="3")
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_the_wait_is_part_of_the_fetch_and_the_fetch_of_the_step(trace):
     table = input_pipeline(trace)

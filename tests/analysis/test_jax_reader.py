@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
@@ -185,7 +185,6 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
     # what JAX's decoder does with damage is its own affair; files that are whole go there
     monkeypatch.setattr(decoder, "installed", lambda module: False)
 
-    @settings(max_examples=50, deadline=None)
     @given(
         st.sampled_from([start, content[:40000], start + end]),
         st.integers(0, 9000),

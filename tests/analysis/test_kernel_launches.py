@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof.analysis import kernel_launches
 from notebook_prof.readers import read_trace
@@ -56,7 +56,6 @@ def test_nothing_launched():
         assert {"slice", "operator", "delay_ns", "queue"} <= set(table)
 
 
-@settings(max_examples=30, deadline=None)
 @given(traces())
 def test_each_launch_has_a_row(trace):
     table = kernel_launches(trace)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import layers, operators
@@ -78,7 +78,6 @@ def test_modules_without_calls_are_roots():
     assert table["depth"].tolist() == [0, 0, 0]
 
 
-@settings(max_examples=30, deadline=None)
 @given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(61, 120)))
 def test_self_times_sum_to_the_phases(trace, window):
     table = layers(trace, window=window)

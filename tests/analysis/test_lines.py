@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof import Profile
 from notebook_prof.analysis import flame, operators
@@ -22,13 +21,14 @@ from ..unit.test_source_lines import training
 
 HEAD = """
 import sys
+import notebook_prof
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "notebook_prof")
 shell.run_cell("import torch; from torch import nn; from torch.utils.checkpoint import checkpoint")
-shell.run_cell(sys.argv[1])
-import notebook_prof
-notebook_prof.last.save(sys.argv[2])
+for cell, file in zip(sys.argv[1::2], sys.argv[2::2]):
+    shell.run_cell(cell)
+    notebook_prof.last.save(file)
 """
 PLAIN = """%%profile --memory
 class Net(nn.Module):
@@ -68,24 +68,18 @@ for i in range(8):
 """
 
 
-def recorded(cell: str, folder: Path) -> Profile:
-    """Run a cell in a shell of its own process, and open what it saved."""
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Profile]:
+    """Run both cells in a shell, in a process that imports torch once, and open what it saved."""
     pytest.importorskip("torch")
-    file = folder / "cell.nbprof"
-    subprocess.run([sys.executable, "-c", HEAD, cell, str(file)], check=True, timeout=300, cwd=folder)
-    profile = open_profile(file)
-    assert [issue.example for issue in profile.trace.report if issue.code == "collector-failed"] == []
-    return profile
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    return recorded(PLAIN, tmp_path_factory.mktemp("plain"))
-
-
-@pytest.fixture(scope="module")
-def top_level(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    return recorded(TOP_LEVEL, tmp_path_factory.mktemp("top"))
+    folder = tmp_path_factory.mktemp("cells")
+    files = [folder / "plain.nbprof", folder / "top_level.nbprof"]
+    pairs = [part for cell, file in zip((PLAIN, TOP_LEVEL), files, strict=True) for part in (cell, str(file))]
+    subprocess.run([sys.executable, "-c", HEAD, *pairs], check=True, timeout=300, cwd=folder)
+    profiles = [open_profile(file) for file in files]
+    for profile in profiles:
+        assert [issue.example for issue in profile.trace.report if issue.code == "collector-failed"] == []
+    return profiles
 
 
 def check_laws(trace: Trace) -> None:
@@ -248,7 +242,6 @@ def test_what_a_line_calls_of_other_lines_hangs_from_those() -> None:
     ]
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(lines=True))
 def test_laws_on_any_trace(trace: Trace) -> None:
     check_laws(trace)
@@ -266,7 +259,8 @@ def test_without_lines_everything_is_in_the_rest() -> None:
     assert lines(trace, remainder=True)[["text", "self_ns"]].values.tolist() == [[NOT_IN_LINES, 9]]
 
 
-def test_laws_on_a_recorded_cell(plain: Profile) -> None:
+def test_laws_on_a_recorded_cell(recorded: list[Profile]) -> None:
+    plain, _ = recorded
     check_laws(plain.trace)
     table = plain.lines(remainder=True)
     by_line = table.groupby("line")[["backward_ns", "bytes_kept", "bytes_allocated"]].sum()
@@ -280,7 +274,8 @@ def test_laws_on_a_recorded_cell(plain: Profile) -> None:
     check_flame_by_line(plain.trace)
 
 
-def test_laws_on_a_custom_function_and_a_checkpoint(top_level: Profile) -> None:
+def test_laws_on_a_custom_function_and_a_checkpoint(recorded: list[Profile]) -> None:
+    _, top_level = recorded
     check_laws(top_level.trace)
     check_flame_by_line(top_level.trace)
     table = top_level.lines(remainder=True).groupby("line")[["backward_ns", "total_ns"]].sum()

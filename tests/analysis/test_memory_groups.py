@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import memory_blocks, memory_by, memory_growth, memory_live, memory_operators
@@ -117,7 +117,6 @@ def test_what_was_there_before_is_known_when_it_is_freed():
     assert memory_by(b.seal(window=(0, 9)), at=2)["kind"].tolist() == ["earlier"]
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), st.integers(0, 120))
 def test_groups_sum_to_what_is_live(trace, at):
     live = memory_live(trace, at)
@@ -127,7 +126,6 @@ def test_groups_sum_to_what_is_live(trace, at):
         assert table["blocks"].sum() == len(live)
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), st.none() | st.tuples(st.integers(0, 60), st.integers(60, 120)))
 def test_operators_increase_sums_to_all_events(trace, window):
     events = trace.allocations

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, kernels, operators, phases
@@ -337,7 +337,6 @@ def test_damage_gives_a_trace_or_an_error_of_ours(
     files = [(label, content[:3000]) for label, content in pieces(folder / name)]
     run = tmp_path_factory.mktemp("damaged")
 
-    @settings(max_examples=25, deadline=None)
     @given(st.data())
     def damaged(data: st.DataObject) -> None:
         label, content = data.draw(st.sampled_from(files))

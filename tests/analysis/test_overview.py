@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof.analysis import distributed, kernels, operators, overview
 from notebook_prof.errors import OptionError
@@ -116,7 +116,6 @@ def test_nothing_recorded():
     assert "configuration" in repr(result)
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_the_parts_add_up(trace):
     result = overview(trace)

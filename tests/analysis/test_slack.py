@@ -22,7 +22,6 @@ from notebook_prof.analysis.critical_path.replay.slack import BY
 from notebook_prof.analysis.critical_path.replay.what_if import MOST_ERROR
 from notebook_prof.analysis.critical_path.walk import RUNS
 from notebook_prof.errors import OptionError, SelectionError
-from notebook_prof.readers import read_trace
 from notebook_prof.testing import draw
 from notebook_prof.testing.programs import Costs, Instruction, Run, changed, program
 from notebook_prof.trace import Trace
@@ -155,7 +154,7 @@ def ends_on_path(graph: Dependences, span: Span) -> np.ndarray:
 @pytest.mark.parametrize("end", ["host", "last"])
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_on_the_critical_path_has_none(name: str, end: str) -> None:
-    trace = read_trace(samples.path_of(name))
+    trace = samples.trace_of(name)
     graph = dependences(trace)
     answer = slack(trace, end=end)
     table = answer.set_index("slice")["slack_ns"]

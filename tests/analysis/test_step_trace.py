@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof.analysis import phases, step_trace
 from notebook_prof.errors import OptionError
@@ -85,7 +85,6 @@ def test_inference_and_nothing():
     assert step_trace(draw("main: [mm ]")).empty
 
 
-@settings(max_examples=30, deadline=None)
 @given(traces())
 def test_the_three_parts_sum_to_the_step(trace):
     for window in (None, (30, 90)):

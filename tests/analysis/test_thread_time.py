@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import TraceBuilder, analysis
@@ -35,7 +35,6 @@ def test_an_operator_without_python_is_all_operator() -> None:
     assert spent("main: [line          ]\nmain:   [mm    ]\nmain:    [add]") == {"operators": 8, "python": 8}
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.booleans()), min_size=1, max_size=12))
 def test_the_innermost_of_the_two_owns_an_instant(rows: list[tuple[int, int, bool]]) -> None:
     """Against every instant of drawn slices, one inside another or apart."""

@@ -37,7 +37,7 @@ def classes_of(facts: Facts, kind: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_bounds_a_run_holds_most_of_its_path(name: str) -> None:
-    trace = read_trace(samples.path_of(name))
+    trace = samples.trace_of(name)
     result, facts = verdict(trace), gather(trace)
     classes = classes_of(facts, result.kind)
     if facts.path is None or not classes:

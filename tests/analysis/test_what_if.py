@@ -29,7 +29,7 @@ KINDS = samples.kinds(SMALL)
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_worked_out_later_needs_what_is_worked_out_before(name: str) -> None:
     """The replay works out waits and runs of device work once each, by their recorded time."""
-    trace = read_trace(samples.path_of(name))
+    trace = samples.trace_of(name)
     forward = Forward(constraints(dependences(trace)), Change())
     forward.run()
     order = forward.order()
@@ -43,7 +43,7 @@ def test_what_is_worked_out_later_needs_what_is_worked_out_before(name: str) -> 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_recording(name: str) -> None:
-    is_the_recording_unless_changed(read_trace(samples.path_of(name)))
+    is_the_recording_unless_changed(samples.trace_of(name))
 
 
 def is_the_recording_unless_changed(trace: Trace) -> None:

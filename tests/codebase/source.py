@@ -48,18 +48,29 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Everything in the parsed file."""
+    return tuple(ast.walk(tree(path)))
+
+
+def _for_type_checkers(node: ast.If) -> bool:
+    parts = ast.walk(node.test)
+    return any("TYPE_CHECKING" in (getattr(part, "id", ""), getattr(part, "attr", "")) for part in parts)
+
+
 def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
     """Every import: line, absolute module name, and whether it is for type checkers only."""
     here = module_name(path)
     package = here if path.name == "__init__.py" else here.rpartition(".")[0]
     typing_only = {
         inner
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for node in nodes(path)
+        if isinstance(node, ast.If) and _for_type_checkers(node)
         for statement in node.body
         for inner in ast.walk(statement)
     }
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name, node in typing_only
@@ -78,7 +89,7 @@ def imported(path: Path, *, at_start: bool = False) -> frozenset[str]:
     here = module_name(path)
     package = here if path.name == "__init__.py" else here.rpartition(".")[0]
     names: set[str] = set()
-    for node in _at_start(tree(path).body) if at_start else ast.walk(tree(path)):
+    for node in _at_start(tree(path).body) if at_start else nodes(path):
         if isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             target = ".".join([*base, *([node.module] if node.module else [])])
@@ -90,7 +101,7 @@ def imported(path: Path, *, at_start: bool = False) -> frozenset[str]:
 
 def _at_start(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     for node in body:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and _for_type_checkers(node):
             yield from _at_start(node.orelse)
         elif isinstance(node, ast.If | ast.Try):
             yield from _at_start([*node.body, *node.orelse])

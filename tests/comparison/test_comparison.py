@@ -121,7 +121,7 @@ def control(data: Path) -> nbp.Profile:
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_recording_adds_up(name: str, data: Path) -> None:
     """Against itself, where all is zero, and against a program that it is not."""
-    own = nbp.open_profile(samples.path_of(name))
+    own = nbp.Profile(samples.trace_of(name))
     itself = nbp.compare(own, own)
     assert itself.delta_ns == 0
     assert not itself.attribution(KEYS)["delta_ns"].any()

@@ -19,7 +19,6 @@ from notebook_prof.testing import traces
 from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
 
 END = 120
-law = settings(max_examples=30, deadline=None)
 windows = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda pair: pair[0] < pair[1])
 
 
@@ -47,7 +46,6 @@ def owners(trace, window):
     return own
 
 
-@law
 @given(traces(), windows)
 def test_operators_self_time_is_what_each_name_owns_in_the_window(trace, window):
     expected = Counter()
@@ -60,7 +58,6 @@ def test_operators_self_time_is_what_each_name_owns_in_the_window(trace, window)
     assert table["self_ns"].sum() == expected.total()
 
 
-@law
 @given(traces(), windows)
 def test_operators_total_is_time_with_the_name_open(trace, window):
     slices = trace.slices
@@ -75,7 +72,6 @@ def test_operators_total_is_time_with_the_name_open(trace, window):
     assert (table["total_ns"] >= table["self_ns"]).all()
 
 
-@law
 @given(traces())
 def test_operators_self_time_sums_to_busy_time_of_threads(trace):
     slices = trace.slices
@@ -88,7 +84,6 @@ def test_operators_self_time_sums_to_busy_time_of_threads(trace):
     assert analysis.operators(trace, by=("name", "module", "phase"))["self_ns"].sum() == busy
 
 
-@law
 @given(traces(steps=False), st.sampled_from(["name", ("name", "module"), "phase"]))
 def test_device_time_reaches_everything_around_the_launch_once(trace, by):
     columns = [by] if isinstance(by, str) else list(by)
@@ -116,7 +111,6 @@ def test_device_time_reaches_everything_around_the_launch_once(trace, by):
     assert dict(zip(labels, table["device_ns"], strict=True)) == {k: total[k] for k in labels}
 
 
-@law
 @given(traces(), windows)
 def test_phases_sum_to_the_steps(trace, window):
     for table, spans in (
@@ -178,7 +172,6 @@ def communicates_at(trace, track, t):
     return queued or waits
 
 
-@law
 @given(traces())
 def test_phases_are_their_definition(trace):
     assume(len(trace.steps))
@@ -214,7 +207,6 @@ def kind_at(trace, track, t):
     return "other"
 
 
-@law
 @given(traces())
 def test_host_waits_are_their_definition(trace):
     track = stepping_track(trace)
@@ -227,7 +219,6 @@ def test_host_waits_are_their_definition(trace):
     assert abs(table["share"].sum() - 1) < 1e-9
 
 
-@law
 @given(traces())
 def test_causes_of_idle_time_sum_to_idle_time(trace):
     table, busy = analysis.idle_causes(trace), analysis.device(trace)
@@ -236,7 +227,6 @@ def test_causes_of_idle_time_sum_to_idle_time(trace):
     assert (table["share"] <= 1).all()
 
 
-@law
 @given(traces())
 def test_device_busy_and_idle_sum_to_the_window(trace):
     table = analysis.device(trace)
@@ -248,7 +238,6 @@ def test_device_busy_and_idle_sum_to_the_window(trace):
     assert (table["exposed_communication_ns"] <= table["communication_ns"]).all()
 
 
-@law
 @given(traces(), windows)
 def test_kernels_add_up_what_lies_in_the_window(trace, window):
     table = analysis.kernels(trace, window=window).set_index("name")
@@ -262,7 +251,6 @@ def test_kernels_add_up_what_lies_in_the_window(trace, window):
     assert table["total_ns"].sum() == sum(expected.values())
 
 
-@law
 @given(traces(), st.integers(0, END))
 def test_live_blocks_are_those_not_freed_yet(trace, at):
     events = trace.allocations
@@ -305,7 +293,6 @@ def test_an_analysis_does_not_change_its_input(trace):
         assert getattr(trace, name).equals(table), name
 
 
-@law
 @given(traces())
 def test_there_is_always_a_verdict_in_seven_lines(trace):
     result = analysis.verdict(trace)

@@ -107,7 +107,7 @@ SAMPLES["gecko"] += ("python_profilers/tachyon.gecko.json.gz",)
 if "chrome" in set(list_formats()["format"]):
     SAMPLES["chrome"] = ("chrome",)
 CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(suppress_health_check=list(HealthCheck))
 
 
 OURS = {"native": "run.nbprof.zip", "chrome": "run.json", "written.pftrace": "run.pftrace"}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from notebook_prof import analysis
 from notebook_prof.analysis.time.host_waits import judged_span
@@ -192,7 +192,6 @@ def check_sums(trace: Trace) -> None:
         assert account["share"].sum() == pytest.approx(1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(traces())
 def test_what_is_said_of_drawn_traces(trace: Trace) -> None:
     result, wholes = check_claims(trace)

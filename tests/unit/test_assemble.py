@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.journal import Edges
@@ -142,7 +142,6 @@ def test_a_tick_after_a_delay_has_the_line_seen_during_the_delay() -> None:
     assert credit_late(np.array([], np.int64), np.array([], bool)).tolist() == []
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from([CELL_1, CELL_2, TRAIN_8, TRAIN_9, SVD]), max_size=6), min_size=1, max_size=6

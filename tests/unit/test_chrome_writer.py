@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.errors import NotebookProfError
@@ -109,7 +109,6 @@ def test_it_comes_back(trace, tmp_path):
     assert not again.report
 
 
-@settings(max_examples=25, deadline=None)
 @given(strategies.traces())
 def test_any_trace_comes_back(tmp_path_factory, trace):
     path = tmp_path_factory.mktemp("t") / "t.json"
@@ -209,7 +208,6 @@ def test_damage_costs_rows_and_links_not_the_file(trace, tmp_path):
     assert "truncated-file" in again.report
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_mutated_files_are_read_or_refused(tmp_path_factory, trace, data):
     path = tmp_path_factory.mktemp("t") / "t.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import Profile, TraceBuilder, open_profile
@@ -345,7 +345,6 @@ def test_plain_stacks_stay_plain(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [WALL, WALL.replace("wall", "full"), TACHYON, PY_SPY], ids=str.split)
-@settings(max_examples=40)
 @given(draw=st.data())
 def test_damage_is_survived(text: str, draw: st.DataObject) -> None:
     raw, builder = draw.draw(damaged(text.encode())), TraceBuilder()

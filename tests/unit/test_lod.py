@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.service.lod import GroupIndex, RowIndex, StepCurve, WideSlices, density
@@ -283,7 +283,6 @@ def test_empty_index_answers() -> None:
     assert len(StepCurve(none, none).sample(0, 10, 5)[0]) == 0
 
 
-@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=9))
 def test_spread_joins_ranges(ranges: list[tuple[int, int]]) -> None:
     first = np.array([a for a, _ in ranges], np.int64)

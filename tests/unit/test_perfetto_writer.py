@@ -59,7 +59,6 @@ def test_it_comes_back(trace: Trace, tmp_path: Path) -> None:  # noqa: F811
     assert gzip.decompress((tmp_path / "t.pftrace.gz").read_bytes()) == (tmp_path / "t.pftrace").read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
 @given(strategies.traces())
 def test_any_trace_comes_back(tmp_path_factory: pytest.TempPathFactory, trace: Trace) -> None:  # noqa: F811
     path = tmp_path_factory.mktemp("t") / "t.pftrace"
@@ -67,7 +66,6 @@ def test_any_trace_comes_back(tmp_path_factory: pytest.TempPathFactory, trace: T
     assert changes(trace, read_trace(path)) == []
 
 
-@settings(max_examples=60, deadline=None)
 @given(strategies.traces())
 def test_perfetto_can_nest_what_is_written(
     tmp_path_factory: pytest.TempPathFactory,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.python.alarm.samples import Samples
@@ -157,7 +157,6 @@ def test_a_file_that_was_not_finished_is_said(broken: bytes) -> None:
 # its clock
 
 
-@settings(deadline=None)
 @given(
     st.integers(-(10**9), 10**9), st.lists(st.integers(0, 2_500_000), min_size=40, max_size=120), st.data()
 )
@@ -322,7 +321,6 @@ def test_a_boundary_far_from_a_range_stays() -> None:
     assert {row[0]: row[1:3] for row in rows_of(trace)}["cell:4"] == (500, 2000)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=25), st.data())
 def test_operators_lie_whole_within_lines_whatever_was_sampled(
     pieces: list[tuple[int, int]], data: st.DataObject

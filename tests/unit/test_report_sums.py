@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof import analysis
@@ -13,6 +13,7 @@ from notebook_prof.service.lod import RowIndex
 from notebook_prof.service.store import ViewStore
 from notebook_prof.testing.strategies import traces
 from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.views.report.reduced import longest_slices
 from notebook_prof.views.report.report_columns import Part
 from notebook_prof.views.report.residual_aggregates import SIDES, totals_left_out
 
@@ -40,23 +41,31 @@ def _edges(part: Part) -> Rows:
     return part.cells.origin + part.cells.width_ns * np.arange(part.cells.per_row + 1)
 
 
-@settings(max_examples=25)
 @given(traces(), st.integers(1, 12))
 def test_slices_and_cells_are_as_busy_as_the_recording(trace: Trace, most: int) -> None:
     """The law of every level of detail: between edges, nothing appears and nothing is lost."""
     store = ViewStore(trace)
-    if store.columns.n <= most:
-        return
     part = Part.of(store, most)
-    kept, edges, every = np.flatnonzero(part.keep), _edges(part), np.arange(store.columns.n)
-    if part.keep.all():
+    if part is None:
+        assert longest_slices(store, most).all()
         return
+    kept, edges, every = np.flatnonzero(part.keep), _edges(part), np.arange(store.columns.n)
+    assert not part.keep.all()
     busy = _busy_by_hand(store, kept, edges) + _busy_in_file(part, store.columns.n_rows)
     np.testing.assert_array_equal(busy, _busy_by_hand(store, every, edges))
     assert part.cells.count.sum() + len(kept) == store.columns.n
     _assert_longest(store, part.keep)
     assert edges[0] <= store.columns.ts.min()
     assert edges[-1] >= (store.columns.ts + store.columns.dur).max()
+
+
+def test_nothing_is_summed_up_where_the_longest_and_what_is_around_them_are_all() -> None:
+    """A slice that outlasts the one around it brings that with it."""
+    builder = TraceBuilder()
+    builder.slices(ts=[0, 1], dur=[10, 20], name=["outer", "inner"], track=builder.track("main"))
+    store = ViewStore(builder.seal())
+    assert store.columns.n == 2
+    assert Part.of(store, 1) is None
 
 
 def _assert_longest(store: ViewStore, keep: npt.NDArray[np.bool_]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import kernels, operators
@@ -132,7 +132,6 @@ def tangled_traces(draw: st.DrawFn) -> Trace:
 windows = st.tuples(st.integers(-5, 60), st.integers(1, 50)).map(lambda w: (w[0], w[0] + w[1]))
 
 
-@settings(max_examples=25, deadline=None)
 @given(tangled_traces(), windows, st.sampled_from(["name", "module"]))
 def test_any_trace_and_window(trace: Trace, window: tuple[int, int], by: str) -> None:
     store = ViewStore(trace)
@@ -189,7 +188,6 @@ def test_calls_that_wait_are_those_of_python() -> None:
         operators(trace, by="module", waits=True)
 
 
-@settings(deadline=None)
 @given(tangled_traces())
 def test_who_owns_each_instant_of_a_thread(trace: Trace) -> None:
     """The critical path walks over the time that every slice has for itself."""

@@ -161,11 +161,16 @@ def brief_bundle(profile: Any) -> dict[str, Any]:
 @sharing
 def brief_of_trace(trace: Trace, tokens: int, verdict: Verdict, trust: pd.DataFrame, before: str) -> Brief:
     """Return the brief of a trace with this verdict, trust report, and line about the run before."""
+    return brief_of_statements(Statements(trace, verdict, trust, before), tokens, verdict.kind)
+
+
+def brief_of_statements(statements: Iterable[Statement], tokens: int, kind: str) -> Brief:
+    """Return the brief of the first statements, as many as fit, of a recording with this kind of verdict."""
     used = token_bound("\n".join([_HEAD, _CALLS, _MORE.format(2 * tokens)])) + 2
     kept: list[Statement] = []
     calls: dict[str, None] = {}
     complete = True
-    for one in Statements(trace, verdict, trust, before):
+    for one in statements:
         added = dict.fromkeys(call for call in one.calls if call not in calls)
         all_calls = {**calls, **added}
         legend = [f"[{len(calls) + position}] {call}" for position, call in enumerate(added, 1)]
@@ -181,7 +186,7 @@ def brief_of_trace(trace: Trace, tokens: int, verdict: Verdict, trust: pd.DataFr
         kept.append(one)
         calls, used = all_calls, used + needed
     kept.sort(key=lambda one: SECTIONS.index(one.section))
-    return Brief(verdict.kind, tokens, kept, calls, complete)
+    return Brief(kind, tokens, kept, calls, complete)
 
 
 def _text(part: str | Number) -> str:

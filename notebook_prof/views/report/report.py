@@ -145,7 +145,7 @@ def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
-        part = Part.of(store, most) if most < n else None
+        part = Part.of(store, most)
         columns = json_text(payload(store, part, events))
         size = len(columns.encode())
         if size <= room or most <= _FEWEST:

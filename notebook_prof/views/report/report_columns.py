@@ -55,9 +55,14 @@ class Part:
     kind_of_cell: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, store: ViewStore, most: int) -> Part:
-        """Return the `most` longest slices, and sums that take about as much room as half of them."""
+    def of(cls, store: ViewStore, most: int) -> Part | None:
+        """Return the `most` longest slices, and sums that take about as much room as half of them.
+
+        None where these, and what is around them, are all slices.
+        """
         keep = longest_slices(store, most)
+        if keep.all():
+            return None
         cells = cells_left_out(store, keep, int(_CELLS * most))
         out = np.flatnonzero(~keep)
         kind, kinds = kinds_of(store, out)
