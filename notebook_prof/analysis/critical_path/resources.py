@@ -15,12 +15,11 @@ from ...trace import DEVICE_CATEGORIES, Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launch_calls
 from ..scope import ints
-from .segments import FAR, Segments, segments
+from .segments import FAR, Segments, nested_segments, segments
 
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
 """What bound the start of device work: the work before it, its launch, an event, or nothing recorded."""
 
-_STRADDLING: Final = ("python", "annotation")
 _ALL: Final = slice(None)
 WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective")
 """Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
@@ -169,23 +168,10 @@ class Resources:
         """Return who owns the instants of a track; worked out when first asked for."""
         if track not in self._segments:
             rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
-            start, end = self.ts[rows], self.end[rows]
-            self._segments[track] = segments(rows, start, end, self._parents_of(track, rows))
+            depth = self.trace.slices["depth"].to_numpy()
+            cut = nested_segments(rows, self.ts, self.end, self.parent, depth) if len(rows) else None
+            self._segments[track] = cut or segments(rows, self.ts[rows], self.end[rows])
         return self._segments[track]
-
-    def _parents_of(self, track: int, rows: IntArray) -> IntArray | None:
-        """Return places in `rows` of the parents that the Trace has; None where `segments` needs others.
-
-        It does where one is not open, and where annotations may begin in Python frames that they outlive.
-        """
-        if track in self.streams or all(self.category(word, rows=rows).any() for word in _STRADDLING):
-            return None
-        parent = self.parent[rows]
-        if (self.track[parent[parent >= 0]] != track).any():
-            return None
-        place_of = np.searchsorted(rows, parent)
-        closed = (parent >= 0) & (self.end[parent] <= self.ts[rows])
-        return None if closed.any() else np.where(parent >= 0, place_of, -1)
 
 
 def sync_table(trace: Trace) -> pd.DataFrame | None:
