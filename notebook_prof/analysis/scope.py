@@ -96,6 +96,23 @@ def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
     return result
 
 
+def matching_codes(codes: npt.NDArray[np.integer], matching: npt.ArrayLike) -> BoolArray:
+    """Return which codes are among those that match; `matching` is a mask of all codes but -1.
+
+    Examples
+    --------
+    >>> matching_codes(np.array([1, -1, 0], np.int8), [False, True]).tolist()
+    [True, False, False]
+    """
+    some = np.flatnonzero(matching).tolist()
+    if len(some) > _FEW_CODES:
+        return np.asarray(np.append(matching, False)[codes], dtype=bool)
+    out = np.zeros(len(codes), dtype=bool)
+    for code in some:  # comparing narrow codes is ten times as quick as looking each of them up
+        out |= codes == code
+    return out
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The slices of some tracks that touch a window, as arrays.
@@ -153,16 +170,9 @@ class Scope:
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
         """Return whether a categorical column holds one of `words`."""
-        matching = self.slices[column].cat.categories.isin(list(words))
-        some = np.flatnonzero(matching).tolist()
-        if len(some) > _FEW_CODES:
-            return np.asarray(np.append(matching, False)[self._narrow_codes(column)], dtype=bool)
-        out = np.zeros(len(self.rows), dtype=bool)
-        if some:
-            codes = self._narrow_codes(column)
-            for code in some:  # comparing narrow codes is ten times as quick as looking each of them up
-                out |= codes == code
-        return out
+        return matching_codes(
+            self._narrow_codes(column), self.slices[column].cat.categories.isin(list(words))
+        )
 
     @property
     def _is_whole(self) -> bool:

@@ -94,7 +94,7 @@ def nest(
     if frame is not None and annotation is not None and frame.any() and annotation.any():
         sorted_ = slice(None) if order is None else order
         ends = _leave_frames(parent, starts, ends, frame[sorted_], annotation[sorted_])
-    depth = _depths(parent)
+    depth = np.minimum(depths(parent), MAX_DEPTH).astype(np.int16)
     self_ns = _self_times(starts, ends, parent, depth)
     if order is None:
         return Nesting(depth, parent, self_ns)
@@ -327,7 +327,8 @@ def straddling_frames(
     return left[order][first], until[order][first]
 
 
-def _depths(parent: IntArray) -> npt.NDArray[np.int16]:
+def depths(parent: IntArray) -> npt.NDArray[np.int32]:
+    """Return how many slices are around each; `parent` holds rows, -1 at the top."""
     depth = (parent >= 0).astype(np.int32)
     up = parent.copy()
     todo = np.flatnonzero(up >= 0)
@@ -336,7 +337,7 @@ def _depths(parent: IntArray) -> npt.NDArray[np.int16]:
         depth[todo] += depth[above]
         up[todo] = up[above]
         todo = todo[up[todo] >= 0]
-    return np.minimum(depth, MAX_DEPTH).astype(np.int16)
+    return depth
 
 
 def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:

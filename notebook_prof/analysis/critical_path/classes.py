@@ -8,6 +8,7 @@ import numpy as np
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
+from ..scope import matching_codes
 from .dependences import Dependences
 from .walk import RUNS, Runs
 
@@ -91,10 +92,10 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
     category = np.append(slices["category"].cat.codes.to_numpy(), -1)[pieces.row]
     device = np.isin(pieces.track, list(graph.streams))
     code: IntArray = np.where(device, stream[category], thread[category])
-    phases = slices["phase"].cat.categories
-    data = np.append(np.append(phases == "data", False)[slices["phase"].cat.codes.to_numpy()], False)
+    phase = np.append(slices["phase"].cat.codes.to_numpy(), -1)[pieces.row]
+    data = matching_codes(phase, slices["phase"].cat.categories == "data")
     loading = np.isin(pieces.track, sorted(graph.loader_workers))
-    code[(data[pieces.row] | loading) & ~device] = CLASSES.index("data")
+    code[(data | loading) & ~device] = CLASSES.index("data")
     if len(full := graph.resources.full_buffers()):
         code[np.isin(pieces.row, full) & ~device] = CLASSES.index("launch-call")
     for name in ("wait-wakeup", "launch-latency", "event-latency"):

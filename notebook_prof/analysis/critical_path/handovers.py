@@ -120,7 +120,7 @@ def _busy(resources: Resources) -> BoolArray:
     """Return which slices keep their thread busy while they own it."""
     words = [str(word) for word in resources.trace.slices["name"].cat.categories]
     rests = [_PASSIVE.search(word) is not None or waits_by_name(word) for word in words]
-    resting = resources.names(np.array([*rests, False], dtype=bool))
+    resting = resources.names(rests)
     active = resources.category(*_ACTIVE) & ~(resources.category("io") & resting)
     return active | (resources.category("python", "module") & ~resting)
 

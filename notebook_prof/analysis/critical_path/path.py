@@ -13,7 +13,7 @@ import pandas as pd
 from ...errors import OptionError, SelectionError, nearest
 from ...trace import Trace, Window
 from ...trace.arrays import IntArray
-from ..scope import Numbers, WindowLike, ints, many, once, sharing, step_spans
+from ..scope import Numbers, WindowLike, ints, many, sharing, step_spans
 from .classes import CLASSES, class_codes, resource_names
 from .dependences import Dependences, dependences
 from .resources import WAITS
@@ -163,11 +163,11 @@ def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
 def _margins(graph: Dependences, spans: Sequence[Span], pieces: Runs, span: IntArray) -> IntArray:
     """Return the margin of what each piece waited for at its start."""
     margin = np.full(len(span), FAR)
-    position = np.append(graph.position, -1)[pieces.row]
-    begins = (position >= 0) & (np.append(graph.resources.ts, -FAR)[pieces.row] == pieces.start)
     for track, stream in graph.streams.items():
-        here = begins & (pieces.track == track)
-        margin[here] = stream.margin[position[here]]
+        here = np.flatnonzero((pieces.track == track) & (pieces.row >= 0))
+        at = graph.position[pieces.row[here]]
+        begins = stream.start[at] == pieces.start[here]
+        margin[here[begins]] = stream.margin[at[begins]]
     for number, one in enumerate(spans):
         waits = one.path.hops.kind < len(WAITS)
         first, last = np.searchsorted(span, [number, number + 1])
@@ -183,9 +183,14 @@ _NONE: Final = np.empty(0, np.int64)
 def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple[Dependences, list[Span]]:
     """Return the dependences of a trace and the paths of these steps, or of this window."""
     numbers = None if step is None else tuple(many(step))
-    key = ("critical path", window and tuple(window), numbers, end)
+    key = (window and tuple(window), numbers, end)
     graph = dependences(trace)
-    return graph, once(trace, key, lambda: paths(graph, window=window, step=numbers, end=end))
+    spans = graph.walked.get(key)
+    if spans is None:  # pieces, hops and doubts are asked for one after another
+        spans = paths(graph, window=window, step=numbers, end=end)
+        graph.walked.clear()
+        graph.walked[key] = spans
+    return graph, spans
 
 
 @sharing
@@ -321,8 +326,9 @@ def pieces_columns(
 def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
     """Return the names of tracks; missing where the track is -1."""
     keys, labels = resource_names(trace)
-    code = np.searchsorted(keys, track)
-    return pd.Categorical.from_codes(np.where(track >= 0, code, -1), categories=labels)
+    code = np.full(int(keys.max(initial=-1)) + 2, -1, np.int32)  # -1 reads the last place
+    code[keys] = np.arange(len(keys))
+    return pd.Categorical.from_codes(code[track], categories=labels)
 
 
 def _summed(table: pd.DataFrame, columns: list[str], spent: IntArray) -> pd.DataFrame:

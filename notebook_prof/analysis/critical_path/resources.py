@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, Trace
 from ...trace.arrays import BoolArray, IntArray
 from ..device.launches import launch_calls
-from ..scope import ints
-from .segments import FAR, Segments, segments
+from ..scope import ints, matching_codes
+from .segments import FAR, Segments, nested_segments, segments
 
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
 """What bound the start of device work: the work before it, its launch, an event, or nothing recorded."""
 
-_STRADDLING: Final = ("python", "annotation")
 _ALL: Final = slice(None)
 WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective")
 """Kinds of waits of threads: for a device, for one's own copy, for room in a full launch queue, for another
@@ -128,6 +127,7 @@ class Resources:
                 self.streams[track] = rows
         self.parent: IntArray = ints(slices["parent"])
         self._segments: dict[int, Segments] = {}
+        self._matches: dict[re.Pattern[str], list[bool]] = {}
 
     @property
     def trace(self) -> Trace:
@@ -140,12 +140,13 @@ class Resources:
     def category(self, *words: str, rows: IntArray | slice = _ALL) -> BoolArray:
         """Return which slices, or which of some, have one of these categories."""
         categories = self.trace.slices["category"].cat.categories
-        return np.asarray(np.append(categories.isin(list(words)), False)[self._category[rows]], dtype=bool)
+        return matching_codes(self._category[rows], categories.isin(list(words)))
 
-    def named(self, pattern: re.Pattern[str]) -> BoolArray:
-        """Return which slices have a name in which a pattern occurs."""
-        matches = [pattern.search(word) is not None for word in self._names]
-        return np.asarray(np.array([*matches, False], dtype=bool)[self._name])
+    def named(self, pattern: re.Pattern[str], rows: IntArray | slice = _ALL) -> BoolArray:
+        """Return which slices, or which of some, have a name in which a pattern occurs."""
+        if pattern not in self._matches:
+            self._matches[pattern] = [pattern.search(word) is not None for word in self._names]
+        return matching_codes(self._name[rows], self._matches[pattern])
 
     def full_buffers(self) -> IntArray:
         """Return the rows of records, by CUPTI, of launches that waited for a command buffer; by start."""
@@ -154,9 +155,9 @@ class Resources:
         rows = np.flatnonzero(self.named(_FULL_BUFFER) & self.category("overhead"))
         return rows[np.argsort(self.ts[rows], kind="stable")]
 
-    def names(self, words: npt.NDArray[Any]) -> BoolArray:
-        """Return which slices have a name of which `words`, a mask of all names and False, is true."""
-        return np.asarray(words[self._name], dtype=bool)
+    def names(self, words: Sequence[bool]) -> BoolArray:
+        """Return which slices have a name of which `words`, a mask of all names, is true."""
+        return matching_codes(self._name, words)
 
     def on_threads(self) -> BoolArray:
         """Return which slices are on threads and not empty."""
@@ -169,23 +170,10 @@ class Resources:
         """Return who owns the instants of a track; worked out when first asked for."""
         if track not in self._segments:
             rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
-            start, end = self.ts[rows], self.end[rows]
-            self._segments[track] = segments(rows, start, end, self._parents_of(track, rows))
+            depth = self.trace.slices["depth"].to_numpy()
+            cut = nested_segments(rows, self.ts, self.end, self.parent, depth) if len(rows) else None
+            self._segments[track] = cut or segments(rows, self.ts[rows], self.end[rows])
         return self._segments[track]
-
-    def _parents_of(self, track: int, rows: IntArray) -> IntArray | None:
-        """Return places in `rows` of the parents that the Trace has; None where `segments` needs others.
-
-        It does where one is not open, and where annotations may begin in Python frames that they outlive.
-        """
-        if track in self.streams or all(self.category(word, rows=rows).any() for word in _STRADDLING):
-            return None
-        parent = self.parent[rows]
-        if (self.track[parent[parent >= 0]] != track).any():
-            return None
-        place_of = np.searchsorted(rows, parent)
-        closed = (parent >= 0) & (self.end[parent] <= self.ts[rows])
-        return None if closed.any() else np.where(parent >= 0, place_of, -1)
 
 
 def sync_table(trace: Trace) -> pd.DataFrame | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from ...trace.arrays import BoolArray, IntArray
-from ...trace.nesting import parents
+from ...trace.arrays import IntArray
+from ...trace.nesting import depths, parents
 
 FAR: Final = int(np.iinfo(np.int64).max // 4)
 """ns; further away than any instant of a recording."""
@@ -32,7 +33,7 @@ class Segments(NamedTuple):
         return np.append(self.at[1:], FAR)
 
 
-def segments(rows: IntArray, start: IntArray, end: IntArray, parent: IntArray | None = None) -> Segments:
+def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
     """Cut a track into segments of one owner each; slices may overlap in any way.
 
     Parameters
@@ -41,8 +42,6 @@ def segments(rows: IntArray, start: IntArray, end: IntArray, parent: IntArray | 
         What owners are called.
     start, end : ndarray of int64, shape (n,)
         ns; by start, then longest first; none is empty.
-    parent : ndarray of int64, shape (n,), optional
-        Position of the latest-started earlier slice that is open at the start; -1 without one.
 
     Returns
     -------
@@ -50,9 +49,8 @@ def segments(rows: IntArray, start: IntArray, end: IntArray, parent: IntArray | 
 
     Notes
     -----
-    What starts last owns. When it ends, time falls to the latest-started slice that is still open: all
-    slices that are open at an end are ancestors of what ends, so the heir is the nearest ancestor with a
-    later end. A slice that a descendant outlasts makes no boundary where it ends.
+    What starts last owns. When it ends, time falls to the latest-started slice that is still open. A slice
+    that a descendant outlasts owns nothing from its end to that of the descendant, and makes no boundary.
 
     Examples
     --------
@@ -63,45 +61,72 @@ def segments(rows: IntArray, start: IntArray, end: IntArray, parent: IntArray | 
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
-    above = parents(np.zeros(n, np.int8), start, end) if parent is None else parent
-    heir, outlasted = _heirs(start, end, above)
-    at = np.concatenate([start, end[~outlasted]])
-    who = np.concatenate([np.arange(n), heir[~outlasted]])
-    # at one instant starts come after ends, and the later start last
-    rank = np.concatenate([np.arange(n) + n, who[n:]])
-    order = np.argsort(at, kind="stable")
-    tie = at[order][1:] == at[order][:-1]
-    if tie.any():
-        equal = np.flatnonzero(np.append(tie, False) | np.append(False, tie))
-        places = order[equal]
-        order[equal] = places[np.lexsort((rank[places], at[places]))]
-    at, who = at[order], who[order]
+    parent = parents(np.zeros(n, np.int8), start, end)
+    cut = nested_segments(np.arange(n), start, end, parent, depths(parent))
+    assert cut is not None  # the parents are those of these slices
+    return cut._replace(owner=np.append(rows, -1)[cut.owner])
+
+
+def nested_segments(
+    rows: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: npt.NDArray[np.integer[Any]]
+) -> Segments | None:
+    """Cut a track into segments by parents and depths that are there already, if they are its own.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (k,)
+        Slices of the track, by start, then longest first; at least one, and none is empty.
+    start, end : ndarray of int64, shape (n,)
+        ns; of all slices, as are the next two.
+    parent : ndarray of int64, shape (n,)
+        Row of the slice around each; -1 at the top.
+    depth : ndarray of int, shape (n,)
+        How many are around each.
+
+    Returns
+    -------
+    Segments or None
+        None where they are not.
+
+    Notes
+    -----
+    Before slice *k* starts, *k* slices have started, and all of them but its ancestors have ended: of all
+    starts and ends in order, its start is number ``2 k - depth``. Between it and the next start are the ends
+    of the slice and of as many of its ancestors as the next is less deep. So nothing has to be sorted.
+
+    Where slices overlap in part, one that a descendant outlasts ends with it, and a frame around the begin of
+    an annotation that outlives it, and is not inside of it, ends there: it owns nothing after that.
+
+    Examples
+    --------
+    >>> start, end, parent = np.array([0, 2, 3]), np.array([9, 5, 5]), np.array([-1, 0, 1])
+    >>> at, owner = nested_segments(np.arange(3), start, end, parent, np.arange(3))
+    >>> at[1:].tolist(), owner.tolist()
+    ([0, 2, 3, 5, 9], [-1, 0, 1, 2, 0, -1])
+    """
+    level, above = depth[rows], parent[rows]
+    closes = level + 1 - np.append(level[1:], level.dtype.type(0))
+    if level[0] or closes.min() < 0:
+        return None
+    begin = 2 * np.arange(len(rows)) + (1 - level)
+    at, owner = np.empty(2 * len(rows) + 1, np.int64), np.empty(2 * len(rows) + 1, np.int64)
+    at[0], owner[0] = -FAR, -1
+    at[begin], owner[begin] = start[rows], rows
+    todo = np.flatnonzero(closes)
+    ending, position, left = rows[todo], begin[todo], closes[todo]
+    while len(ending):
+        position, left = position + 1, left - 1
+        at[position] = end[ending]
+        owner[position] = ending = parent[ending]
+        more = left > 0
+        ending, position, left = ending[more], position[more], left[more]
+    if (owner[begin - 1] != above).any():
+        return None
+    if (at[1:] < at[:-1]).any():  # some overlap in part
+        next_start, next_end = (np.repeat(np.append(x[rows[1:]], FAR), closes + 1) for x in (start, end))
+        over = at[1:] > next_start
+        if (at[1:] > next_end)[over].any() or (end[above] <= start[rows])[above >= 0].any():
+            return None
+        at[1:] = np.maximum.accumulate(np.minimum(at[1:], next_start))
     last = np.append(at[1:] != at[:-1], True)
-    at, who = at[last], who[last]
-    owner = np.where(who >= 0, rows[who], -1)
-    return Segments(np.concatenate([[-FAR], at]), np.concatenate([[-1], owner]))
-
-
-def _heirs(start: IntArray, end: IntArray, parent: IntArray) -> tuple[IntArray, BoolArray]:
-    """Return who owns the instant at which each slice ends, and which slices a descendant outlasts."""
-    outlasted = np.zeros(len(start), bool)
-    heir = parent.copy()
-    todo = np.flatnonzero(heir >= 0)
-    while len(todo):
-        above = heir[todo]
-        closed = end[above] <= end[todo]
-        outlasted[above[end[above] < end[todo]]] = True
-        # of equal ends, the younger makes the boundary
-        todo = todo[closed]
-        heir[todo] = parent[heir[todo]]
-        todo = todo[heir[todo] >= 0]
-    if outlasted.any():  # not by those descendants of descendants that started after its end
-        last = np.searchsorted(start, end, side="left") - 1
-        check = np.flatnonzero(outlasted)
-        who = last[check]
-        while len(check):
-            open_ = end[who] > end[check]
-            own = who <= check
-            outlasted[check[own]] = False
-            check, who = check[~(own | open_)], parent[who[~(own | open_)]]
-    return heir, outlasted
+    return Segments(at[last], owner[last])

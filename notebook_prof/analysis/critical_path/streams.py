@@ -104,8 +104,8 @@ def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: Int
 
 def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
     """Let nodes of one graph launch wait for one another across streams, by times; return how many do."""
-    is_graph = np.append(resources.named(_GRAPH), False)
-    parts = [(track, np.flatnonzero((s.call >= 0) & is_graph[s.call])) for track, s in streams.items()]
+    launched = [(track, s.call, np.flatnonzero(s.call >= 0)) for track, s in streams.items()]
+    parts = [(track, places[resources.named(_GRAPH, call[places])]) for track, call, places in launched]
     parts = [(track, places) for track, places in parts if len(places)]
     if len(parts) < 2:
         return 0
@@ -183,8 +183,8 @@ def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int
     ends = {track: np.argsort(s.end, kind="stable") for track, s in streams.items()}
     total = 0
     for track, stream in streams.items():
-        since = np.append(-FAR, stream.when[:-1])
-        waited = np.searchsorted(calls, stream.when) > np.searchsorted(calls, since)
+        before = np.searchsorted(calls, stream.when)
+        waited = np.diff(before, prepend=0) > 0
         places = stream.order[waited & (stream.call[stream.order] >= 0)]
         best = np.full(len(places), -1)
         for other, theirs in streams.items():
@@ -241,7 +241,7 @@ def bind(
         launch = np.where(s.call >= 0, s.launched + latency, -FAR)
         event = np.where(s.event >= 0, resources.end[s.event] + spacing, -FAR)
         best = np.maximum(np.maximum(previous, launch), event)
-        second = np.sort(np.stack([previous, launch, event]), axis=0)[1]
+        second = np.maximum(np.minimum(previous, launch), np.minimum(np.maximum(previous, launch), event))
         s.margin = np.where(second > -FAR, best - second, FAR)
         s.bound = np.select([best == -FAR, launch == best, event == best], [NOTHING, LAUNCH, EVENT], STREAM)
         s.root = runs_bound_by_stream(s.bound == STREAM, s.before)

@@ -116,7 +116,7 @@ def waiting_calls(resources: Resources) -> BoolArray:
     """Return which slices are calls in which a thread waits for a device."""
     trace = resources.trace
     calls = resources.category("sync") | resources.named(_FREE)
-    if not trace.slices["category"].isin(["launch", "sync"]).any() and resources.streams:
+    if resources.streams and not resources.category("launch", "sync").any():
         host = on_host(trace)  # without calls of a runtime, operators that read a number are what waits
         calls[host.rows[waiting(trace, host)]] = True
     return calls & resources.on_threads()
@@ -195,8 +195,8 @@ def waitable_work(
 
 def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
     """Find copies that end inside the call that asked for them: it waited for them."""
-    is_copy = np.append(resources.named(_COPY), False)
-    own = (stream.call >= 0) & is_copy[stream.call]
+    own = np.flatnonzero(stream.call >= 0)
+    own = own[resources.named(_COPY, stream.call[own])]
     row, call = stream.rows[own], stream.call[own]
     inside = (resources.end[row] <= resources.end[call]) & (resources.end[row] > resources.ts[call])
     inside &= np.isin(resources.track[call], list(resources.threads))
@@ -223,9 +223,9 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
     call, begun = stream.call[stream.order], np.sort(stream.start)
     returned = np.where(call >= 0, resources.end[call], -FAR)
     length = np.where(call >= 0, resources.end[call] - resources.ts[call], 0)
-    ahead = np.arange(len(call)) - np.searchsorted(begun, returned, side="right")
-    depth = int(ahead[call >= 0].max(initial=0))
     at = np.searchsorted(begun, returned, side="right") - 1
+    ahead = np.arange(len(call)) - (at + 1)
+    depth = int(ahead[call >= 0].max(initial=0))
     full = (call >= 0) & (length > _LONG * max(usual, 1)) & (ahead >= depth - 1) & (depth >= _DEPTH)
     full |= (call >= 0) & _in_full_buffers(resources, call)
     full &= (at >= 0) & (begun[np.maximum(at, 0)] > np.where(call >= 0, resources.ts[call], FAR))

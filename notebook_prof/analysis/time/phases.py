@@ -138,8 +138,8 @@ def _stepping_track(trace: Trace) -> int:
         own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
         # ranges that lie beside their thread are no thread
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
-    chosen = host.only(own) if own.any() else host
-    return int(np.bincount(chosen.values("track"), chosen.self_ns).argmax())
+    chosen = own if own.any() else slice(None)
+    return int(np.bincount(host.values("track")[chosen], host.self_ns[chosen]).argmax())
 
 
 def _host_times(trace: Trace, start: IntArray, end: IntArray) -> dict[str, IntArray]:

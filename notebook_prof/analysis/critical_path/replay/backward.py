@@ -46,7 +46,7 @@ class Backward:
     ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
     >>> edges = constraints(dependences(trace))
     >>> one = Backward(edges, Spans.of(edges, None, None, "host"))
-    >>> one.work.tolist(), one.of_instants(np.array([0, 0]), np.array([4, 15])).tolist()
+    >>> one.work.tolist(), one.of_instants(0, np.array([4, 15])).tolist()
     ([11], [0, 0])
     """
 
@@ -71,6 +71,8 @@ class Backward:
         self.nodes = self._of_nodes(done)
         self.work = self._of_work()
         self._instants = self._sorted_instants()
+        self._closes = np.full(len(self.nodes), FAR)
+        self._closes[forward.own - 1] = edges.waits.end + self.nodes[forward.own]
 
     def _source_times(self) -> IntArray:
         """Return when the source of each edge, with its lag, was done."""
@@ -142,28 +144,27 @@ class Backward:
         work = self.edges.work
         return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
 
-    def of_instants(self, tracks: IntArray, instants: IntArray) -> IntArray:
-        """Return by how much later what ends at instants of threads could; `FAR` where no end depends on it.
+    def of_instants(self, thread: int, instants: IntArray) -> IntArray:
+        """Return by how much later what ends at instants of a thread could; `FAR` where no end depends on it.
 
         Parameters
         ----------
-        tracks, instants : ndarray of int64, shape (n,)
+        thread : int
+            Its number.
+        instants : ndarray of int64, shape (n,)
         """
-        edges = self.edges
-        thread = edges.number(tracks)
-        piece = edges.piece(thread, instants)
+        piece = self.edges.pieces_of_thread(thread, instants)
+        begin, until = self.edges.first_piece[[thread, thread + 1]]
         of, at, slack = self._instants
-        ordered = np.sort(at)
-        key = of * (len(at) + 1) + np.searchsorted(ordered, at)
-        first = np.searchsorted(key, piece * (len(at) + 1) + np.searchsorted(ordered, instants))
-        here = first < len(of)
-        here[here] = of[first[here]] == piece[here]
+        bounds = np.searchsorted(of, np.arange(begin, until + 1))
+        # pieces follow one another, and so do the instants of a thread
+        first = bounds[0] + np.searchsorted(at[bounds[0] : bounds[-1]], instants)
+        first = np.maximum(first, bounds[piece - begin])
+        here = first < bounds[piece - begin + 1]
         out = np.full(len(instants), FAR)
         out[here] = slack[first[here]]
         # inside of a wait it could end as late as the wait does, and then as late as what follows
-        closes = np.full(len(self.nodes), FAR)
-        closes[self._forward.own - 1] = edges.waits.end + self.nodes[self._forward.own]
-        return _or_none(np.minimum(out, closes[piece] - instants))
+        return _or_none(np.minimum(out, self._closes[piece] - instants))
 
 
 _NEVER: Final = FAR // 2

@@ -44,6 +44,8 @@ class Constraints:
         Work for the end of work of another stream.
     usual_wait : int
         ns; how long a call lasts that waits for a device and finds that it is done.
+    queues : Edges
+        All launches that could wait for room in a queue, as `launch_queues`.
     """
 
     graph: Dependences
@@ -56,6 +58,7 @@ class Constraints:
     of_thread: Edges
     events: Edges
     usual_wait: int
+    queues: Edges
 
     def piece_of_wait(self, wait: IntArray) -> IntArray:
         """Return the number of the piece that begins with the end of a wait."""
@@ -64,12 +67,16 @@ class Constraints:
     def piece(self, thread: IntArray, instants: IntArray) -> IntArray:
         """Return the piece of a thread in which each instant lies; the end of a wait is in the next one."""
         out = np.empty(len(instants), np.int64)
-        for number in np.unique(thread):
+        for number in np.flatnonzero(np.bincount(thread)).tolist():
             here = thread == number
-            first = int(self.first_piece[number])
-            ends = self.waits.end[first - number : int(self.first_piece[number + 1]) - number - 1]
-            out[here] = first + np.searchsorted(ends, instants[here], side="right")
+            out[here] = self.pieces_of_thread(number, instants[here])
         return out
+
+    def pieces_of_thread(self, number: int, instants: IntArray) -> IntArray:
+        """Return the piece of one thread in which each instant lies."""
+        first = int(self.first_piece[number])
+        ends = self.waits.end[first - number : int(self.first_piece[number + 1]) - number - 1]
+        return first + np.searchsorted(ends, instants, side="right")
 
     def number(self, tracks: npt.ArrayLike) -> IntArray:
         """Return the numbers of threads by track."""
@@ -104,18 +111,20 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
     threads = np.array(sorted(graph.resources.threads), np.int64)
     work, position = _all_work(graph, threads)
     queues = launch_queues(graph)
-    queues = Edges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
+    some = Edges(*(column[queues.binds == 1 if queued is None else queued] for column in queues))
     recorded = _recorded_waits(graph)
-    waits, places = _all_waits(graph, threads, recorded, queues)
+    waits, places = _all_waits(graph, threads, recorded, some)
     counts = np.bincount(waits.thread, minlength=len(threads))
     first_piece = np.concatenate([[0], np.cumsum(counts + 1)]).astype(np.int64)
     lengths = (waits.end - waits.begin)[(waits.kind == DEVICE_WAIT) & (waits.waited == 0)]
     usual = int(np.median(lengths)) if len(lengths) else graph.latencies.call
     of_work = _of_work(graph, position, waits, recorded, places)
-    of_start = _of_start(position, recorded, places, queues)
+    of_start = _of_start(position, recorded, places, some)
     of_thread = _of_thread(graph, threads, waits, recorded, places)
     events = _events(graph, work, position)
-    return Constraints(graph, threads, work, waits, first_piece, of_work, of_start, of_thread, events, usual)
+    return Constraints(
+        graph, threads, work, waits, first_piece, of_work, of_start, of_thread, events, usual, queues
+    )
 
 
 def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:

@@ -13,7 +13,7 @@ from ....trace.intervals import as_ints
 from ..resources import LAUNCH, STREAM
 from ..segments import FAR
 from .constraints import Constraints, constraints
-from .edges import COPY, DEVICE_WAIT, QUEUE, Edges, launch_queues
+from .edges import COPY, DEVICE_WAIT, QUEUE, Edges
 from .scans import Clocks, running_maximum, runs_of
 
 
@@ -141,7 +141,7 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     Only launches that would find a queue full wait for room: those are added as waits, and all is replayed,
     until there are none. Each round only lets things come later, so that this ends.
     """
-    graph, queues = edges.graph, launch_queues(edges.graph)
+    graph, queues = edges.graph, edges.queues
     chosen = queues.binds == 1
     for _ in range(_ROUNDS):
         replays = [replay(edges, change) for change in changes]

@@ -18,7 +18,6 @@ from ..path import End, resource_column
 from ..segments import FAR
 from .backward import Backward
 from .constraints import Constraints, constraints
-from .edges import launch_queues
 from .forward import Change, replay
 from .spans import Spans
 
@@ -148,27 +147,26 @@ def _within_queues(edges: Constraints, spans: Spans, rows: IntArray) -> IntArray
     launches those can matter in which the work has more slack than that.
     """
     one = Backward(edges, spans)
-    queues = launch_queues(edges.graph)
-    resources = edges.graph.resources
-    chosen = (queues.binds == 1) | (queues.lag < one.work[queues.source])
-    if (chosen != (queues.binds == 1)).any():
-        one = Backward(constraints(edges.graph, chosen), spans)
-    number = np.full(len(resources.ts), -1)
-    number[edges.work.rows] = np.arange(len(edges.work.rows))
-    at = number[rows]
-    out: IntArray = np.append(one.work, FAR)[at]
-    on_thread = at < 0
-    ends = rows[on_thread]
-    out[on_thread] = one.of_instants(resources.track[ends], resources.end[ends])
-    return out
+    queues, resources = edges.queues, edges.graph.resources
+    queued = (queues.binds == 1) | (queues.lag < one.work[queues.source])
+    if (queued != (queues.binds == 1)).any():
+        one = Backward(constraints(edges.graph, queued), spans)
+    least, chosen = np.full(len(resources.ts), FAR), np.zeros(len(resources.ts), bool)
+    chosen[rows] = True
+    least[edges.work.rows] = one.work
+    for number, track in enumerate(edges.threads.tolist()):
+        own = resources.threads[track]
+        own = own[chosen[own]]
+        least[own] = one.of_instants(number, resources.end[own])
+    return least[rows]
 
 
 def _table(trace: Trace, rows: IntArray, least: IntArray) -> pd.DataFrame:
-    slices = trace.slices.iloc[rows].reset_index(drop=True)
     names = ("step", "name", "category", "track", "line", "phase", "module")
+    slices = trace.slices[[*names, "ts", "dur"]].iloc[rows].reset_index(drop=True)
     data: dict[str, Any] = {name: slices[name] for name in names}
     data |= {"slice": rows, "start_ns": slices["ts"], "dur_ns": slices["dur"]}
-    data["resource"] = resource_column(trace, slices["track"].to_numpy(np.int64))
+    data["resource"] = resource_column(trace, slices["track"].to_numpy())
     data["slack_ns"] = pd.arrays.IntegerArray(least, least >= FAR)
     return SLACK.frame(data)
 
