@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from .arrays import IntArray
 
@@ -55,7 +56,8 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     nothing = np.empty(0, np.int64)
     if n == 0:
         return Pairs(nothing, nothing, nothing, nothing)
-    order = np.lexsort((np.arange(n), ts, track))
+    order = np.argsort(ts, kind="stable")
+    order = order[np.argsort(_ranks(track)[order], kind="stable")]
     tracks, begins = track[order], is_begin[order]
     change = np.where(begins, 1, -1)
     total = np.cumsum(change)
@@ -70,7 +72,8 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
     unopened = ~begins & (lowest < before)
     level = total - lowest + np.where(begins, 0, 1)
     kept = np.flatnonzero(~unopened)
-    kept = kept[np.lexsort((kept, level[kept], tracks[kept]))]
+    key = group * (int(level.max()) + 1) + level
+    kept = kept[np.argsort(_narrow(key[kept]), kind="stable")]
     opens = begins[kept]
     same = (tracks[kept][1:] == tracks[kept][:-1]) & (level[kept][1:] == level[kept][:-1])
     matched = np.flatnonzero(opens[:-1] & ~opens[1:] & same)
@@ -85,3 +88,16 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
         order[np.sort(unmatched[begins[unmatched]])],
         order[np.flatnonzero(unopened)],
     )
+
+
+def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
+    """Return the position of each track among all, in their order."""
+    codes, tracks = pd.factorize(track)
+    ranks = np.empty(len(tracks), np.int64)
+    ranks[np.argsort(tracks)] = np.arange(len(tracks))
+    return np.asarray(_narrow(ranks)[codes])
+
+
+def _narrow(key: IntArray) -> IntArray | npt.NDArray[np.uint16]:
+    """Return keys as numbers of 16 bits where they fit in, which NumPy sorts in a pass a byte."""
+    return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key

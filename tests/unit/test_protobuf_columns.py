@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from notebook_prof.readers.codec import columns as columns_module
+from notebook_prof.readers.codec import protobuf_columns
+from notebook_prof.readers.codec.columns import coded_contents
 from notebook_prof.readers.codec.protobuf import WireError, fields
 from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields, varints
-from notebook_prof.readers.perfetto.packets import _spans
+from notebook_prof.readers.perfetto.spans import packet_spans
 from notebook_prof.trace import ImportReport
 
 
@@ -29,18 +33,41 @@ def one(number: int, value: int | bytes, wire: int) -> bytes:
     return tag + (varint(value) if wire == 0 else value.to_bytes(8 if wire == 1 else 4, "little"))
 
 
-NUMBER = st.integers(1, 3_000)
+NUMBER = st.integers(1, 20) | st.integers(1, 3_000)
 FIELD = st.one_of(
-    st.builds(one, NUMBER, st.integers(0, 2**64 - 1), st.just(0)),
+    st.builds(one, NUMBER, st.integers(0, 300) | st.integers(0, 2**64 - 1), st.just(0)),
     st.builds(one, NUMBER, st.integers(0, 2**64 - 1), st.just(1)),
     st.builds(one, NUMBER, st.integers(0, 2**32 - 1), st.just(5)),
     st.builds(one, NUMBER, st.binary(max_size=200), st.just(2)),
 )
-MESSAGES = st.lists(st.lists(FIELD, max_size=8).map(b"".join), max_size=60)
 
 
-def expected(data: bytes, begin: int, end: int) -> list[tuple[int, int, int, int]]:
-    """Fields of one message, as far as they are sound."""
+def is_settled(message: bytes) -> bool:
+    """Whether all decoders agree on it: some pass over impossible field numbers and values of 11 bytes."""
+    try:
+        return all(0 < number < 1 << 29 for number, _ in fields(message, (0, len(message))))
+    except WireError as error:
+        return "has no end" not in str(error)
+
+
+NO_FIELD = st.one_of(
+    st.builds(lambda number, wire: varint(number << 3 | wire), NUMBER, st.sampled_from([3, 4, 6, 7])),
+    st.sampled_from([b"\x12\xff\xff\xff\xff\x0f", b"\x12" + b"\xff" * 9 + b"\x01", b"\x12\x85"]),
+    st.builds(lambda field, size: field[: max(size, 1)], FIELD, st.integers(1, 4)),
+    st.binary(min_size=1, max_size=12),
+)
+LONGER = st.sampled_from([b"\x88\x00\x01", b"\x08\x81\x80\x00", b"\x92\x80\x00\x81\x00z"])
+"""Numbers that are written with more bytes than they need."""
+MESSAGE = st.lists(FIELD | LONGER, max_size=8).map(b"".join)
+MESSAGES = st.lists(MESSAGE, max_size=60)
+DAMAGED = st.lists(
+    st.builds(lambda *parts: b"".join(parts), MESSAGE, NO_FIELD, MESSAGE).filter(is_settled) | MESSAGE,
+    max_size=30,
+)
+
+
+def expected(data: bytes, begin: int, end: int) -> tuple[list[tuple[int, int, int, int]], bool]:
+    """Fields of one message, as far as they are sound, and whether all are."""
     rows = []
     try:
         for number, value in fields(data, (begin, end)):
@@ -49,24 +76,118 @@ def expected(data: bytes, begin: int, end: int) -> list[tuple[int, int, int, int
             else:
                 rows.append((number, value - (1 << 64) if value >> 63 else value, -1, -1))
     except WireError:
-        pass
-    return rows
+        return rows, False
+    return rows, True
 
 
-def check(data: bytes, begin: list[int], end: list[int]) -> None:
-    content = np.frombuffer(data + bytes(PADDING), np.uint8)
-    columns = Fields(content, np.array(begin, np.int64), np.array(end, np.int64))
-    for message, span in enumerate(zip(begin, end, strict=True)):
-        rows = columns.owner == message
-        parts = (part[rows].tolist() for part in (columns.number, columns.value, columns.begin, columns.end))
-        assert list(zip(*parts, strict=True)) == expected(data, *span)
+def check(messages: list[bytes]) -> None:
+    """Compare all fields of messages that lie one behind the other with those of each."""
+    end = np.cumsum([len(message) for message in messages], dtype=np.int64)
+    begin = end - np.array([len(message) for message in messages], np.int64)
+    data = b"".join(messages)
+    columns = Fields(np.frombuffer(data + bytes(PADDING), np.uint8), begin, end)
+    rows: dict[int, list[tuple[int, int, int, int]]] = {}
+    broken = 0
+    for message, span in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+        own, sound = expected(data, *span)
+        broken += not sound
+        for number, *others in own:
+            rows.setdefault(number, []).append((message, *others))
+    assert columns.broken == broken
+    assert {number: count for number, count in columns.counts().items() if count} == {
+        number: len(each) for number, each in rows.items()
+    }
+    for number, each in rows.items():
+        every = columns.occurrences(number)
+        parts = (part.tolist() for part in (every.owner, every.value, every.begin, every.end))
+        assert list(zip(*parts, strict=True)) == each
+        last = {row[0]: row[1:] for row in each}
+        texts = [last.get(message, (0, -1, -1))[1:] for message in range(len(messages))]
+        assert list(zip(*(part.tolist() for part in columns.contents(number)), strict=True)) == texts
+        values = [last.get(message, (-7,))[0] for message in range(len(messages))]
+        assert columns.ints(number, -7).tolist() == values
+        assert columns.has(number).tolist() == [message in last for message in range(len(messages))]
 
 
+@pytest.fixture(params=[1, 3, 400], ids="alike from {}".format)
+def _alike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobuf_columns, "_ALIKE", request.param)
+    monkeypatch.setattr(protobuf_columns, "_AT_ONCE", 50)
+
+
+SHARED = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.usefixtures("_alike")
 @given(MESSAGES)
-@settings(max_examples=60, deadline=None)
+@SHARED
 def test_fields_are_those_of_each_message(messages: list[bytes]) -> None:
-    ends = np.cumsum([len(message) for message in messages]).tolist()
-    check(b"".join(messages), [end - len(m) for end, m in zip(ends, messages, strict=True)], ends)
+    check(messages)
+
+
+@pytest.mark.usefixtures("_alike")
+@given(st.lists(MESSAGE, min_size=1, max_size=4), st.data())
+@SHARED
+def test_fields_of_messages_of_few_kinds(kinds: list[bytes], data: st.DataObject) -> None:
+    """Most of them begin alike, and some end earlier or later than others."""
+    order = data.draw(st.lists(st.sampled_from(kinds), max_size=80))
+    more = data.draw(st.lists(FIELD | st.just(b""), min_size=len(order), max_size=len(order)))
+    check([first + last for first, last in zip(order, more, strict=True)])
+
+
+@pytest.mark.usefixtures("_alike")
+@given(DAMAGED)
+@SHARED
+def test_fields_before_damage_are_kept(messages: list[bytes]) -> None:
+    """Types and numbers that do not exist, groups, numbers without an end, and what is cut."""
+    check(messages)
+
+
+def test_very_many_messages_alike() -> None:
+    numbers = np.random.default_rng(3).integers(0, 2**63, 40_000).tolist()
+    kinds = (
+        lambda n: one(8, n, 0) + one(53, one(2, b"kernel", 2), 2),
+        lambda n: one(8, n >> 40, 0) + one(47, n, 1) + one(4, b"x" * (n % 300), 2) + one(4, b"", 2),
+        lambda n: one(8, n, 0)[: n % 7],
+        lambda n: one(3_000, n % 90, 0) + one(1, n % 3, 0),
+    )
+    check([kinds[n % 31 % 4](n) for n in numbers])
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 5]), st.binary(max_size=6)), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_fields_are_those_that_googles_library_reads(rows: list[tuple[int, bytes]]) -> None:
+    """Of messages with random bytes in them as well; groups, which it knows, are left out."""
+    pytest.importorskip("google.protobuf")
+    from google.protobuf import empty_pb2
+    from google.protobuf.message import DecodeError
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    messages = [
+        b"".join(one(number, part, 2) + part for number, part in rows[:n]) for n in range(len(rows) + 1)
+    ]
+    for raw in filter(is_settled, messages):
+        data = np.frombuffer(raw + bytes(PADDING), np.uint8)
+        columns = Fields(data, np.array([0]), np.array([len(raw)]))
+        message = empty_pb2.Empty()
+        try:
+            message.ParseFromString(raw)
+        except DecodeError:
+            assert columns.broken == 1
+            continue
+        if any(field.wire_type == 3 for field in UnknownFieldSet(message)):
+            continue
+        assert columns.broken == 0
+        unknown = [(field.field_number, field.data) for field in UnknownFieldSet(message)]
+        for number in {number for number, _ in unknown}:
+            own = columns.occurrences(number)
+            read = [
+                value % (1 << 64) if begin < 0 else raw[begin:end]
+                for value, begin, end in zip(
+                    own.value.tolist(), own.begin.tolist(), own.end.tolist(), strict=True
+                )
+            ]
+            assert read == [value for each, value in unknown if each == number]
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50))
@@ -80,30 +201,65 @@ def test_numbers_of_any_length(values: list[int]) -> None:
 
 
 def test_a_message_with_very_many_fields_among_small_ones() -> None:
-    messages = [one(1, i, 0) for i in range(100)] + [one(2, b"x", 2) * 5_000 + one(3, 7, 0)]
-    ends = np.cumsum([len(message) for message in messages]).tolist()
-    check(b"".join(messages), [end - len(m) for end, m in zip(ends, messages, strict=True)], ends)
+    check([one(1, i, 0) for i in range(100)] + [one(2, b"x", 2) * 5_000 + one(3, 7, 0)])
+
+
+TEXT = st.binary(max_size=40) | st.sampled_from([b"External id", b"External ie", b"Ev Idx", b"Ev Idx\0"])
+LONG = st.builds(
+    lambda first, n, last: first + b"x" * n + last, st.binary(max_size=2), st.integers(0, 600), TEXT
+)
+
+
+@given(st.lists(TEXT | LONG, max_size=8), st.data())
+@settings(max_examples=100, deadline=None)
+def test_stretches_of_bytes_by_code(texts: list[bytes], data: st.DataObject) -> None:
+    """Those that differ in the middle only, that are long, or that end with zeros, among others."""
+    order = data.draw(st.lists(st.sampled_from(texts), max_size=60)) if texts else []
+    length = np.array([len(each) for each in order], np.int64)
+    start = np.cumsum(length) - length
+    raw = np.frombuffer(b"".join(order) + bytes(PADDING), np.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module, "_CODED_AT_ONCE", 7)
+        codes, first = coded_contents(raw, start, length)
+    distinct = list(dict.fromkeys(order))
+    assert codes.tolist() == [distinct.index(each) for each in order]
+    assert first.tolist() == [order.index(each) for each in distinct]
 
 
 PACKET = st.tuples(
     st.integers(0, 400) | st.sampled_from([127, 128, 16_383, 16_384]), st.sampled_from([10, 10, 10, 18])
 )
+REPEATED = st.builds(
+    lambda size, count, others: [(size, 10)] * count + others,
+    st.integers(0, 130),
+    st.sampled_from([70, 1_100, 2_100]),
+    st.lists(PACKET, max_size=5),
+)
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(PACKET, max_size=20), st.integers(0, 3), st.booleans())
+@given(st.lists(PACKET, max_size=20) | REPEATED, st.integers(0, 3), st.booleans())
 def test_packets_lie_where_their_lengths_say(rows: list[tuple[int, int]], cut: int, padded: bool) -> None:
     """Long ones, other fields, lengths with a byte more than they need, and files that are cut."""
-    data, expected_spans = b"", []
+    data, expected_spans, ends = b"", [], [0]
     for size, tag in rows:
         length = varint(size)
         length = length[:-1] + bytes([length[-1] | 0x80, 0]) if padded and size % 3 == 0 else length
         data += bytes([tag]) + length + bytes([10]) * size
+        ends.append(len(data))
         if tag == 10:
             expected_spans.append((len(data) - size, len(data)))
     whole = data[: len(data) - cut] if cut else data
     report = ImportReport()
-    begin, end = _spans(whole, 0, len(whole), report)
+    begin, end = packet_spans(whole, 0, len(whole), report)
     kept = [span for span in expected_spans if span[1] <= len(whole)]
     assert list(zip(begin.tolist(), end.tolist(), strict=True)) == kept
-    assert ("truncated-file" in report) == (bool(cut) and bool(data))
+    assert ("truncated-file" in report) == (len(whole) not in ends)
+
+
+def test_packets_behind_one_of_two_megabytes() -> None:
+    sizes = [5, (1 << 21) - 1, 300, 1 << 21, 7, 7]
+    data = b"".join(bytes([10]) + varint(size) + bytes(size) for size in sizes)
+    begin, end = packet_spans(data, 0, len(data), ImportReport())
+    assert (end - begin).tolist() == sizes
+    assert end.tolist() == np.cumsum([len(varint(size)) + 1 + size for size in sizes]).tolist()

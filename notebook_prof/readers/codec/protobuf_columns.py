@@ -1,12 +1,15 @@
 """Many messages of protocol buffers at once: their fields as columns.
 
 Messages do not tell where their fields begin, so one has to be read to find the next. Here the first fields
-of all messages are decoded together, then the second ones, and so on.
+of all messages are decoded together, then the second ones, and so on. A program writes messages of few kinds,
+so most of those decoded together go on with the same field: only its tag is compared.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +24,9 @@ PADDING: Final = 16
 
 _FEW: Final = 24
 _AT_ONCE: Final = 1 << 14
+_ALIKE: Final = 400
+"""So many messages that go on with the same field are decoded apart from the others."""
+_MOST_SMALL: Final = 6
 _HIGH_BITS: Final = np.uint64(0x8080808080808080)
 _LOW_BITS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
 _GATHER: Final = np.uint64(0x0102040810204080)
@@ -30,6 +36,42 @@ _PAIRS: Final = (
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """One field of messages, wherever it occurs: message by message.
+
+    Attributes
+    ----------
+    owner : ndarray of int64, shape (n,)
+        The message of each.
+    value : ndarray of int64
+        Of varints and fixed fields, as their bits; 0 of others.
+    begin, end : ndarray of int64
+        Where the content of those with a length lies; -1 of others.
+    """
+
+    owner: IntArray
+    value: IntArray
+    begin: IntArray
+    end: IntArray
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def where(self, keep: BoolArray | IntArray) -> Occurrences:
+        """Return those that are marked, or that stand at some positions."""
+        return Occurrences(self.owner[keep], self.value[keep], self.begin[keep], self.end[keep])
+
+
+class _Part(NamedTuple):
+    """One field of many messages: its value, or where its content lies."""
+
+    owner: IntArray
+    value: IntArray | None
+    begin: IntArray | None
+    end: IntArray | None
 
 
 class Fields:
@@ -46,45 +88,96 @@ class Fields:
     ----------
     count : int
         Of messages.
-    owner : ndarray of int64, shape (n,)
-        Message of each field: the first fields of all messages, then the second ones, and so on.
-    number : ndarray of int64
-    value : ndarray of int64
-        Of varints and fixed fields, as their bits.
-    begin, end : ndarray of int64
-        Where the content of fields with a length lies; -1 of others.
     broken : int
-        Messages in which a field reaches beyond the end, or has a type that does not exist; the fields before
-        it are kept.
+        Messages in which a field reaches beyond the end, or has a number or a type that does not exist; the
+        fields before it are kept.
 
     Examples
     --------
     >>> data = np.frombuffer(bytes([8, 150, 1, 18, 2, 104, 105]) + bytes(PADDING), np.uint8)
     >>> fields = Fields(data, np.array([0]), np.array([7]))
-    >>> fields.number.tolist(), fields.value.tolist(), fields.begin.tolist()
-    ([1, 2], [150, 0], [-1, 5])
+    >>> fields.ints(1).tolist(), fields.occurrences(2).begin.tolist()
+    ([150], [5])
     """
 
     def __init__(self, data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> None:
         self.data, self.count, self.broken = data, len(begin), 0
-        rounds: list[tuple[IntArray, ...]] = []
+        self._parts: dict[int, list[_Part]] = {}
+        self._occurrences: dict[int, Occurrences] = {}
+        left: list[tuple[IntArray, ...]] = []
         for first in range(0, self.count, _AT_ONCE):  # few enough for the processor's cache
-            block = slice(first, first + _AT_ONCE)
-            rounds += self._rounds(first, begin[block], end[block])
-        self._rows_of: dict[int, IntArray] = {}
-        none = np.empty(0, np.int64)
-        columns = zip(*rounds, strict=True) if rounds else ((),) * 5
-        self.owner: IntArray
-        self.owner, self.number, self.value, self.begin, self.end = (
-            np.concatenate([none, *column]) for column in columns
-        )
-
-    def _rounds(self, first: int, begin: IntArray, end: IntArray) -> list[tuple[IntArray, ...]]:
-        """Decode the first fields of some messages, then their second ones, and so on."""
+            at, stop = begin[first : first + _AT_ONCE], end[first : first + _AT_ONCE]
+            some = np.flatnonzero(at < stop)
+            left += self._alike(some + first, at[some], stop[some])
+        active, at, stop = _concatenated(left, 3)
         rounds: list[tuple[IntArray, ...]] = []
-        active = np.flatnonzero(begin < end)
-        at, stop = begin[active], end[active]
-        active += first
+        for first in range(0, len(active), _AT_ONCE):
+            block = slice(first, first + _AT_ONCE)
+            rounds += self._unlike(active[block], at[block], stop[block])
+        self._owner, self._number, self._value, self._begin, self._end = _concatenated(rounds, 5)
+
+    def _alike(self, active: IntArray, at: IntArray, stop: IntArray) -> list[tuple[IntArray, ...]]:
+        """Decode messages as long as many go on with the same field; return where the others go on."""
+        left: list[tuple[IntArray, ...]] = []
+        waiting, small = [(active, at, stop)], 0
+        while waiting:
+            active, at, stop = waiting.pop()
+            while len(active) >= _ALIKE and small < _MOST_SMALL:
+                byte = self.data.take(at, mode="clip")
+                tag, size = int(byte[0]), 1
+                same = byte == tag
+                if tag >= 0x80:
+                    second = self.data.take(at + 1, mode="clip")
+                    same &= second == second[0]
+                    tag, size = tag & 0x7F | int(second[0]) << 7, 2
+                if not same.all():
+                    others = ~same
+                    waiting.append((active[others], at[others], stop[others]))
+                    active, at, stop = active[same], at[same], stop[same]
+                if tag >> 14 or len(active) < _ALIKE:  # a tag of three bytes
+                    small += 1
+                    break
+                active, at, stop = self._kept(tag, at + size, active, stop)
+            if len(active):
+                left.append((active, at, stop))
+        return left
+
+    def _kept(
+        self, tag: int, content: IntArray, active: IntArray, stop: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Keep a field that many messages have next; return those that go on, and where."""
+        wire, number = tag & 7, tag >> 3
+        value = begin = end = None
+        if wire in (0, 2):
+            value, after = varints(self.data, content)
+            if wire == 2:
+                begin, after = after, after + value
+                end, value = after, None
+                sound = (after <= stop) & (after >= begin)
+            else:
+                sound = after <= stop
+        elif wire in (1, 5):
+            value = windows(self.data, content)
+            value = value if wire == 1 else value & 0xFFFFFFFF
+            after = content + (8 if wire == 1 else 4)
+            sound = after <= stop
+        else:
+            after, sound = content, np.zeros(len(active), bool)
+        if number == 0:
+            sound = np.zeros(len(active), bool)
+        if not sound.all():
+            self.broken += int((~sound).sum())
+            active, after, stop = active[sound], after[sound], stop[sound]
+            value, begin, end = (None if c is None else c[sound] for c in (value, begin, end))
+        self._parts.setdefault(number, []).append(_Part(active, value, begin, end))
+        more = after < stop
+        if more.all():
+            return active, after, stop
+        return active[more], after[more], stop[more]
+
+    def _unlike(self, active: IntArray, at: IntArray, stop: IntArray) -> list[tuple[IntArray, ...]]:
+        """Decode the next fields of messages of which each may have another one, and so on."""
+        rounds: list[tuple[IntArray, ...]] = []
         data = self.data
         while len(active) > _FEW or (len(active) and not rounds):
             tag, content, value, after = _tags_and_numbers(data, at)
@@ -132,61 +225,96 @@ class Fields:
                 parts.append(tuple(np.array(column, np.int64) for column in zip(*rows, strict=True)))
         return parts
 
-    def rows(self, number: int) -> IntArray:
-        """Return the positions of the fields with this number, message by message."""
-        if number not in self._rows_of:
-            rows = np.flatnonzero(self.number == number)
-            owner = self.owner[rows]
-            in_order = (owner[1:] >= owner[:-1]).all()
-            self._rows_of[number] = rows if in_order else rows[np.argsort(owner, kind="stable")]
-        return self._rows_of[number]
+    def occurrences(self, number: int) -> Occurrences:
+        """Return a field of all messages, in their order."""
+        if number not in self._occurrences:
+            columns: list[tuple[IntArray, ...]] = []
+            for owner, value, begin, end in self._parts.get(number, []):
+                if begin is None or end is None:
+                    nothing = np.full(len(owner), -1, np.int64)
+                    columns.append((owner, nothing if value is None else value, nothing, nothing))
+                else:
+                    columns.append((owner, np.zeros(len(owner), np.int64), begin, end))
+            others = np.flatnonzero(self._number == number)
+            columns.append(tuple(c[others] for c in (self._owner, self._value, self._begin, self._end)))
+            result = Occurrences(*_concatenated(columns, 4))
+            if not (result.owner[1:] >= result.owner[:-1]).all():
+                result = result.where(np.argsort(result.owner, kind="stable"))
+            self._occurrences[number] = result
+        return self._occurrences[number]
+
+    def counts(self) -> dict[int, int]:
+        """Return how often each field occurs, by its number."""
+        numbers, counts = np.unique(self._number, return_counts=True)
+        result = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        for number, parts in self._parts.items():
+            result[number] = result.get(number, 0) + sum(len(part.owner) for part in parts)
+        return result
 
     def ints(self, number: int, missing: int = -1) -> IntArray:
         """Return the last value of a field in each message."""
         result = np.full(self.count, missing, np.int64)
-        rows = self.rows(number)
-        result[self.owner[rows]] = self.value[rows]
+        for part in self._parts.get(number, []):
+            result[part.owner] = 0 if part.value is None else part.value
+        others = np.flatnonzero(self._number == number)
+        result[self._owner[others]] = self._value[others]
         return result
 
     def has(self, number: int) -> BoolArray:
         """Return which messages have a field."""
         result = np.zeros(self.count, bool)
-        result[self.owner[self.rows(number)]] = True
+        for part in self._parts.get(number, []):
+            result[part.owner] = True
+        result[self._owner[self._number == number]] = True
         return result
+
+    def contents(self, number: int) -> tuple[IntArray, IntArray]:
+        """Return where the last of a field with a length lies in each message; -1 where there is none."""
+        begin, end = np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64)
+        nothing = np.int64(-1)
+        for part in self._parts.get(number, []):
+            begin[part.owner] = nothing if part.begin is None else part.begin
+            end[part.owner] = nothing if part.end is None else part.end
+        others = np.flatnonzero(self._number == number)
+        begin[self._owner[others]], end[self._owner[others]] = self._begin[others], self._end[others]
+        return begin, end
 
     def floats(self, number: int) -> FloatArray:
         """Return the last double of a field in each message, NaN where there is none."""
         bits = self.ints(number, int(np.array(np.nan).view(np.int64)))
         return bits.view(np.float64)
 
-    def texts(self, rows: IntArray) -> Any:
+    def texts(self, every: Occurrences) -> Any:
         """Return the content of fields as a `pyarrow.LargeBinaryArray`."""
-        begin = self.begin[rows]
-        present = begin >= 0
-        length = np.where(present, self.end[rows] - begin, 0)
-        return texts_of(self.data, np.where(present, begin, 0), length, present)
+        present = every.begin >= 0
+        length = np.where(present, every.end - every.begin, 0)
+        return texts_of(self.data, np.where(present, every.begin, 0), length, present)
 
     def repeated(self, number: int) -> tuple[IntArray, IntArray]:
         """Return all numbers of a repeated field, packed or not: the message of each, and its value."""
-        rows = self.rows(number)
-        packed = rows[self.begin[rows] >= 0]
-        length = self.end[packed] - self.begin[packed]
+        every = self.occurrences(number)
+        packed, plain = np.flatnonzero(every.begin >= 0), np.flatnonzero(every.begin < 0)
+        length = every.end[packed] - every.begin[packed]
         at = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-        at += np.repeat(self.begin[packed], length)
+        at += np.repeat(every.begin[packed], length)
         is_end = self.data[at] < 0x80
         field = np.repeat(np.arange(len(packed)), length)
         first = np.append(True, is_end[:-1]) | np.append(True, field[1:] != field[:-1])[: len(at)]
         value, _ = varints(self.data, at[first[: len(at)]])
-        plain = rows[self.begin[rows] < 0]
         position = np.concatenate([packed[field[first[: len(at)]]], plain])
         order = np.argsort(position, kind="stable")
-        order = order[np.argsort(self.owner[position[order]], kind="stable")]
-        return self.owner[position[order]], np.concatenate([value, self.value[plain]])[order]
+        return every.owner[position[order]], np.concatenate([value, every.value[plain]])[order]
 
-    def inside(self, rows: IntArray) -> Fields:
+    def inside(self, every: Occurrences) -> Fields:
         """Return the fields of the messages that these fields hold."""
-        begin = self.begin[rows]
-        return Fields(self.data, np.maximum(begin, 0), np.where(begin < 0, 0, self.end[rows]))
+        return Fields(self.data, np.maximum(every.begin, 0), np.where(every.begin < 0, 0, every.end))
+
+
+def _concatenated(parts: Sequence[tuple[IntArray, ...]], count: int) -> tuple[IntArray, ...]:
+    if len(parts) == 1:
+        return parts[0]
+    none = np.empty(0, np.int64)
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (none,) * count
 
 
 def varints(data: npt.NDArray[np.uint8], at: IntArray) -> tuple[IntArray, IntArray]:
@@ -198,15 +326,19 @@ def varints(data: npt.NDArray[np.uint8], at: IntArray) -> tuple[IntArray, IntArr
     (array([150,   1]), array([2, 2]))
     """
     first = data.take(at, mode="clip")
-    if not (first >= 0x80).any():
+    if not len(first) or first.max() < 0x80:
         return first.astype(np.int64), at + 1
     value, size = _of_words(windows(data, at).view(np.uint64))
     after = at + size
-    if (longest := np.flatnonzero(size == 9)).size:
-        ninth = data.take(at[longest] + 8, mode="clip").astype(np.int64)
-        tenth = data.take(at[longest] + 9, mode="clip").astype(np.int64)
-        value[longest] |= ((ninth & 0x7F) << 56) | np.where(ninth >= 0x80, (tenth & 1) << 63, 0)
-        after[longest] += (ninth >= 0x80).astype(np.int64)
+    if size.max() == 9:
+        longest: IntArray | slice = slice(None) if size.min() == 9 else np.flatnonzero(size == 9)
+        behind = after[longest] - 1
+        ninth = data.take(behind, mode="clip")
+        value[longest] |= (ninth & 0x7F).astype(np.int64) << 56
+        if ninth.max() >= 0x80:
+            tenth = np.where(ninth >= 0x80, data.take(behind + 1, mode="clip"), 0)
+            value[longest] |= (tenth & 1).astype(np.int64) << 63
+            after[longest] += ninth >= 0x80
     return value, after
 
 
@@ -215,7 +347,8 @@ def _of_words(word: npt.NDArray[np.uint64]) -> tuple[IntArray, IntArray]:
     ends = ((~word & _HIGH_BITS) >> np.uint64(7)) * _GATHER >> np.uint64(56)
     size = _BYTES[ends]
     x = (word & _FIRST[size]) & _LOW_BITS
-    for low, high, shift in _PAIRS:
+    longest = int(size.max(initial=0))
+    for low, high, shift in _PAIRS[: 1 if longest < 3 else 2 if longest < 5 else 3]:
         x = (x & low) | ((x & high) >> shift)
     return x.view(np.int64), size
 

@@ -149,12 +149,12 @@ def _chakra(data: bytes, report: ImportReport) -> Graph:
 
 def _attribute(nodes: Fields, name: str) -> IntArray:
     """Return a yes or no of each node, 1 where it is not told."""
-    rows = nodes.rows(_ATTRIBUTE)
+    rows = nodes.occurrences(_ATTRIBUTE)
     attributes = nodes.inside(rows)
     names = text_column(attributes, 1)
     own = np.array([*(text == name for text in names.values), False])[names.codes]
     result = np.ones(nodes.count, np.int64)
-    result[nodes.owner[rows[own]]] = attributes.ints(_BOOL, 0)[own]
+    result[rows.owner[own]] = attributes.ints(_BOOL, 0)[own]
     return result
 
 

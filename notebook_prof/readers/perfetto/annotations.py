@@ -11,9 +11,10 @@ import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
+from ..codec.columns import coded_contents
 from ..codec.protobuf import Span, WireError, fields, float64, signed, text
 from ..codec.protobuf_columns import Fields
-from .packets import ANNOTATION_NAMES, ANNOTATION_STRINGS, Packets, either, text_column
+from .packets import ANNOTATION_NAMES, ANNOTATION_STRINGS, Interned, Packets, either, text_column
 
 _BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON = 2, 3, 4, 5, 6, 7, 8, 9
 _ENTRIES, _ARRAY, _STRING_IID = 11, 12, 17
@@ -40,11 +41,11 @@ class Annotations:
     """
 
     def __init__(self, packets: Packets, events: Fields, epoch: IntArray) -> None:
-        rows = events.rows(4)
-        self._rows = rows[events.begin[rows] >= 0]
+        every = events.occurrences(4)
+        self._every = every if (every.begin >= 0).all() else every.where(every.begin >= 0)
         self._events, self._packets = events, packets
-        self.event: IntArray = events.owner[self._rows]
-        self._fields = events.inside(self._rows)
+        self.event: IntArray = self._every.owner
+        self._fields = events.inside(self._every)
         self._epoch = epoch[self.event]
         interned = packets.interned(ANNOTATION_NAMES).names(self._epoch, self._fields.ints(1, 0))
         self.names = either(text_column(self._fields, 10), interned)
@@ -124,36 +125,45 @@ class Annotations:
         return Coded(np.where(counts > 0, codes, -1), encoded.dictionary.to_pylist())
 
     def _decoded(self, rows: IntArray) -> tuple[IntArray, list[Any]]:
-        encoded = self._events.texts(self._rows[rows]).dictionary_encode()
-        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        raws = encoded.dictionary.to_pylist()
+        begin, length = self._every.begin[rows], self._every.end[rows] - self._every.begin[rows]
+        codes, first = coded_contents(self._events.data, begin, length)
         # texts may be interned, whose numbers mean something in their epoch only
-        pair, first = codes, np.unique(codes, return_index=True)[1]
+        pair = codes
         strings = self._packets.interned(ANNOTATION_STRINGS)
         if len(strings.texts.codes):
             pair, _ = pd.factorize(codes * (int(self._epoch.max(initial=0)) + 1) + self._epoch[rows])
             pair = pair.astype(np.int64)
             first = np.unique(pair, return_index=True)[1]
         values = []
+        memo: dict[tuple[bytes, int, int], Any] = {}
         for i in first.tolist():
-            raw = raws[codes[i]]
-            values.append(_value(raw, (0, len(raw)), int(self._epoch[rows[i]]), strings, _DEEPEST))
+            raw = self._events.data[begin[i] : begin[i] + length[i]].tobytes()
+            values.append(_value(raw, int(self._epoch[rows[i]]), strings, _DEEPEST, memo))
         return pair, values
 
 
-def _value(raw: bytes, span: Span, epoch: int, strings: Any, depth: int) -> Any:
-    """Return the value of one annotation; None where it has none or is damaged."""
+def _value(
+    raw: bytes, epoch: int, strings: Interned, depth: int, memo: dict[tuple[bytes, int, int], Any]
+) -> Any:
+    """Return the value of one annotation; None where it has none or is damaged.
+
+    Sizes and the like are the same in many annotations, so what is inside of others is decoded once.
+    """
     entries: dict[str, Any] = {}
     items: list[Any] = []
     result: Any = None
     if depth == 0:
         return None
     try:
-        for number, value in fields(raw, span):
-            if number == _ENTRIES and isinstance(value, tuple):
-                entries[_name(raw, value)] = _value(raw, value, epoch, strings, depth - 1)
-            elif number == _ARRAY and isinstance(value, tuple):
-                items.append(_value(raw, value, epoch, strings, depth - 1))
+        for number, value in fields(raw, (0, len(raw))):
+            if number in (_ENTRIES, _ARRAY) and isinstance(value, tuple):
+                key = raw[value[0] : value[1]], epoch, depth
+                if key not in memo:
+                    memo[key] = _value(key[0], epoch, strings, depth - 1, memo)
+                if number == _ARRAY:
+                    items.append(memo[key])
+                else:
+                    entries[_name(raw, value)] = memo[key]
             elif isinstance(value, tuple):
                 result = text(raw, value) if number in (_TEXT, _JSON) else result
             elif number == _BOOL:

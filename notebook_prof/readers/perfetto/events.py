@@ -95,10 +95,9 @@ class Slices:
 def _kinds(fields: Fields) -> tuple[IntArray, IntArray]:
     """Return the kind of each event and its duration, also where they are in Chrome's older form."""
     kind, dur = fields.ints(9, 0), np.zeros(fields.count, np.int64)
-    rows = fields.rows(6)
-    if len(rows):
-        legacy = fields.inside(rows)
-        owner = fields.owner[rows]
+    every = fields.occurrences(6)
+    if len(every):
+        legacy, owner = fields.inside(every), every.owner
         own = kind[owner] == 0
         phase = legacy.ints(2, 0)
         kind[owner[own]] = np.array([_LEGACY.get(p, 0) for p in phase[own].tolist()], np.int64)
@@ -257,11 +256,11 @@ def add_flows(
     events: TrackEvents, row: IntArray, handle: IntArray, tracks: Tracks, builder: TraceBuilder
 ) -> None:
     """Put arrows into the builder: slices that share a number, in the order of time."""
-    rows = np.flatnonzero(np.isin(events.fields.number, _FLOWS))
+    every = [events.fields.occurrences(number) for number in _FLOWS]
     handle_of = np.full(len(events.ts), -1, np.int64)
     handle_of[row] = handle
-    event = events.fields.owner[rows]
-    number = events.fields.value[rows]
+    event = np.concatenate([each.owner for each in every])
+    number = np.concatenate([each.value for each in every])
     event, number = event[handle_of[event] >= 0], number[handle_of[event] >= 0]
     order = np.lexsort((event, events.ts[event], number))
     event, number = event[order], number[order]

@@ -18,6 +18,7 @@ _TIMESTAMP, _SWITCH, _WAKING, _WAKEUP = 1, 4, 20, 17
 _ASLEEP: Final = 0xFF
 """Bits of the state in which a thread leaves its core; none of them where it would run on."""
 _WORDS: Final = ("running", "runnable")
+_SHOWN: Final = frozenset({_SWITCH, _WAKING, _WAKEUP})
 _COMMON: Final = frozenset({1, 2, 5})
 """Fields of an event that do not tell which one it is: time, thread, flags."""
 
@@ -47,17 +48,15 @@ def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> N
     if not len(owner):
         return
     cpu = bundles.ints(_CPU, 0)
-    compact = bundles.inside(bundles.rows(_COMPACT))
-    bundle = bundles.owner[bundles.rows(_COMPACT)]
-    events = bundles.inside(bundles.rows(_EVENT))
-    cpu_of_event = cpu[bundles.owner[bundles.rows(_EVENT)]]
+    of_compact, of_event = bundles.occurrences(_COMPACT), bundles.occurrences(_EVENT)
+    compact, events = bundles.inside(of_compact), bundles.inside(of_event)
+    cpu_of_event = cpu[of_event.owner]
     plain, woken = _plain(events, cpu_of_event), _woken(events)
-    packed, pid, ts = _compact(compact, cpu[bundle], builder)
+    packed, pid, ts = _compact(compact, cpu[of_compact.owner], builder)
     switches = Switches(*(np.concatenate(pair) for pair in zip(plain, packed, strict=True)))
     waking = np.concatenate([woken[0], pid]), np.concatenate([woken[1], ts])
     _add_lanes(switches, waking, _names(events, compact), tracks, builder, packets.unix_offset)
-    shown = np.isin(events.number, (_SWITCH, _WAKING, _WAKEUP)).sum()
-    others = int((~np.isin(events.number, list(_COMMON))).sum() - shown)
+    others = sum(n for number, n in events.counts().items() if number not in _COMMON | _SHOWN)
     builder.report.add(
         "kernel-events-not-used",
         "info",
@@ -69,8 +68,8 @@ def add_scheduling(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> N
 
 
 def _plain(events: Fields, cpu: IntArray) -> Switches:
-    rows = events.rows(_SWITCH)
-    event, switch = events.owner[rows], events.inside(rows)
+    every = events.occurrences(_SWITCH)
+    event, switch = every.owner, events.inside(every)
     ts = events.ints(_TIMESTAMP, 0)[event]
     return Switches(cpu[event], ts, switch.ints(6, 0), switch.ints(4, 0))
 
@@ -78,9 +77,9 @@ def _plain(events: Fields, cpu: IntArray) -> Switches:
 def _woken(events: Fields) -> tuple[IntArray, IntArray]:
     pid, ts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for kind in (_WAKING, _WAKEUP):
-        rows = events.rows(kind)
-        pid.append(events.inside(rows).ints(2, 0))
-        ts.append(events.ints(_TIMESTAMP, 0)[events.owner[rows]])
+        every = events.occurrences(kind)
+        pid.append(events.inside(every).ints(2, 0))
+        ts.append(events.ints(_TIMESTAMP, 0)[every.owner])
     return np.concatenate(pid), np.concatenate(ts)
 
 
@@ -119,20 +118,19 @@ def _summed(steps: IntArray, owner: IntArray) -> IntArray:
 def _names(events: Fields, compact: Fields) -> dict[int, str]:
     """Return the names of threads that switches and wakings tell."""
     result: dict[int, str] = {}
-    rows = compact.rows(5)
-    words = coded_texts(compact, rows)
-    begin = np.searchsorted(compact.owner[rows], np.arange(compact.count))
+    every = compact.occurrences(5)
+    words = coded_texts(compact, every)
+    begin = np.searchsorted(every.owner, np.arange(compact.count))
     for number, index in ((3, 6), (8, 11)):
         owner, pid = compact.repeated(number)
         _, code = compact.repeated(index)
-        if len(pid) == len(code) and len(rows):
-            at = np.clip(begin[owner] + code, 0, len(rows) - 1)
+        if len(pid) == len(code) and len(every):
+            at = np.clip(begin[owner] + code, 0, len(every) - 1)
             result |= _by_pid(pid, Coded(words.codes[at], words.values))
     for kind, name, number in ((_SWITCH, 5, 6), (_WAKING, 1, 2), (_WAKEUP, 1, 2)):
-        fields = events.inside(events.rows(kind))
-        own = coded_texts(fields, fields.rows(name))
-        owner = fields.owner[fields.rows(name)]
-        result |= _by_pid(fields.ints(number, 0)[owner], own)
+        fields = events.inside(events.occurrences(kind))
+        named = fields.occurrences(name)
+        result |= _by_pid(fields.ints(number, 0)[named.owner], coded_texts(fields, named))
     return result
 
 

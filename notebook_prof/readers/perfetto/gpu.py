@@ -43,9 +43,9 @@ class StagePairs(NamedTuple):
     @classmethod
     def of(cls, fields: Fields) -> StagePairs:
         """Take the pairs out of the fields of the work."""
-        rows = fields.rows(6)
-        pairs = fields.inside(rows)
-        return cls(fields.owner[rows], text_column(pairs, 1), text_column(pairs, 2))
+        every = fields.occurrences(6)
+        pairs = fields.inside(every)
+        return cls(every.owner, text_column(pairs, 1), text_column(pairs, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,8 @@ def add_gpu_counters(packets: Packets, builder: TraceBuilder) -> None:
     if not len(owner):
         return
     names = _counter_names(packets, fields)
-    rows = fields.rows(2)
-    counters = fields.inside(rows)
-    event = fields.owner[rows]
+    values = fields.occurrences(2)
+    counters, event = fields.inside(values), values.owner
     number, device = counters.ints(1, 0), np.clip(fields.ints(3, 0)[event], 0, 32_767)
     whole = counters.ints(2, np.iinfo(np.int64).min)
     value = np.where(whole == np.iinfo(np.int64).min, counters.floats(3), whole)
@@ -164,8 +163,8 @@ def _counter_names(packets: Packets, fields: Fields) -> dict[int, str]:
     result: dict[int, str] = {}
     _, interned = packets.entries(COUNTER_DESCRIPTORS)
     for outer, number in ((fields, 1), (interned, 2)):
-        descriptors = outer.inside(outer.rows(number))
-        specs = descriptors.inside(descriptors.rows(1))
+        descriptors = outer.inside(outer.occurrences(number))
+        specs = descriptors.inside(descriptors.occurrences(1))
         names = text_column(specs, 2)
         numbers = specs.ints(1, 0).tolist()
         result |= {

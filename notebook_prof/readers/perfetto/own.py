@@ -38,8 +38,8 @@ def own_head(packets: Packets) -> OwnHead | None:
 
     What is there and cannot be read is told in the report.
     """
-    rows = packets.fields.rows(PERFETTO_FIELD)
-    for raw in packets.fields.texts(rows).to_pylist()[:1]:
+    every = packets.fields.occurrences(PERFETTO_FIELD)
+    for raw in packets.fields.texts(every).to_pylist()[:1]:
         try:
             head = msgspec.json.decode(raw or b"", type=OwnHead)
         except UNDECODABLE as error:
@@ -144,10 +144,10 @@ def _add_flows(events: TrackEvents, handle: IntArray, builder: TraceBuilder) -> 
     """Put arrows into the builder; their numbers end with their kind."""
     ends = []
     for end in (47, 48):
-        rows = events.fields.rows(end)
-        rows = rows[handle[events.fields.owner[rows]] >= 0]
-        arrows, first = np.unique(events.fields.value[rows], return_index=True)
-        ends.append((arrows, handle[events.fields.owner[rows]][first]))
+        every = events.fields.occurrences(end)
+        every = every.where(handle[every.owner] >= 0)
+        arrows, first = np.unique(every.value, return_index=True)
+        ends.append((arrows, handle[every.owner][first]))
     (number, source), (other, target) = ends
     whole, at, also = np.intersect1d(number, other, assume_unique=True, return_indices=True)
     builder.report.add(

@@ -13,9 +13,9 @@ import pandas as pd
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from ..codec.columns import TEXTS, Texts, joined
-from ..codec.protobuf import WireError, varint
-from ..codec.protobuf_columns import PADDING, Fields
+from ..codec.columns import TEXTS, Texts, coded_contents, joined, texts_of
+from ..codec.protobuf_columns import PADDING, Fields, Occurrences
+from .spans import packet_spans
 
 TIMESTAMP, SEQUENCE, INTERNED, FLAGS, COMPRESSED, DROPPED = 8, 10, 12, 13, 50, 42
 CLOCK_SNAPSHOT, CLEARED, CLOCK, DEFAULTS = 6, 41, 58, 59
@@ -29,7 +29,6 @@ _STATE_CLEARED, _NEEDS_STATE = 1, 2
 _IID_BITS: Final = 40
 _LIMIT: Final = 8 << 30
 _MAX_DEPTH: Final = 3
-_PACKET: Final = 0x0A
 
 
 class Snapshot(NamedTuple):
@@ -68,8 +67,7 @@ class Packets:
 
     def __init__(self, raw: bytes, report: ImportReport) -> None:
         self.report = report
-        content, begin, end = _scanned(raw, report)
-        data = np.frombuffer(content + bytes(PADDING), np.uint8)
+        data, begin, end = _scanned(raw, report)
         self.fields = Fields(data, begin, end)
         self.sequence = self.fields.ints(SEQUENCE, 0)
         flags = self.fields.ints(FLAGS, 0)
@@ -78,8 +76,8 @@ class Packets:
         code = pd.factorize(self.sequence)[0].astype(np.int64)
         self.epoch: IntArray = code * (int(generation.max(initial=0)) + 1) + generation
         self.usable: BoolArray = ((flags & _NEEDS_STATE) == 0) | (generation > 0)
-        self._interned = self.fields.inside(self.fields.rows(INTERNED))
-        self._interned_epoch = self.epoch[self.fields.owner[self.fields.rows(INTERNED)]]
+        interned = self.fields.occurrences(INTERNED)
+        self._interned, self._interned_epoch = self.fields.inside(interned), self.epoch[interned.owner]
         self._defaults()
         self.unix_offset = 0
         self.ts = self._times(report)
@@ -102,14 +100,15 @@ class Packets:
 
     def messages(self, number: int) -> tuple[IntArray, Fields]:
         """Return the usable packets that have a payload, and the fields of these payloads."""
-        rows = self.fields.rows(number)
-        rows = rows[self.usable[self.fields.owner[rows]]]
-        return self.fields.owner[rows], self.fields.inside(rows)
+        payloads = self.fields.occurrences(number)
+        if not (usable := self.usable[payloads.owner]).all():
+            payloads = payloads.where(usable)
+        return payloads.owner, self.fields.inside(payloads)
 
     def entries(self, kind: int) -> tuple[IntArray, Fields]:
         """Return the epochs of interned entries of a kind, and their fields."""
-        rows = self._interned.rows(kind)
-        return self._interned_epoch[self._interned.owner[rows]], self._interned.inside(rows)
+        entries = self._interned.occurrences(kind)
+        return self._interned_epoch[entries.owner], self._interned.inside(entries)
 
     def interned(self, kind: int) -> Interned:
         """Return the texts that sequences have interned: their number is field 1, the text field 2."""
@@ -118,11 +117,11 @@ class Packets:
 
     def _defaults(self) -> None:
         """Find what packets of each epoch have where they do not say it themselves: a clock and a track."""
-        rows = self.fields.rows(DEFAULTS)
-        owner, defaults = self.fields.owner[rows], self.fields.inside(rows)
-        clock, track = defaults.ints(CLOCK, -1), np.full(len(rows), -1, np.int64)
-        of_events = defaults.rows(TRACK_EVENT)
-        track[defaults.owner[of_events]] = defaults.inside(of_events).ints(11, -1)
+        every = self.fields.occurrences(DEFAULTS)
+        owner, defaults = every.owner, self.fields.inside(every)
+        clock, track = defaults.ints(CLOCK, -1), np.full(len(owner), -1, np.int64)
+        of_events = defaults.occurrences(TRACK_EVENT)
+        track[of_events.owner] = defaults.inside(of_events).ints(11, -1)
         count = self.fields.count
         key = self.epoch[owner] * count + owner
         order = np.argsort(key)
@@ -136,11 +135,11 @@ class Packets:
     def _snapshots(self) -> dict[tuple[int, int], list[Snapshot]]:
         """Return what was told of each clock, by sequence (0 for those of the machine) and number."""
         result: dict[tuple[int, int], list[Snapshot]] = {}
-        rows = self.fields.rows(CLOCK_SNAPSHOT)
-        snapshots = self.fields.inside(rows)
-        of_clock = snapshots.rows(1)
+        every = self.fields.occurrences(CLOCK_SNAPSHOT)
+        snapshots = self.fields.inside(every)
+        of_clock = snapshots.occurrences(1)
         clocks = snapshots.inside(of_clock)
-        owner = self.fields.owner[rows][snapshots.owner[of_clock]]
+        owner = every.owner[of_clock.owner]
         columns = [clocks.ints(1, 0), clocks.ints(2, 0), np.maximum(clocks.ints(4, 1), 1), clocks.ints(3, 0)]
         table = pd.DataFrame(dict(zip("nvmi", columns, strict=True))).assign(p=owner)
         for packet, part in table.groupby("p"):
@@ -228,18 +227,33 @@ def _keys(epoch: IntArray, number: IntArray) -> IntArray:
 
 def text_column(fields: Fields, number: int) -> Coded:
     """Return a text field of each message; code -1 where it has none."""
-    rows = fields.rows(number)
-    coded = coded_texts(fields, rows)
-    codes = np.full(fields.count, -1, np.int64)
-    codes[fields.owner[rows]] = coded.codes
-    return Coded(codes, coded.values)
+    return _coded(fields.data, *fields.contents(number))
 
 
-def coded_texts(fields: Fields, rows: IntArray) -> Coded:
+def coded_texts(fields: Fields, every: Occurrences) -> Coded:
     """Return the content of fields as texts by code."""
-    column = joined([fields.texts(rows)], TEXTS)
+    return _coded(fields.data, every.begin, every.end)
+
+
+def _coded(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> Coded:
+    rows = np.flatnonzero(begin >= 0)
+    if len(rows) == len(begin):
+        codes, first = coded_contents(data, begin, end - begin)
+    elif len(rows):
+        codes, first = coded_contents(data, begin[rows], end[rows] - begin[rows])
+        first = rows[first]
+    else:
+        return Coded(np.full(len(begin), -1, np.int64), [])
+    present = np.ones(len(first), bool)
+    column = joined([texts_of(data, begin[first], end[first] - begin[first], present)], TEXTS)
     assert isinstance(column, Texts)
-    return column.coded()
+    texts = column.coded()
+    own = texts.codes[codes]
+    if len(rows) == len(begin):
+        return Coded(own, texts.values)
+    result = np.full(len(begin), -1, np.int64)
+    result[rows] = own
+    return Coded(result, texts.values)
 
 
 def either(first: Coded, second: Coded) -> Coded:
@@ -258,28 +272,33 @@ def distinct(codes: IntArray, values: Sequence[str]) -> Coded:
     return Coded(np.array([*lookup, -1], np.int64)[codes], list(number))
 
 
-def _scanned(raw: bytes, report: ImportReport) -> tuple[bytes, IntArray, IntArray]:
+def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:
     """Return the trace with its compressed packets undone, and where its packets lie."""
-    content, (begin, end) = raw, _spans(raw, 0, len(raw), report)
+    data = _padded([raw])
+    begin, end = packet_spans(raw, 0, len(raw), report)
+    content: list[bytes] = [raw]
     for _ in range(_MAX_DEPTH):
-        data = np.frombuffer(content + bytes(PADDING), np.uint8)
         packed = _compressed(data, begin, end)
         if not len(packed):
             break
         begins: list[IntArray] = []
         ends: list[IntArray] = []
-        pieces, size, last = [content], len(content), 0
+        size, last = len(data) - PADDING, 0
         for row, at, stop in packed:
-            undone = _inflated(content[at:stop], report)
-            inner = _spans(undone, 0, len(undone), report)
+            undone = _inflated(data[at:stop].tobytes(), report)
+            inner = packet_spans(undone, 0, len(undone), report)
             begins += [begin[last:row], size + inner[0]]
             ends += [end[last:row], size + inner[1]]
             last = row + 1
-            pieces.append(undone)
+            content.append(undone)
             size += len(undone)
         begin, end = (np.concatenate([*begins, begin[last:]]), np.concatenate([*ends, end[last:]]))
-        content = b"".join(pieces)
-    return content, begin, end
+        data = _padded(content)
+    return data, begin, end
+
+
+def _padded(parts: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)
 
 
 def _compressed(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> list[tuple[int, int, int]]:
@@ -290,10 +309,8 @@ def _compressed(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> 
     )
     rows = np.flatnonzero((tags == 0x0392) & (end > begin))
     fields = Fields(data, begin[rows], end[rows])
-    own = fields.rows(COMPRESSED)
-    places = zip(
-        rows[fields.owner[own]].tolist(), fields.begin[own].tolist(), fields.end[own].tolist(), strict=True
-    )
+    own = fields.occurrences(COMPRESSED)
+    places = zip(rows[own.owner].tolist(), own.begin.tolist(), own.end.tolist(), strict=True)
     return [span for span in places if span[1] >= 0]
 
 
@@ -304,65 +321,3 @@ def _inflated(packed: bytes, report: ImportReport) -> bytes:
     except zlib.error as error:
         report.add("broken-message", "loss", example=f"compressed packets: {error}", effect="left out")
         return b""
-
-
-def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, int]:
-    """Return where packets of less than 16 KB lie, up to the first that is another one, and where that is.
-
-    Only lengths are looked at, one packet after another; that they are packets at all is seen afterwards.
-    """
-    places: list[int] = []
-    put, last = places.append, end - 3
-    while at < last:
-        put(at)
-        size = data[at + 1]
-        if size < 0x80:
-            at += size + 2
-        elif (more := data[at + 2]) < 0x80:
-            at += (size & 0x7F | more << 7) + 3
-        else:
-            break
-    if not places:
-        return np.empty(0, np.int64), np.empty(0, np.int64), at
-    content, starts = np.frombuffer(data, np.uint8), np.array([*places, at], np.int64)
-    sound = content.take(starts[:-1]) == _PACKET
-    inside = starts[1:] <= end
-    count = len(places) if (sound & inside).all() else int(np.argmin(sound & inside))
-    if count and starts[count] == starts[count - 1]:  # a length that is not plain
-        count -= 1
-    starts = starts[: count + 1]
-    begins = starts[:-1] + np.where(content.take(starts[:-1] + 1) < 0x80, 2, 3)
-    return begins, starts[1:], int(starts[-1])
-
-
-def _spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[IntArray, IntArray]:
-    """Return where packets lie: only the length of one tells where the next begins."""
-    plain_begins, plain_ends, at = _plain_spans(data, at, end)
-    begins: list[int] = []
-    ends: list[int] = []
-    put_begin, put_end = begins.append, ends.append
-    try:
-        while at < end:
-            tag = data[at]
-            size = data[at + 1] if at + 1 < end else 0x80
-            if size < 0x80 and tag == 0x0A:
-                at += 2
-            else:
-                tag, at = varint(data, at, end)
-                if tag & 7 not in (0, 2):
-                    raise WireError(f"no packet begins at byte {at}")
-                size, at = varint(data, at, end)
-                if tag & 7 == 0:
-                    continue
-            if at + size > end:
-                raise WireError(f"the packet at byte {at} ends behind the end of the file")
-            if tag == 0x0A:
-                put_begin(at)
-                put_end(at + size)
-            at += size
-    except WireError as error:
-        report.add("truncated-file", "loss", example=str(error), effect="packets from there on are missing")
-    return (
-        np.concatenate([plain_begins, np.array(begins, np.int64)]),
-        np.concatenate([plain_ends, np.array(ends, np.int64)]),
-    )

@@ -121,12 +121,10 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
     frame_epoch, frames = packets.entries(FRAMES)
     functions = packets.interned(FUNCTIONS).names(frame_epoch, frames.ints(2, 0))
     stack_of = _find(stack_epoch, stacks.ints(1, 0), epoch, fields.ints(4, 0))
-    members = stacks.rows(2)
-    frame_of = _find(
-        frame_epoch, frames.ints(1, 0), stack_epoch[stacks.owner[members]], stacks.value[members]
-    )
-    begin = np.searchsorted(stacks.owner[members], np.arange(stacks.count))
-    length = np.bincount(stacks.owner[members], minlength=stacks.count)
+    members = stacks.occurrences(2)
+    frame_of = _find(frame_epoch, frames.ints(1, 0), stack_epoch[members.owner], members.value)
+    begin = np.searchsorted(members.owner, np.arange(stacks.count))
+    length = np.bincount(members.owner, minlength=stacks.count)
     names = [Frame(name, "", 0) for name in [*functions.values, "(unknown)"]]
     code = np.where(functions.codes < 0, len(functions.values), functions.codes)
     code = np.append(code, len(functions.values))

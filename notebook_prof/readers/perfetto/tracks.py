@@ -172,16 +172,16 @@ def _descriptors(fields: Fields) -> dict[int, Descriptor]:
 def _inner(fields: Fields, number: int) -> Fields:
     """Return the fields of one inner message a message, empty where there is none."""
     begin, end = np.zeros(fields.count, np.int64), np.zeros(fields.count, np.int64)
-    rows = fields.rows(number)
-    rows = rows[fields.begin[rows] >= 0]
-    begin[fields.owner[rows]], end[fields.owner[rows]] = fields.begin[rows], fields.end[rows]
+    every = fields.occurrences(number)
+    every = every.where(every.begin >= 0)
+    begin[every.owner], end[every.owner] = every.begin, every.end
     return Fields(fields.data, begin, end)
 
 
 def _process_tree(packets: Packets) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of processes and threads."""
     _, trees = packets.messages(PROCESS_TREE)
-    processes, threads = trees.inside(trees.rows(1)), trees.inside(trees.rows(2))
+    processes, threads = trees.inside(trees.occurrences(1)), trees.inside(trees.occurrences(2))
     # of a command line, the last word is kept: names of programs are what tells processes apart
     return tuple(
         {

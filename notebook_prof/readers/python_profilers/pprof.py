@@ -77,7 +77,7 @@ class PprofReader(Reader):
                 "truncated-file", "loss", example="the last field is cut", effect="what follows is missing"
             )
         strings = _strings(profile)
-        samples = profile.inside(profile.rows(_SAMPLE))
+        samples = profile.inside(profile.occurrences(_SAMPLE))
         weight, kind = _weights(profile, samples, strings, builder)
         frames, flat, lengths = _stacks(profile, samples, strings)
         used = (lengths > 0) & (weight > 0)
@@ -107,7 +107,7 @@ class PprofReader(Reader):
 
 
 def _strings(profile: Fields) -> list[str]:
-    texts = profile.texts(profile.rows(_STRING)).to_pylist()
+    texts = profile.texts(profile.occurrences(_STRING)).to_pylist()
     return [text.decode(errors="replace") if text else "" for text in texts]
 
 
@@ -119,7 +119,7 @@ def _weights(
     profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder
 ) -> tuple[IntArray, str]:
     """Return how long each sample stands for, in ns, and what that is the time of."""
-    types = profile.inside(profile.rows(_SAMPLE_TYPE))
+    types = profile.inside(profile.occurrences(_SAMPLE_TYPE))
     kinds = [_word(strings, i) for i in types.ints(1, 0).tolist()]
     units = [_word(strings, i) for i in types.ints(2, 0).tolist()]
     owner, value = samples.repeated(2)
@@ -151,7 +151,7 @@ def _weights(
             f"the profile of pprof tells no time, but {what or 'nothing'}. "
             "Open it with: go tool pprof -http=: FILE"
         )
-    period_type = profile.inside(profile.rows(_PERIOD_TYPE))
+    period_type = profile.inside(profile.occurrences(_PERIOD_TYPE))
     unit = _word(strings, int(period_type.ints(2, 0)[0])) if period_type.count else ""
     period = int(profile.ints(_PERIOD, 0)[0]) * _SCALE.get(unit, 0)
     if period <= 0:
@@ -167,9 +167,9 @@ def _weights(
 
 def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
     """Return functions, the stacks of samples as their positions, root first, and the lengths of stacks."""
-    functions = profile.inside(profile.rows(_FUNCTION))
-    locations = profile.inside(profile.rows(_LOCATION))
-    lines = locations.rows(4)
+    functions = profile.inside(profile.occurrences(_FUNCTION))
+    locations = profile.inside(profile.occurrences(_LOCATION))
+    lines = locations.occurrences(4)
     of_line = locations.inside(lines)
     names, files = functions.ints(2, 0).tolist(), functions.ints(4, 0).tolist()
     function_at = {number: i for i, number in enumerate(functions.ints(1, 0).tolist())}
@@ -179,8 +179,8 @@ def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[
         name = _word(strings, names[i]) if i >= 0 else ""
         frames.append(Frame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0)))
     # a location without lines is an address whose function is not known
-    begin = np.searchsorted(locations.owner[lines], np.arange(locations.count))
-    count = np.bincount(locations.owner[lines], minlength=locations.count)
+    begin = np.searchsorted(lines.owner, np.arange(locations.count))
+    count = np.bincount(lines.owner, minlength=locations.count)
     bare = count == 0
     begin = np.where(bare, len(frames) + np.cumsum(bare) - 1, begin)
     frames += [

@@ -30,12 +30,12 @@ class _Labels(NamedTuple):
 
 def _labels(samples: Fields, strings: list[str]) -> _Labels:
     """Return all labels, sample by sample: whose each is, its key, and its text or number."""
-    rows = samples.rows(_LABEL)
+    rows = samples.occurrences(_LABEL)
     fields = samples.inside(rows)
     code, keys = pd.factorize(fields.ints(_KEY, 0))
     names = [strings[i] if 0 <= i < len(strings) else "" for i in keys.tolist()]
     return _Labels(
-        samples.owner[rows], names, np.asarray(code, np.int64), fields.ints(_TEXT, 0), fields.ints(_NUMBER, 0)
+        rows.owner, names, np.asarray(code, np.int64), fields.ints(_TEXT, 0), fields.ints(_NUMBER, 0)
     )
 
 
