@@ -5,7 +5,8 @@ import {createFitting} from '../timeline/texts.js';
 const PADDING_PX = 3,
   GAP_PX = 0.8, // as in the timeline
   NARROWEST_APART_PX = 4,
-  NARROWEST_CUT_PX = 30; // where less room is, a label that does not fit is left out
+  NARROWEST_CUT_PX = 30, // where less room is, a label that does not fit is left out
+  BOXES = ['label', 'left', 'right', 'top', 'bottom', 'middle'];
 
 /**
  * A label that is drawn, in its box: pixels of the canvas.
@@ -51,7 +52,13 @@ function separate(pen, {left, right, top, bottom}, {x, y}) {
 }
 
 /**
- * Paint the texts of glyphs whose source has a column `label` so that they fit into its boxes, from `left` to `right`.
+ * Whether columns are those of boxes: points and bars have labels too.
+ * @param {Record<string, unknown>} data
+ */
+export const hasBoxes = (data) => BOXES.every((column) => data[column] !== undefined);
+
+/**
+ * Paint the texts of glyphs whose source has boxes and their column `label` so that they fit, from `left` to `right`.
  * Gives a function that tells what was painted last.
  * @param {BokehObject} view of a figure
  */
@@ -61,7 +68,7 @@ export function fitLabels(view) {
   let painted = [];
   for (const one of view.computed_renderer_views ?? []) {
     const {glyph, data_source: source} = one.model;
-    if (glyph?.type !== 'Text' || !source?.data.label) continue;
+    if (glyph?.type !== 'Text' || !source || !hasBoxes(source.data)) continue;
     one._paint = (/** @type {CanvasRenderingContext2D | undefined} */ given) => {
       const pen = given ?? one.layer.ctx,
         {x_scale: x, y_scale: y, bbox} = view.frame;

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 
-import {fittedLabels} from '../../src/tabs/fitted_labels.js';
+import {fittedLabels, hasBoxes} from '../../src/tabs/fitted_labels.js';
 
 // 6 px a character, as createFitting measures and cuts
 const fit = (/** @type {string} */ text, /** @type {number} */ room) => {
@@ -29,5 +29,12 @@ describe('labels of boxes', () => {
     expect([first.x, first.left, first.right]).toEqual([13, 10, 510]);
     expect([second.text, second.x, second.right]).toEqual(['convolution_backward', 13, 210]);
     expect(fittedLabels(data, frame(40, 60), fit)).toEqual([]);
+  });
+
+  test('labels of points and bars are not for boxes', () => {
+    const boxes = {...data, top: [1, 2, 2, 2], bottom: [0, 1, 1, 1]};
+    expect(hasBoxes(boxes)).toBe(true);
+    expect(hasBoxes({x: [1], y: [2], label: ['mm']})).toBe(false);
+    for (const name of Object.keys(boxes)) expect(hasBoxes({...boxes, [name]: undefined})).toBe(false);
   });
 });
