@@ -119,9 +119,10 @@ def _heap(contents: _Contents) -> pd.DataFrame:
 def _report_end(facts: _Facts, looks_ms: IntArray, errors: list[str], builder: TraceBuilder) -> None:
     """Say where the end of the recording is missing."""
     effect = "what follows is missing; the peak and what is kept are those of the part that is there"
+    last_ms = int(looks_ms[-1]) if len(looks_ms) else facts.start_ms
     if errors:
         builder.report.add("truncated-file", "loss", example=errors[0][:120], effect=effect)
-    elif facts.end_ms <= facts.start_ms:
+    elif facts.end_ms <= facts.start_ms or facts.end_ms < last_ms:  # at first it is the start, or 1 ms later
         builder.report.add(
             "truncated-file",
             "loss",
@@ -130,7 +131,7 @@ def _report_end(facts: _Facts, looks_ms: IntArray, errors: list[str], builder: T
             advice="let the program end, or look at what is there",
         )
     elif len(looks_ms) > 1:
-        missing_ms = facts.end_ms - int(looks_ms[-1])
+        missing_ms = facts.end_ms - last_ms
         if missing_ms > max(_CUT_MS, _CUT_INTERVALS * float(np.median(np.diff(looks_ms)))):
             builder.report.add(
                 "truncated-file",
