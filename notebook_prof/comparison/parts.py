@@ -15,13 +15,13 @@ from ..analysis.critical_path.segments import segments
 from ..analysis.scope import Scope, ints, on_device, on_host, sharing
 from ..analysis.source.lines import sampled_slices
 from ..analysis.time.phases import stepping_track
-from ..trace import Trace
+from ..trace import Trace, source_lines
 from ..trace.arrays import IntArray
 from ..trace.nesting import order_by_start
 from ..trace.taxonomy import STEP_PREFIX
 
 KEYS: Final = ("phase", "module", "name", "shapes", "line", "statement", "category")
-"""What parts can be told apart by; a statement is the outermost line of the stack, with all that it calls."""
+"""What parts can be told apart by; a statement is a line of the outermost frame, with all that it calls."""
 VIEWS: Final = ("host", "device")
 IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
 """Name of instants in which nothing runs."""
@@ -103,7 +103,7 @@ class OwnedTime:
         np.add.at(sums, (self.block, code[self.pieces]), self.length)
         begun = code[self.begun]
         if "statement" in by:  # and not what begins inside of one
-            begun = begun[outermost_lines(self.trace, self.rows)[1][self.begun]]
+            begun = begun[statement_lines(self.trace, self.rows)[1][self.begun]]
         calls = np.bincount(begun, minlength=len(keys)).astype(np.int64)
         appearing = code[np.concatenate([self.pieces, self.begun])]
         first = np.full(len(keys), len(appearing))
@@ -278,8 +278,10 @@ def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
     return scope.rows[(step >= 0) & (scope.ts < end[np.maximum(step, 0)])]
 
 
-def outermost_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the statement that slices ran for: the outermost line of those around each, and its own.
+def statement_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return the statement that slices ran for: of the lines of the outermost frame the innermost.
+
+    The line of a loop is around those of its body, which are of the same frame: no function lies between.
 
     Parameters
     ----------
@@ -291,30 +293,37 @@ def outermost_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray
     -------
     code : ndarray of int64, shape (n,)
         Into the categories of the column ``line``; -1 for none.
-    outermost : ndarray of bool, shape (n,)
+    itself : ndarray of bool, shape (n,)
         Whether the slice is the statement itself.
 
     Examples
     --------
     >>> from notebook_prof import TraceBuilder
     >>> b = TraceBuilder()
-    >>> names = ["cell:2  f()", "f (tools.py)", "tools.py:7  return 1"]
-    >>> _ = b.slices(ts=[0, 1, 2], dur=[9, 5, 3], name=names, category="python", track=b.track("main"))
-    >>> [part.tolist() for part in outermost_lines(b.seal(), np.array([0, 2, -1]))]
-    [[0, 0, -1], [True, False, False]]
+    >>> names = ["cell:1  for x in y:", "cell:2  f()", "f (tools.py)", "tools.py:7  return 1"]
+    >>> _ = b.slices(ts=[0, 1, 2, 3], dur=[9, 7, 5, 3], name=names, category="python", track=b.track("main"))
+    >>> trace = b.seal()
+    >>> code, itself = statement_lines(trace, np.arange(4))
+    >>> trace.slices["line"].cat.categories[code].tolist(), itself.tolist()
+    (['cell:1', 'cell:2', 'cell:2', 'cell:2'], [True, True, False, False])
     """
-    line = np.append(trace.slices["line"].cat.codes.to_numpy().astype(np.int64), _MISSING)
-    parent = np.append(ints(trace.slices["parent"]), -1)
+    slices = trace.slices
+    line = np.append(slices["line"].cat.codes.to_numpy().astype(np.int64), _MISSING)
+    parent = np.append(ints(slices["parent"]), -1)
+    is_line = np.append(source_lines.is_line(slices), False)
+    is_function = np.append((slices["category"] == "python").to_numpy(), False) & ~is_line
     code, around = line[rows], parent[rows]
-    outermost = code >= 0
+    itself, called = is_line[rows], ~is_line[rows]  # called: by the next line around it
     climbing = np.flatnonzero(around >= 0)
     while len(climbing):
-        above = line[around[climbing]]
-        lined = climbing[above >= 0]
-        code[lined], outermost[lined] = above[above >= 0], False
-        around[climbing] = parent[around[climbing]]
+        above = around[climbing]
+        called[climbing] |= is_function[above]
+        calling = climbing[called[climbing] & is_line[above]]
+        code[calling] = line[around[calling]]
+        itself[calling], called[calling] = False, False
+        around[climbing] = parent[above]
         climbing = climbing[around[climbing] >= 0]
-    return code, outermost
+    return code, itself
 
 
 def _keys(
@@ -326,7 +335,7 @@ def _keys(
         column = trace.slices["line" if name == "statement" else name]
         code = np.append(column.cat.codes.to_numpy(), _MISSING)[rows]
         if name == "statement":
-            code = outermost_lines(trace, rows)[0]
+            code = statement_lines(trace, rows)[0]
         if name == "name" or len(by) == 1:
             code = np.where(rows < 0, _NOBODY, code)
         which, present = pd.factorize(code)  # a file has far more words than the rows of its steps

@@ -103,8 +103,8 @@ class ComparedTables(LinkedSides):
         Parameters
         ----------
         by : str or sequence of str
-            Out of ``phase module name shapes line statement category``. A statement is the outermost line of
-            the user's source that something ran for, as a line of the cell with all that it calls.
+            Out of ``phase module name shapes line statement category``. A statement is a line of the
+            outermost frame of the user's source, as a line of the cell with all that it calls.
         view : {"host", "device"}
             What the thread that runs the steps was doing, or what the devices were; each instant belongs to
             one key.

@@ -9,7 +9,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.comparison.comparison import Comparison
-from notebook_prof.comparison.parts import outermost_lines
+from notebook_prof.comparison.parts import statement_lines
 from notebook_prof.comparison.verdict import signed_ns
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -73,15 +73,27 @@ def test_only_statements_themselves_are_calls_of_it(c: Comparison) -> None:
     assert c.attribution("line").set_index("line").loc["tools.py:7", "a_calls"] > 1
 
 
-def test_the_outermost_line_is_found_at_any_depth() -> None:
+def test_the_line_of_the_outermost_frame_is_found_at_any_depth() -> None:
     trace = run(300)
     names, line = trace.slices["name"].astype(str), trace.slices["line"].astype(str)
-    code, outermost = outermost_lines(trace, np.append(np.arange(len(names)), -1))
+    code, itself = statement_lines(trace, np.append(np.arange(len(names)), -1))
     words = np.append(np.asarray(trace.slices["line"].cat.categories), "")[code]
     assert words[:-1].tolist() == np.where(names == LAST, "cell:3", "cell:2").tolist()
     assert words[-1] == ""
-    assert outermost[:-1].tolist() == names.isin([CALL, LAST]).tolist()
+    assert itself[:-1].tolist() == names.isin([CALL, LAST]).tolist()
     assert set(line) == {"cell:2", "cell:3", "tools.py:7"} | (set(line) & {"nan"})
+
+
+def test_the_line_of_a_loop_leaves_those_of_its_body_their_time() -> None:
+    """Where statements are timed it is around them, without a function between."""
+    b = TraceBuilder()
+    names = ["cell:1  for x in xs:", "cell:2  y = slow(x)", "slow (tools.py)", INNER, "cell:3  z = y"]
+    ts, dur = [0, 10, 20, 30, 70], [100, 50, 35, 20, 25]
+    b.slices(ts=ts, dur=dur, name=names, track=b.track("main"), category="python")
+    code, itself = statement_lines(trace := b.seal(), np.arange(5))
+    words = trace.slices["line"].cat.categories[code].tolist()
+    assert words == ["cell:1", "cell:2", "cell:2", "cell:2", "cell:3"]
+    assert itself.tolist() == [True, True, False, False, True]
 
 
 def test_the_verdict_names_the_statement_and_the_line_inside(c: Comparison) -> None:
