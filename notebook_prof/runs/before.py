@@ -38,6 +38,8 @@ OF_A_MACHINE: Final = ("computer", "devices", "cores", "torch threads", "Python"
 OTHER_KERNEL: Final = 20.0
 """Two kernels differ by more than two runs of one: measured, 16 to 20 halves in place of 3 to 6."""
 _SIMILAR_LOAD: Final = 2.0
+_NOTHING_LEFT: Final = -0.99
+"""An interval that begins here says that the steps may as well take no time: it says nothing."""
 _PAIRS: Final = 400
 _SHOWN: Final = 2
 _CALL: Final = "%%profile_ab"
@@ -261,8 +263,9 @@ def _unclear(c: Comparison, before: str, noise: Noise, core: float) -> str:
             f"≈ No change against {before} can be shown, the machine was too busy: a thread that could run "
             f"had a core for {100 * core:.0f} % of the time ({rests})"
         )
-    if c.interval[1] > HUNDREDFOLD:
-        return f"≈ No change against {before} can be shown: steps of one run differ too much from one another"
+    if c.interval[0] < _NOTHING_LEFT or c.interval[1] > HUNDREDFOLD:
+        unlike = "steps of one run and two kernels" if noise.other_kernel else "steps of one run"
+        return f"≈ No change against {before} can be shown: {unlike} differ too much from one another"
     return f"≈ No change against {before} is shown ({rests})"
 
 

@@ -37,6 +37,24 @@ def test_input_bound():
     assert len(result.lines) == 5
 
 
+def test_data_that_takes_less_than_the_work_is_told_second():
+    """A quarter of the steps waits; yet on a processor the longer phase bounds them, and the rest is said."""
+    trace = draw(
+        """
+        steps: [0                          ][1                          ]
+        main:  [next/data][mm/forward      ][next/data][mm/forward      ]
+        """,
+        unit_ns=US,
+    )
+    result = verdict(trace)
+    assert result.kind == "compute-bound"
+    assert result.sentence == (
+        "Compute-bound on the CPU: mm takes 62.1 % of the steps by itself (36 µs). "
+        "37.9 % of the steps waits for data (22 µs of 58 µs)."
+    )
+    check_claims(trace)
+
+
 def test_communication_bound_on_the_device():
     result = verdict(
         draw(
@@ -525,6 +543,31 @@ def test_the_line_that_waits_is_told_by_its_share_of_the_waiting() -> None:
         "Input-bound: 50.0 % of the steps waits for data (200 µs of 400 µs), 90.0 % of that in line 3, "
         "`for x in loader:`."
     )
+
+
+def test_the_longest_line_below_the_head_of_a_loop_is_told() -> None:
+    """That a loop over a loader waits for it is known; which line of the dataset takes most is not."""
+    b = TraceBuilder()
+    track = b.track("main")
+    for at in np.arange(4) * 100 * US:
+        for begin, dur, name, category, phase in (
+            (0, 62, "cell:9  for x in loader:", "python", None),
+            (0, 62, "next", "operator", "data"),
+            (1, 30, "cell:4  image = rotate(read(i))", "python", "data"),
+            (32, 28, "cell:5  return crop(image)", "python", "data"),
+            (63, 36, "work", "operator", "forward"),
+        ):
+            begin_ns = int(at) + begin * US
+            b.slices(ts=begin_ns, dur=dur * US, name=name, category=category, track=track, phase=phase)
+        b.steps(int(at) // (100 * US), at, 100 * US, "loop")
+    account = {"ts": [0], "dur": [400 * US], "kind": ["steps"], "line": [9], "loop": [0], "steps": [4]}
+    b.metadata["tables"] = {"account": pd.DataFrame({**account, "text": ["for x in loader:"]})}
+    trace = b.seal()
+    assert verdict(trace).sentence == (
+        "Input-bound: 62.0 % of the steps waits for data (248 µs of 400 µs), 48.4 % of that in line 4, "
+        "`image = rotate(read(i))`."
+    )
+    check_claims(trace)
 
 
 def test_what_would_bind_next_is_all_where_nothing_else_is_left() -> None:

@@ -115,7 +115,9 @@ def judge_device(facts: Facts, *, costly: bool) -> Finding:
         if busy >= BUSY_DEVICE:
             if host is not None:
                 return host
-            share = cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns"))
+            share = cite_share(
+                busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")
+            )
             when, arguments = say(share, f" of {_span(facts)}"), {"window": tuple(facts.extent)}
             copied = _copies(busiest, arguments, when, facts, evidence)
             return copied or _busy(facts, busy, when, evidence)
@@ -134,7 +136,8 @@ def _span(facts: Facts) -> str:
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
 
-def _device(facts: Facts, number: int, column: str) -> Source:
+def of_device(facts: Facts, number: int, column: str) -> Source:
+    """Return a column of the table of devices, of one of them."""
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
@@ -170,7 +173,7 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
     lacking = busy > MOST
     sentence = say(
         f"{'Launch-bound: d' if lacking else 'D'}evice {number} is busy ",
-        cite_share(busy, _device(facts, number, "busy_ns"), _device(facts, number, "window_ns")),
+        cite_share(busy, of_device(facts, number, "busy_ns"), of_device(facts, number, "window_ns")),
         f" of {_span(facts)}, {'but' if lacking else 'and'} ",
         cite(
             format_share(host), host, Source("critical_path", "share", {"class": HOST}, facts.path_arguments)
@@ -198,7 +201,7 @@ def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | No
         " of the time from its first work to its last (",
         cite_ns(span, of),
         " of ",
-        cite_ns(facts.extent.dur, _device(facts, number, "window_ns")),
+        cite_ns(facts.extent.dur, of_device(facts, number, "window_ns")),
         ")",
     )
     return _copies(own, facts.arguments, when, facts, evidence) or _busy(facts, busy, when, evidence)
@@ -259,9 +262,9 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
         f" of {facts.whole}, ",
         "most of it in " if first["total_ns"] > MOST * total else "longest in ",
         f"{short(first['name'])}, while device {number} is busy for only ",
-        cite_ns(round(busy * window), _device(facts, number, "busy_ns")),
+        cite_ns(round(busy * window), of_device(facts, number, "busy_ns")),
         " of ",
-        cite_ns(window, _device(facts, number, "window_ns")),
+        cite_ns(window, of_device(facts, number, "window_ns")),
         ".",
     )
     return Finding("sync-bound", sentence, share, evidence, calls)
@@ -275,7 +278,7 @@ def _idle(
     arguments: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **arguments)
     table = table[table["device"] == number].set_index("cause")
-    idle = cite_share(1 - busy, _device(facts, number, "idle_ns"), _device(facts, number, "window_ns"))
+    idle = cite_share(1 - busy, of_device(facts, number, "idle_ns"), of_device(facts, number, "window_ns"))
     begin = say(f"evice {number} is idle ", idle, f" of {_span(facts)}")
 
     def of(*causes: str) -> Claim:

@@ -5,26 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-import pandas as pd
-
-from ...trace import length, overlap, union
 from ...units import format_count, format_items
 from ..source.hot_lines import hot_lines
-from ..source.lines import CELL, line_times
-from ..time.operators import operators
+from ..source.lines import CELL
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
-from .device import MOST, WAITING, judge_device, judge_once
+from .code_lines import line_select, line_words
+from .device import MOST, judge_device, judge_once
 from .facts import OPERATORS, Facts
 from .finding import Finding
 from .lines import short
-from .loader import loader_words
 from .python import python_verdict
 from .runtime import runtime_verdict
+from .waits import judge_waits
 
 COSTLY_RECORDING: Final = 1.2
 """From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
-_NEARLY_ALL: Final = 0.9
 _ELSEWHERE: Final = "steps-in-another-thread"
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
 """Sources whose slices may stand for anything: there are no operators with a framework around them."""
@@ -61,15 +57,9 @@ def _judge_unseen_operators(facts: Facts) -> Finding:
 
 
 def _judge(facts: Facts, *, costly: bool) -> Finding:
-    waiting = {name: facts.phase_ns.get(name, 0) for name in ("communication", "data")}
-    exposed = None if len(facts.steps) else _exposed(facts)
-    if exposed is not None:
-        waiting["communication"] = max(waiting["communication"], exposed[0])
-    longest = max(waiting, key=lambda name: waiting[name])
-    if waiting[longest] >= WAITING * facts.total_ns:
-        if exposed is not None and longest == "communication":
-            return _exposed_communication(facts, exposed)
-        return _waits(facts, longest, waiting[longest])
+    waits, more = judge_waits(facts)
+    if waits is not None:
+        return waits
     if len(facts.device):
         return judge_device(facts, costly=costly)
     if facts.top.empty:
@@ -80,7 +70,8 @@ def _judge(facts: Facts, *, costly: bool) -> Finding:
         return _instants(facts)
     if facts.top_is_python and not len(facts.steps):
         return _python(facts)
-    return _on_the_cpu(facts, costly=costly)
+    finding = _on_the_cpu(facts, costly=costly)
+    return finding if more is None else replace(finding, sentence=say(finding.sentence, " ", more))
 
 
 def _recording_cost(facts: Facts) -> Sentence | None:
@@ -96,122 +87,11 @@ def _recording_cost(facts: Facts) -> Sentence | None:
     )
 
 
-def _exposed(facts: Facts) -> tuple[int, int] | None:
-    """Return the device and time in which no kernel hides its communication, for the one with most of it."""
-    if not len(facts.device):
-        return None
-    row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
-    return int(row["exposed_communication_ns"]), int(row["device"])
-
-
-def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
-    spent, number = exposed
-    of = _device(facts, number, "window_ns")
-    share = cite_share(
-        spent / max(facts.extent.dur, 1), _device(facts, number, "exposed_communication_ns"), of
-    )
-    took = cite_ns(spent, _device(facts, number, "exposed_communication_ns"), {"category": "collective"})
-    sentence = say(
-        "Communication-bound: device ",
-        str(number),
-        " spends ",
-        share,
-        " of the time (",
-        took,
-        " of ",
-        cite_ns(facts.extent.dur, of),
-        ") in communication that no kernel hides.",
-    )
-    evidence = {"communication_ns": spent, "device": number}
-    return Finding("communication-bound", sentence, share.value, evidence, {"category": "collective"})
-
-
-def _waits(facts: Facts, phase: str, spent: int) -> Finding:
-    kind, doing = {
-        "data": ("input-bound", "waits for data"),
-        "communication": ("communication-bound", "is communication"),
-    }[phase]
-    select = {"phase": phase}
-    if len(facts.steps):
-        source = Source("phases", "host_ns", {"phase": phase}, facts.arguments)
-    else:
-        by = {"by": ("phase", "track"), **facts.arguments}
-        source = Source("operators", "total_ns", {"phase": phase, "track": stepping_track(facts.trace)}, by)
-    share = cite_share(spent / facts.total_ns, source, facts.total, select)
-    sentence = say(
-        f"{kind.capitalize()}: ",
-        share,
-        f" of {facts.whole} {doing} (",
-        cite_ns(spent, source, select),
-        " of ",
-        cite_ns(facts.total_ns, facts.total),
-        ")",
-    )
-    if (line := _line_in_phase(facts, phase, spent, source)) is not None:
-        sentence = sentence + ", " + line
-    if phase == "data" and facts.window is None and (loader := loader_words(facts.trace)) is not None:
-        sentence = sentence + "; " + loader
-    return Finding(kind, sentence + ".", share.value, {f"{phase}_ns": spent}, select)
-
-
-def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
-    """Return the user's innermost line that holds more than half of the time for data, and little else.
-
-    The share is that of the time for data which lies in the line: the line may do other things, too, as
-    making the iterator and its workers.
-    """
-    if phase != "data" or not facts.is_cell:
-        return None
-    spent, thread = facts.phase_ns.get(phase, 0), facts.thread
-    there = thread.among("phase", (phase,))
-    waiting = union(thread.ts[there], thread.end[there])
-    table, best = line_times(facts.trace, **facts.arguments), None
-    for row in table[table["total_ns"].between(MOST * spent, facts.total_ns)].to_dict("records"):
-        here = thread.among("name", (line_select(row)["name"],))
-        ran = union(thread.ts[here], thread.end[here])
-        inside = length(overlap(ran, waiting))
-        if inside > MOST * spent and inside >= _NEARLY_ALL * length(ran):
-            best = row  # they come by their time: the last one is the innermost
-    if best is None:
-        return None
-    label = line_select(best)["name"].partition("  ")[0]
-    by: dict[str, Any] = {"by": ("phase", "line", "track"), **facts.in_steps}
-    where = {"phase": phase, "line": label, "track": stepping_track(facts.trace)}
-    table = operators(facts.trace, **by)
-    inside = int(table.loc[(table[[*where]] == pd.Series(where)).all(axis=1), "total_ns"].sum())
-    if not MOST * whole_ns < inside <= whole_ns:
-        return say("most of it in ", *line_words(best))
-    share = cite_share(
-        inside / whole_ns, Source("operators", "total_ns", where, by), whole, line_select(best)
-    )
-    return say(share, " of that in ", *line_words(best))
-
-
 def _line_share(facts: Facts, row: Any) -> Claim:
     source = Source(
         "lines", "total_ns", {"file": str(row["file"]), "line": int(row["line"])}, facts.arguments
     )
     return cite_share(int(row["total_ns"]) / facts.total_ns, source, facts.total, line_select(row))
-
-
-def line_select(row: Any) -> dict[str, Any]:
-    """Return a selection of the slices of one row of `lines`."""
-    short_file = CELL if row["file"] == CELL else str(row["file"]).replace("\\", "/").rpartition("/")[2]
-    return {"name": f"{short_file}:{row['line']}  {row['text']}".rstrip()}
-
-
-def line_words(row: Any) -> tuple[str, ...]:
-    """Return a line in words, with its text: ``line 7, `x = f(y)```; with the file outside of the cell."""
-    line_name = f"line {row['line']}" if row["file"] == CELL else f"{_file(row['file'])}:{row['line']}"
-    return (line_name, f", `{short(row['text'], 60)}`" if row["text"] else "")
-
-
-def _file(path: object) -> str:
-    return str(path).replace("\\", "/").rpartition("/")[2]
-
-
-def _device(facts: Facts, number: int, column: str) -> Source:
-    return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
 def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:

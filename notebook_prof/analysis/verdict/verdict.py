@@ -94,7 +94,8 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
        *python-bound*. *mixed* if no line takes half.
     3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from
        10 % on it is told after the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps
-       is in that phase; the larger one.
+       is in that phase; the larger one. Without device work it is told second where another phase of the
+       steps takes longer, since that one bounds them.
     4. With device work: *launch-bound* if the busiest device is busy 70 % of the time, and yet more than half
        of the critical path is the host; if it is not, *copy-bound* where kernels are less than half of what
        it is busy with, else *compute-bound*. Below 70 %: *sync-bound* if the thread waits for devices at
