@@ -380,6 +380,7 @@ def test_a_step_may_end_with_what_ends_later() -> None:
 
 
 def test_the_worked_question_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="one of the examples replays operators")
     root = Path(__file__).parents[2]
     monkeypatch.chdir(root)
     text = re.sub(r"^```.*$", "", (root / "docs" / "why.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
