@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import FormatError
+from .strings import as_text
 from .taxonomy import CATEGORIES, PHASES, STEP_SOURCES, TRACK_KINDS
 
 
@@ -73,7 +74,7 @@ class Table:
                     integers = isinstance(values, np.ndarray) and values.dtype.kind in "iu"
                     if not integers or not column.dtype.startswith(("int", "uint")):
                         values = pd.Series(values)
-                    values = values.astype(column.dtype)
+                    values = as_text(values) if column.dtype == "str" else values.astype(column.dtype)
                 except (TypeError, ValueError) as error:
                     raise FormatError(
                         f"column {column.name!r} of table {self.name!r} cannot be {column.dtype}: {error}"

@@ -95,3 +95,16 @@ def _shortened(value: str, longest: int, code: int) -> str:
         return value
     end = f"… ({len(value):,} characters, number {code:,})"
     return value[: longest - len(end)] + end
+
+
+def as_text(values: pd.Series) -> pd.Series:
+    """Return values as text, and missing ones as missing: pandas 2 would write ``None`` and ``nan``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_text(pd.Series(["mm", None, 7])).isna().tolist()
+    [False, True, False]
+    """
+    text = values.astype("str")
+    return text if str(text.dtype) == "str" else text.astype(object).mask(values.isna())

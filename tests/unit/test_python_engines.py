@@ -130,6 +130,19 @@ def test_a_thread_that_got_anothers_identifier_is_told_from_it() -> None:
     assert threads_of(rows, [old, new], looks) == [("old", 42, 0, 31), ("new", 43, 31, 100)]
 
 
+@pytest.mark.parametrize(("pid", "root"), [(0, "main"), (7, "main"), (7, "_bootstrap")])
+def test_of_python_3_10_py_spy_gives_no_numbers_of_threads(pid: int, root: str) -> None:
+    """The thread's identifier stands in their place, in hexadecimal digits."""
+    here, ident = pid or os.getpid(), threading.get_ident()
+    around = [(f"thread (0x{ident:X}): MainThread", "", 0), (root, "x.py", 3)]
+    events = [event("B", 10, *one, pid=here, tid=ident) for one in around]
+    events += [event("E", 30, name, pid=here, tid=ident) for name, *_ in around[::-1]]
+    [changes], paths = parse(json.dumps(events).encode())
+    [thread] = samples_by_thread(changes, changes.ts_us, paths, [], np.array([], dtype=np.int64))
+    number = ident if root == "_bootstrap" else pid or threading.get_native_id()
+    assert (thread.tid, thread.name) == (number, "MainThread")
+
+
 def test_a_thread_that_py_spy_reported_right_keeps_its_time() -> None:
     """Also where another, too short for a look, had the identifier just before it."""
     rows = [(0, 42), (31, 44), (40, 43), (70, 43)]

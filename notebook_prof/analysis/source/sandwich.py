@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...errors import OptionError, nearest
 from ...trace import Trace
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, number_rows
 from ..scope import Numbers, Texts, WindowLike, many
 from .call_tree import call_tree
 from .flame import laid_out
@@ -93,7 +93,7 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     named = tree["name"].isin(names).to_numpy()
     outermost = np.flatnonzero(named & ~_below(named, up, tree["depth"].to_numpy()))
-    label = pd.factorize(pd.MultiIndex.from_frame(tree[["name", "category"]]))[0].astype(np.int64)
+    label, _ = number_rows(tree["name"], tree["category"])
     below = laid_out(_callees(tree, outermost, up, label, own))
     above = laid_out(_callers(tree, outermost, up, label, whole))
     if len(outermost) and len(names) > 1:

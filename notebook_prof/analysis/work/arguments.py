@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace import Trace
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, number_rows
 from ...trace.schema import Column, Table
 from ..scope import Texts, WindowLike, many
 from ..time.operators import operators
@@ -80,7 +80,7 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
         columns=[*times.columns, "dtypes", "strides", "concrete", "weight"]
     )
     weight = rows["weight"].fillna(1).to_numpy(np.int64)
-    _, group = np.unique(pd.factorize(rows["name"] + "\0" + rows["shapes"])[0], return_inverse=True)
+    group, _ = number_rows(rows["name"], rows["shapes"])
     for column in ("count", "total_ns", "device_ns"):
         rows[column] = _divided(rows[column].to_numpy(np.int64), weight, group)
     texts = ["dtypes", "strides", "concrete"]

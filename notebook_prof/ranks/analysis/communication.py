@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...analysis.distributed.collectives import bus_factor
 from ...errors import OptionError, nearest
+from ...trace.arrays import number_rows
 
 BY: Final = ("operation", "group", "size", "rank", "step", "name")
 
@@ -100,7 +101,7 @@ def _with_parts(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
     frame["is_told"] = with_bytes
     frame["timed_s"] = np.where(with_bytes, timed / 1e9, 0.0)
     members = frame["group_size"].astype("Int64").fillna(frame["match_ranks"]).to_numpy(np.int64)
-    pair, pairs = pd.factorize(pd.MultiIndex.from_arrays([frame["operation"], members]))
+    pair, pairs = number_rows(frame["operation"], members)
     factor = np.array([bus_factor(str(operation), int(count)) for operation, count in pairs])
     frame["bus_bytes"] = np.where(with_bytes, size, 0.0) * (factor[pair] if len(pairs) else 1.0)
     rounded: Any = np.where(with_bytes & (size > 0), 2.0 ** np.floor(np.log2(np.maximum(size, 1))), size)

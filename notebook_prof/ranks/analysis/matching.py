@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...trace.arrays import number_rows
 from .links import POINT_TO_POINT, point_to_point
 
 _SAME_SIZE: Final = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter")
@@ -77,7 +78,7 @@ def _kinds(frame: pd.DataFrame) -> Any:
     directed = point_to_point(frame)
     src[directed.index], dst[directed.index] = directed["src"], directed["dst"]
     outer = frame.groupby("group", sort=False).ngroup().where(direct, outer + frame["group"].nunique())
-    kind, _ = pd.factorize(pd.MultiIndex.from_arrays([outer.to_numpy(), size, src, dst]))
+    kind, _ = number_rows(outer, size, src, dst)
     return np.where(direct & (src < 0), _UNKNOWN, kind)
 
 
@@ -92,5 +93,5 @@ def _number(kind: Any, part: Any, rank: Any, step: Any) -> Any:
     agree = np.ones(len(table), bool)
     for name in ("count", "first", "last"):
         agree &= (spread[name].transform("min") == spread[name].transform("max")).to_numpy()
-    number, _ = pd.factorize(pd.MultiIndex.from_arrays([kind, part, nth]))
+    number, _ = number_rows(kind, part, nth)
     return np.where(agree, number, -1)

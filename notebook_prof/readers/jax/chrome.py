@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 from msgspec import Raw, Struct
 
 from ...errors import FormatError
+from ...trace.arrays import number_rows
 from ...trace.report import ImportReport
 from ..codec.numbers import to_ns
 from ..codec.tolerant_json import decode_events
@@ -62,8 +62,7 @@ def read_space(data: bytes, report: ImportReport) -> Space:
     )
     usable = np.flatnonzero(good)
     ids = [[_id(rows[i].pid) for i in usable], [_id(rows[i].tid) for i in usable]]
-    pairs = pd.MultiIndex.from_arrays([np.array(part, np.int64) for part in ids])
-    codes, threads = pd.factorize(pairs)
+    codes, threads = number_rows(*(np.array(part, np.int64) for part in ids))
     order = np.argsort(codes, kind="stable")
     parsed_lines = []
     for chosen in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import BoolArray, IntArray
+from ...trace.arrays import BoolArray, IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ..codec.protobuf_columns import Fields
 
@@ -53,8 +53,7 @@ def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder:
     labels = _labels(samples, strings)
     pid, tid, name = (_values(labels, keys, samples.count) for keys in (_PROCESSES, _IDS, _NAMES))
     columns = pd.DataFrame({"pid": pid, "tid": tid, "name": name})[used]
-    factors = pd.factorize(pd.MultiIndex.from_frame(columns.astype("int64")))[0]
-    code: IntArray = np.asarray(factors, np.int64)
+    code, _ = number_rows(*(columns[name].astype("int64") for name in columns))
     first = columns.iloc[np.unique(code, return_index=True)[1]]
     tracks = []
     for process, thread, label in first.to_numpy().tolist():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...bounded_repr import bounded_repr
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..matching import lanes, match
@@ -94,9 +94,7 @@ def _tracks(
     # the place and category where the tree was first seen
     process = [tracks.process(thread) for thread in events.thread_code[rows[home]].tolist()]
     label = [events.cat.values[c] or "async" for c in events.cat.codes[rows[home]].tolist()]
-    group, groups = pd.factorize(
-        np.array([f"{p}\0{n}\0{c}" for (p, n), c in zip(process, label, strict=True)])
-    )
+    group, groups = number_rows([str(pid) for pid, _ in process], [name for _, name in process], label)
     result = np.empty(len(trees), np.int64)
     order = np.argsort(group, kind="stable")
     bounds = np.searchsorted(group[order], np.arange(len(groups) + 1))

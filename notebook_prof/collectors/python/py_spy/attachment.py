@@ -190,9 +190,9 @@ class Attachment:
         return self._process.pid if self._process is not None else 0
 
     @property
-    def thread_id(self) -> int:
-        """The watching thread's number in the operating system."""
-        return self._thread.native_id or 0
+    def thread_ids(self) -> tuple[int, int]:
+        """The watching thread's number in the operating system, and its identifier in Python."""
+        return self._thread.native_id or 0, self._thread.ident or 0
 
     @property
     def interval_ns(self) -> int:

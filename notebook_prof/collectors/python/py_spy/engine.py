@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -161,7 +161,7 @@ class PySpy:
             self._tell_lost(attachment.last_words())
             return None
         first_us = min(int(change.ts_us[0]) for change in changes)
-        ts, number = _noticed_beats(changes, paths, attachment.thread_id)
+        ts, number = _noticed_beats(changes, paths, attachment.thread_ids)
         beats_ns = attachment.heartbeat.monotonic_ns
         offset = align(ts, number, beats_ns, attachment.banner_ns - first_us * 1000)
         during = self._clock.from_monotonic(ts + offset.ns) >= window_ns[0]
@@ -238,9 +238,11 @@ def _kill(launched: list[Attachment]) -> None:
         attachment.kill()
 
 
-def _noticed_beats(changes: list[Changes], paths: CallPaths, tid: int) -> tuple[IntArray, IntArray]:
+def _noticed_beats(
+    changes: list[Changes], paths: CallPaths, tids: Collection[int]
+) -> tuple[IntArray, IntArray]:
     """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which."""
-    of_thread = np.array([home.tid == tid for home in paths.home], dtype=bool)
+    of_thread = np.array([home.tid in tids for home in paths.home], dtype=bool)
     beat = np.where(of_thread, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for change in changes:

@@ -15,11 +15,14 @@ from .functions import Functions
 from .heartbeat import BEAT
 
 _PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)
-_THREAD: Final = re.compile(r"thread \((\d+)\)(?:: (.*))?\Z", re.DOTALL)
+_THREAD: Final = re.compile(r"thread \((\d+|0x[0-9A-Fa-f]+)\)(?:: (.*))?\Z", re.DOTALL)
 
 
 class Home(NamedTuple):
-    """The thread that a stack belongs to, and the command of its process, as far as its root tells."""
+    """The thread that a stack belongs to, and the command of its process, as far as its root tells.
+
+    Of Python 3.10 py-spy knows no numbers of the operating system: `tid` is the identifier in Python there.
+    """
 
     command: str
     tid: int
@@ -176,5 +179,5 @@ def _home(outer: Home, text: str) -> Home:
     if match := _PROCESS.match(text):
         return Home(match[1], 0, "")
     if match := _THREAD.match(text):
-        return outer._replace(tid=int(match[1]), name=match[2] or "")
+        return outer._replace(tid=int(match[1], 0), name=match[2] or "")
     return outer

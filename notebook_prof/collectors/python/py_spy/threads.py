@@ -2,12 +2,14 @@
 
 py-spy keeps the number and the name of a thread for as long as it sees the thread's identifier in
 Python. A new thread often gets the identifier of one that has ended, and then its number and name as
-well. Looks from inside know both for sure.
+well. Looks from inside know both for sure. Of Python 3.10 it knows no numbers at all, and tells the
+identifier in their place.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,7 +41,7 @@ def samples_by_thread(
     list of ThreadSamples
         With nodes of `paths` as stacks, in order of appearance.
     """
-    homes = [paths.home[node] for node in changes.node[:-1].tolist()]
+    homes = _with_numbers([paths.home[node] for node in changes.node[:-1].tolist()], changes, paths)
     tid = np.array([home.tid for home in homes], dtype=np.int64)
     names = _names(homes)
     if changes.pid == os.getpid():
@@ -55,6 +57,20 @@ def samples_by_thread(
         ts, stack = with_gaps(bounds[at], bounds[at + 1], changes.node[at])
         threads.append(ThreadSamples(changes.pid, number, name, homes[at[0]].command, ts, stack))
     return threads
+
+
+def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list[Home]:
+    """Put numbers where the identifier stands: of a thread that runs here, and of a child's first thread."""
+    of_ident = [at for at, home in enumerate(homes) if home.tid == changes.ident]
+    if not of_ident:
+        return homes
+    number = changes.ident
+    if changes.pid == os.getpid():
+        number = {one.ident: one.native_id for one in threading.enumerate()}.get(number) or number
+    else:
+        path = paths.path(int(changes.node[of_ident[0]]))
+        number = number if path and path[0][0] == "_bootstrap" else changes.pid  # others begin in `threading`
+    return [home._replace(tid=number) if home.tid == changes.ident else home for home in homes]
 
 
 def _names(homes: Sequence[Home]) -> dict[int, str]:

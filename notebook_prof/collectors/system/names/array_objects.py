@@ -6,7 +6,16 @@ import sys
 from functools import partial
 from typing import Any, Final
 
-from .type_access import Fields, derives, fields_of, is_leaf, mro, referents, type_module, type_name
+from .type_access import (
+    Fields,
+    derives,
+    fields_of,
+    is_leaf,
+    mro,
+    own_values,
+    type_module,
+    type_name,
+)
 from .walk import Plan, Walk
 
 ARRAY, COLUMN, FILE, ARROW = "array", "column", "file", "arrow"
@@ -118,7 +127,7 @@ class ArrayObjects:
                 walk.add(value, walk.longer(name, f".{attribute}"), kind)
 
     def _part_of_frame(self, obj: Any, name: str, kind: str) -> None:
-        for one in referents(obj):
+        for one in own_values(obj):
             self._walk.add(one, name, kind)
 
     def _arrow_table(self, obj: Any, name: str, kind: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
 type_dict: Final[Callable[[type], Any]] = type.__dict__["__dict__"].__get__
 type_name: Final[Callable[[type], str]] = type.__dict__["__name__"].__get__
+_dict_offset: Final[Callable[[type], int]] = type.__dict__["__dictoffset__"].__get__
 _type_module: Final[Callable[[type], Any]] = type.__dict__["__module__"].__get__
 
 SLOT: Final = types.MemberDescriptorType
@@ -134,3 +135,25 @@ def referents(obj: object) -> list[Any]:
     [[2]]
     """
     return [one for one in gc.get_referents(obj) if not is_leaf(one) and not derives(type(one), type)]
+
+
+def own_values(obj: object) -> list[Any]:
+    """Return what an object holds, with the values of its ``__dict__`` in place of that.
+
+    The attribute is not asked for, since a class may hide it. From Python 3.11 on most objects have their
+    values without a dict between.
+
+    Examples
+    --------
+    >>> class Point:
+    ...     pass
+    >>> point = Point()
+    >>> point.x = [2]
+    >>> own_values(point)
+    [[2]]
+    """
+    inside = referents(obj)
+    if not _dict_offset(type(obj)):
+        return inside
+    values = [value for one in inside if type(one) is dict for value in one.values() if not is_leaf(value)]
+    return [one for one in inside if type(one) is not dict] + values

@@ -15,7 +15,17 @@ from operator import length_hint
 from typing import Any, Final, Protocol
 
 from .buffers import LEAST_OBJECTS_BYTES, BufferLog
-from .type_access import LEAVES, Fields, derives, fields_of, is_leaf, referents, type_module, type_name
+from .type_access import (
+    LEAVES,
+    Fields,
+    derives,
+    fields_of,
+    is_leaf,
+    own_values,
+    referents,
+    type_module,
+    type_name,
+)
 
 Plan = Callable[[Any, str, str], None]
 """Looks at an object with its name and kind."""
@@ -237,10 +247,12 @@ class Walk:
                 self._queue.append((one, name, kind))
 
     def _others(self, obj: Any, name: str, kind: str) -> None:
-        for one in referents(obj):
+        for one in own_values(obj):
             self._queue.append((one, name, kind))
 
-    _same_name = _others
+    def _same_name(self, obj: Any, name: str, kind: str) -> None:
+        for one in referents(obj):
+            self._queue.append((one, name, kind))
 
     def _function(self, obj: Any, name: str, kind: str) -> None:
         for one in (*(obj.__closure__ or ()), *(obj.__defaults__ or ()), obj.__kwdefaults__, obj.__dict__):
