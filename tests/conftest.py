@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from .draws import EXPLORE
+
 # threads of OpenMP that spin for a core make torch twice as slow where tests share two; kernels inherit it
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # what tests record is nobody's history; those of the history say where theirs lies
@@ -24,8 +26,8 @@ settings.register_profile(
     phases=[phase for phase in Phase if phase is not Phase.explain],
     # laws are tested, not the speed of a loaded machine; a folder may hold what the example before has left
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    max_examples=100 if "NBP_EXPLORE" in os.environ else 15,
-    derandomize="NBP_EXPLORE" not in os.environ,  # the same examples in every run; NBP_EXPLORE=1 draws others
+    max_examples=100 if EXPLORE else 12,
+    derandomize=not EXPLORE,  # the same examples in every run; NBP_EXPLORE=1 draws others
 )
 settings.load_profile("house")
 

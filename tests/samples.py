@@ -19,6 +19,8 @@ from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace
 from notebook_prof.trace.schema import TABLES
 
+from .draws import EXPLORE
+
 HERE: Final = Path(__file__).parent
 EXPECTED: Final = HERE / "data" / "samples.json"
 ROOTS: Final = {"data": HERE / "data", "shared": HERE.parents[1] / "shared" / "traces"}
@@ -47,16 +49,21 @@ def expected() -> dict[str, dict[str, Any]]:
 def kinds(most_bytes: int | None = None) -> list[str]:
     """One sample of each kind: the first of those of a format that hold the same tables and miss the same.
 
-    With `most_bytes`, files of so many at most, and one of each format and tables with rows: enough for laws
-    of analyses, which see neither what a reader missed nor what it keeps beside. All kinds, with the reader's
-    report, are asked in ``tests/analysis/test_samples.py``.
+    With `most_bytes`, files of so many at most, and one of each format with and without links and steps:
+    enough for laws of analyses, which see neither what a reader missed nor what it keeps beside. All kinds,
+    with the reader's report, are asked in ``tests/analysis/test_samples.py``.
     """
-    parts = ("rows",) if most_bytes is not None else ("rows", "tables", "report")
     first: dict[tuple[Any, ...], str] = {}
     for sample, row in expected().items():
         path = path_of(sample)
-        if most_bytes is None or (path.is_file() and path.stat().st_size < most_bytes):
-            first.setdefault((row["source"], *(tuple(row[part]) for part in parts)), sample)
+        if most_bytes is None:
+            parts = [tuple(row[part]) for part in ("rows", "tables", "report")]
+        elif not path.is_file() or path.stat().st_size >= most_bytes:
+            continue
+        else:
+            tables = ("flows", "steps") if not EXPLORE else tuple(row["rows"])
+            parts = [tuple(table for table in tables if table in row["rows"])]
+        first.setdefault((row["source"], *parts), sample)
     return sorted(first.values())
 
 

@@ -31,6 +31,7 @@ from notebook_prof.trace import Trace
 from .. import samples
 from ..browser.drawn import drawn_profile
 from ..browser.drawn_cell import cell_profile
+from ..draws import draws
 
 MOST_JSON = 16_384
 """Bytes of the JSON in a notebook's output."""
@@ -89,7 +90,7 @@ def check_subset(small: Brief, large: Brief) -> None:
     assert all(line in lines for line in small.text.splitlines() if not line.startswith("There is more"))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=draws(8))
 @given(traces())
 def test_what_a_brief_says_of_drawn_traces(trace: Trace) -> None:
     profile = Profile(trace)

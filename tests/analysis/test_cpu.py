@@ -11,6 +11,8 @@ from notebook_prof.analysis import cpu, cpu_use, trust, verdict
 from notebook_prof.analysis.time.cpu import cpu_within
 from notebook_prof.trace import Trace, TraceBuilder
 
+from ..draws import draws
+
 NAMES = ["pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns"]
 
 
@@ -97,7 +99,7 @@ readings = st.lists(
 ).map(lambda steps: [tuple(int(n) for n in row) for row in np.cumsum([(0, 3, 2), *steps], axis=0)])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=draws(80))
 @given(readings, readings, st.lists(st.integers(-20, 500), min_size=1, max_size=9))
 def test_parts_sum_to_the_whole(
     process: list[tuple[int, int, int]], own: list[tuple[int, int, int]], cuts: list[int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -12,8 +11,10 @@ import pytest
 from notebook_prof import Profile
 from notebook_prof.testing.programs import Costs, Run, elsewhere, joined, program
 
+from ..draws import EXPLORE, draws
+
 COUNT = 100
-FIRST = (0, 5000) if "NBP_EXPLORE" in os.environ else (0,)
+FIRST = (0, 5000) if EXPLORE else (0,)
 
 
 def walked_path(run: Run, *, waits_recorded: bool) -> list[tuple[int, int, str, str]]:
@@ -74,7 +75,7 @@ def test_a_thread_beside_it_changes_little() -> None:
     """It has streams of its own; calls that wait for the whole device wait for them, too."""
     runs = (
         Run(program(seed), helper=elsewhere(program(seed + 1_000, length=12, threads=False)))
-        for seed in range(40)
+        for seed in range(draws(60))
     )
     equal, off = compared(runs)
     assert equal >= 0.9
@@ -82,7 +83,7 @@ def test_a_thread_beside_it_changes_little() -> None:
 
 
 def test_chance_in_latencies_changes_what_is_a_near_tie() -> None:
-    runs = (Run(program(seed), Costs(noise=4_000, seed=seed)) for seed in range(40))
+    runs = (Run(program(seed), Costs(noise=4_000, seed=seed)) for seed in range(draws(60)))
     equal, off = compared(runs)
     assert equal >= 0.85
     assert off <= 0.01

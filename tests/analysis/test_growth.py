@@ -12,6 +12,8 @@ from notebook_prof.analysis.advice.advice import advice
 from notebook_prof.analysis.memory.level_growth import level_growth, rising
 from notebook_prof.trace import Trace, TraceBuilder
 
+from ..draws import draws
+
 MB = 2**20
 
 
@@ -78,14 +80,14 @@ def test_what_is_no_growth(level: np.ndarray) -> None:  # type: ignore[type-arg]
     assert not level_growth(trace)["grows"].any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60))
 @given(st.integers(0, 2**32 - 1), st.integers(8, 80))
 def test_noise_is_rarely_taken_for_growth(seed: int, steps: int) -> None:
     rng = np.random.default_rng(seed)
     assert not rising(rng.integers(100 * MB, 120 * MB, steps)).grows or steps < 8
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60))
 @given(st.integers(0, 2**32 - 1), st.integers(5, 80), st.integers(64 * 2**10, 64 * MB))
 def test_growth_is_found_with_its_slope(seed: int, steps: int, slope: int) -> None:
     noise = np.random.default_rng(seed).integers(-slope // 4, slope // 4 + 1, steps)

@@ -24,6 +24,8 @@ from notebook_prof.readers.registry import readers
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.writers.stacks import export_stacks
 
+from ..draws import draws
+
 OURS = [
     "viztracer/numpy_loop.min.json.gz",
     "python_profilers/pyinstrument.json",
@@ -285,7 +287,7 @@ def test_device_time_is_exported_by_launching_path(tmp_path: Path) -> None:
         export_stacks(trace, tmp_path / "s.txt", metric="self_n")
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=draws(75))
 @given(st.data())
 def test_mutated_files_give_a_trace_or_a_refusal(
     data: Path, shared_traces: Path, draw: st.DataObject
@@ -317,7 +319,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=draws(75))
 @given(
     st.sampled_from(
         [

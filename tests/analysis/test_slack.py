@@ -27,6 +27,7 @@ from notebook_prof.testing.programs import Costs, Instruction, Run, changed, pro
 from notebook_prof.trace import Trace
 
 from .. import samples
+from ..draws import draws
 from .test_critical_path import KINDS
 from .test_what_if_of_programs import without_graphs
 
@@ -109,7 +110,7 @@ def leaf(graph: Dependences, rows: pd.Series, rng: np.random.Generator) -> int:
     return int(rng.choice(rows[inner[rows]]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60))
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
 def test_the_end_moves_by_what_is_over_the_slack(seed: int, other: int, waits_recorded: bool) -> None:
     """To the nanosecond, in the replay of the same dependences."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import Profile, Trace, read_trace
@@ -20,9 +20,11 @@ from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.readers.torch_memory.plain_pickle import load_plain
 from notebook_prof.readers.torch_memory.timeline import CATEGORIES
 
+from ..draws import draws
+
 MIB = 1 << 20
 T0 = 1_795_249_391_000_000
-FUZZ = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=draws(50))
 
 
 def frames(*names: str) -> list[dict[str, Any]]:

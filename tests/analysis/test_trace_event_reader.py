@@ -21,6 +21,8 @@ from notebook_prof.readers.trace_event import read_events
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.writers import write_chrome
 
+from ..draws import draws
+
 
 @pytest.fixture(scope="session")
 def edge(shared_traces: Path) -> Path:
@@ -343,7 +345,7 @@ _EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=draws(75))
 @given(st.lists(_EVENT, max_size=12), st.booleans())
 def test_any_events_give_a_trace_or_a_refusal(events: list[dict[str, Any]], wrapped: bool) -> None:
     content: Any = (
@@ -354,7 +356,7 @@ def test_any_events_give_a_trace_or_a_refusal(events: list[dict[str, Any]], wrap
         assert (trace.slices["dur"] >= 0).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=draws(50))
 @given(st.data())
 def test_mutated_files_give_a_trace_or_a_refusal(edge: Path, data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(edge.glob("*.json"))))

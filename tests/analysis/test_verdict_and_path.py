@@ -14,6 +14,7 @@ from notebook_prof.testing import draw
 from notebook_prof.testing.programs import Run, program
 
 from .. import samples
+from ..draws import draws
 from .test_critical_path import KINDS
 
 BINDS = {
@@ -49,7 +50,7 @@ def test_what_bounds_a_run_holds_most_of_its_path(name: str) -> None:
 
 def test_what_would_bind_next_is_what_the_replay_says() -> None:
     """The table is `what_if` for the class, and its sums are those of the paths."""
-    for seed in range(12):
+    for seed in range(draws(12)):
         trace = Run(program(seed)).trace()
         table = critical_path_next(trace, count=9)
         assert table["path_ns"].is_monotonic_decreasing

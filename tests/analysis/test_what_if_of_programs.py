@@ -20,7 +20,9 @@ from notebook_prof.analysis.critical_path.resources import WAITS
 from notebook_prof.testing.programs import Costs, Instruction, Run, changed, program
 from notebook_prof.trace import Trace
 
-COUNT = 40
+from ..draws import draws
+
+COUNT = draws(60)
 WORK = re.compile(r"(op|aten|kernel|copy)(\d+)")
 Factor = Callable[[str, int], float]
 
@@ -70,7 +72,7 @@ def errors(
 ) -> np.ndarray:
     """By how much the replayed length of each program is off, as a share of the true length."""
     out, costs = [], Costs(queue=queue)
-    for seed in range(COUNT):
+    for seed in range(2 * COUNT if queue else COUNT):  # few have a limit on record
         instructions = whole(program(seed, **options))  # type: ignore[arg-type]
         if queue:
             instructions = [without_graphs(one) for one in instructions]
@@ -116,7 +118,7 @@ def test_a_replay_is_the_program_run_again(name: str) -> None:
     assert off.max() < 0.01
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60))
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_with_any_durations_a_replay_is_the_program_run_again(seed: int, other: int) -> None:
     """But for the wake-up of each call that waits: there is none where it finds its work just done."""
@@ -146,11 +148,11 @@ def test_where_no_wait_is_reported_a_replay_is_close() -> None:
 @pytest.mark.parametrize(
     ("name", "scale", "least"),
     [
-        ("kernels × 0.5", {"/^kernel/": 0.5}, 36),
-        ("host × 0.5", {"/^(op|aten)/": 0.5, "/^cuda|^kernel|^copy/": 1}, 31),
+        ("kernels × 0.5", {"/^kernel/": 0.5}, 0.9),
+        ("host × 0.5", {"/^(op|aten)/": 0.5, "/^cuda|^kernel|^copy/": 1}, 0.75),
     ],
 )
-def test_bounds_where_no_wait_is_reported(name: str, scale: dict[str, float], least: int) -> None:
+def test_bounds_where_no_wait_is_reported(name: str, scale: dict[str, float], least: float) -> None:
     """By how much the true gain is outside of the bounds of the answer, as a share of the step."""
     outside = []
     for seed in range(COUNT):
@@ -159,8 +161,8 @@ def test_bounds_where_no_wait_is_reported(name: str, scale: dict[str, float], le
         gain = run.end - Run(changed(instructions, CHANGES[name])).end
         answer = Profile(run.trace(waits_told=False)).what_if(scale=scale, window=(0, run.end))
         outside.append(max(answer.lower - gain, gain - answer.upper, 0) / answer.before)
-    assert (np.array(outside) == 0).sum() >= least
-    assert (np.array(outside) < 0.01).sum() >= 38
+    assert (np.array(outside) == 0).mean() >= least
+    assert (np.array(outside) < 0.01).mean() >= 0.95
 
 
 @pytest.mark.parametrize(("streams", "queue"), [(1, 16), (2, 9)])
@@ -185,7 +187,7 @@ def instants(edges: Constraints, one: Replay) -> Iterator[np.ndarray]:
     yield one.end
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30))
 @given(st.integers(0, 10**6), st.booleans())
 def test_nothing_changed_is_the_recording(seed: int, waits_recorded: bool) -> None:
     trace = Run(program(seed)).trace(waits_told=waits_recorded)
@@ -198,7 +200,7 @@ def test_nothing_changed_is_the_recording(seed: int, waits_recorded: bool) -> No
         assert (replayed == was).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30))
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
 def test_less_work_lets_nothing_come_later_and_more_nothing_earlier(
     seed: int, other: int, waits_recorded: bool
@@ -216,7 +218,7 @@ def test_less_work_lets_nothing_come_later_and_more_nothing_earlier(
         assert (late >= was).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30))
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_what_came_first_on_a_thread_comes_first(seed: int, other: int) -> None:
     """Also for instants inside of waits that get shorter."""
@@ -230,7 +232,7 @@ def test_what_came_first_on_a_thread_comes_first(seed: int, other: int) -> None:
         assert (np.diff(one.now(np.full(len(times), track), times)) >= 0).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=draws(30))
 @given(st.integers(0, 10**6), st.sampled_from(["host", "device", "last"]), st.booleans())
 def test_the_path_of_the_answer_partitions_what_was_replayed(seed: int, end: End, cut: bool) -> None:
     """Of the whole, and of a window that cuts it, wherever it ends."""

@@ -14,6 +14,8 @@ from notebook_prof.session.records import Run, StepRecords
 from notebook_prof.session.schedule import WholeRun, step_range
 from notebook_prof.session.window import Source, StepWindow
 
+from ..draws import draws
+
 
 class Clock:
     def __init__(self) -> None:
@@ -80,7 +82,7 @@ def play(program: list[Any], schedule: Any, cost: int, shown: int) -> tuple[Any,
     return table, window, slow, clock
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=draws(300))
 @given(
     st.lists(st.one_of(STATEMENT, LOOP), min_size=1, max_size=6),
     SCHEDULE,

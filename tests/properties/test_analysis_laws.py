@@ -18,6 +18,8 @@ from notebook_prof.errors import SelectionError
 from notebook_prof.testing import traces
 from notebook_prof.trace import DEVICE_CATEGORIES, PHASES, length, union
 
+from ..draws import draws
+
 END = 120
 windows = st.tuples(st.integers(0, END), st.integers(0, END)).filter(lambda pair: pair[0] < pair[1])
 
@@ -274,7 +276,7 @@ def test_live_blocks_are_those_not_freed_yet(trace, at):
     assert table["bytes"].is_monotonic_decreasing
 
 
-@settings(max_examples=4, deadline=None)  # sixty analyses each
+@settings(max_examples=draws(4))  # sixty analyses each
 @given(traces())
 def test_an_analysis_does_not_change_its_input(trace):
     before = {

@@ -15,6 +15,8 @@ from notebook_prof.collectors.lines.runs import StatementLines, WatchedCode, lin
 from notebook_prof.collectors.python.frames import LIBRARY, USER, Frame, Stacks
 from notebook_prof.collectors.python.overlay import Overlaid, overlay
 
+from ..draws import draws
+
 CODES = [WatchedCode(f"f{n}", "model.py", 10 * n, False, frozenset()) for n in range(4)]
 OPERATIONS = st.tuples(
     st.sampled_from(["line", "call", "library", "return"]), st.integers(0, 3), st.integers(1, 9)
@@ -83,7 +85,7 @@ def watched(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
     return tuple(frame for frame in stack if frame.owner == USER)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=draws(300))
 @given(st.lists(OPERATIONS, min_size=1, max_size=60), st.integers(3, 40))
 def test_each_piece_shows_the_lines_that_ran_in_it(
     operations: list[tuple[str, int, int]], interval: int
@@ -100,7 +102,7 @@ def test_each_piece_shows_the_lines_that_ran_in_it(
             assert stack == ran.at(t), "what was seen at an instant is what ran then, libraries too"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=draws(100))
 @given(st.lists(OPERATIONS, min_size=1, max_size=60), st.integers(3, 40))
 def test_lines_are_right_where_samples_saw_nothing(
     operations: list[tuple[str, int, int]], interval: int
@@ -112,7 +114,7 @@ def test_lines_are_right_where_samples_saw_nothing(
             assert frames_of(result, piece) == watched(ran.at(t))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=draws(100))
 @given(st.lists(OPERATIONS, min_size=1, max_size=60), st.integers(3, 40))
 def test_each_run_of_a_line_begins_anew(operations: list[tuple[str, int, int]], interval: int) -> None:
     ran = program(operations)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from notebook_prof.selection import DIMENSIONS, Selection
 from notebook_prof.testing import traces
 
-law = settings(max_examples=60, deadline=None)
+from ..draws import draws
+
+law = settings(max_examples=draws(60))
 numbers = st.none() | st.lists(st.integers(0, 5), max_size=3)
 texts = st.none() | st.lists(st.sampled_from(["mm", "add", "forward", "data"]), max_size=3)
 windows = st.none() | st.tuples(st.integers(0, 119), st.integers(1, 60)).map(lambda w: (w[0], w[0] + w[1]))

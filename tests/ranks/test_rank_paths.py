@@ -26,10 +26,11 @@ from notebook_prof.testing.programs import changed, joined
 from notebook_prof.testing.rank_programs import Job, rank_programs
 from notebook_prof.trace import Trace
 
+from ..draws import draws
 from .drawn import write_rank, write_run
 
 DATA = Path(__file__).parents[1] / "data"
-SEEDS = range(300, 308)
+SEEDS = range(300, 300 + draws(24))
 WAKE_NS = 4_000
 """What a call that waits needs to go on, in a simulated program."""
 

@@ -24,6 +24,8 @@ from notebook_prof.readers.codec.compression import decompress
 from notebook_prof.readers.codec.stream import in_pieces
 from notebook_prof.trace import ImportReport
 
+from ..draws import draws
+
 TRACE = (
     b'{"schemaVersion": 1, "traceEvents": ['
     b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
@@ -192,7 +194,7 @@ def test_archives_without_a_trace_are_refused(tmp_path: Path, content: bytes) ->
         read_trace(path)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=draws(75))
 @given(st.sampled_from(["gzip", "zstd", "zip"]), st.data())
 def test_mutated_packings_never_crash(kind: str, data: st.DataObject) -> None:
     text = TRACE * 20

@@ -10,6 +10,8 @@ from notebook_prof.service.columns import SliceColumns
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 
+from ..draws import draws
+
 
 def test_kernels_stay_in_one_row_where_a_range_begins() -> None:
     trace = draw(
@@ -39,7 +41,7 @@ slices = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60))
 @given(slices)
 def test_slices_of_a_row_never_overlap(drawn: list[tuple[int, int, bool, int]]) -> None:
     b = TraceBuilder()

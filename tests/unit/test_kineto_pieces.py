@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError, NotebookProfError
@@ -23,6 +23,8 @@ from notebook_prof.readers.kineto.reader import parse
 from notebook_prof.trace import TABLES, ImportReport, Trace
 from tests.frames import differences
 from tests.unit.test_kineto_reader import names, op, write
+
+from ..draws import draws
 
 TAIL = '], "deviceProperties": [{"id": 0, "name": "x"}, {"id": 1, "name": "y"}], "traceName": "t.json"}'
 
@@ -124,7 +126,7 @@ def small(data: Path) -> bytes:
     return text[:6000] + text[-1500:]
 
 
-@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(75))
 @given(seed=st.integers(0, 2**32), cuts=st.integers(1, 6), chunk=st.sampled_from([1, 300, 1 << 19]))
 def test_a_damaged_file_is_a_trace_with_a_report_or_refused(
     small: bytes, tmp_path: Path, seed: int, cuts: int, chunk: int

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.jupyter.widget import ProfileWidget
@@ -15,6 +15,7 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.views.page_queries import PageQueries
 
 from ..browser.drawn import drawn_profile
+from ..draws import draws
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=5),
@@ -57,7 +58,7 @@ def ask(widget: Heard, message: Any) -> list[Any]:
     return widget.sent
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(150))
 @given(message=QUESTION | SEVERAL | JSON)
 def test_every_question_gets_an_answer(widget: Heard, message: Any) -> None:
     """What is no mapping is no question: it has no number by which it could be answered."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof import Trace, TraceBuilder, read_trace
@@ -26,8 +26,10 @@ from notebook_prof.trace.layout import FIRST, LAST, SCHEMA
 from notebook_prof.writers.native import write_native
 from notebook_prof.writers.values import ValueEncoder
 
+from ..draws import draws
+
 KINDS = ("run.nbprof", "run.nbprof.zip")
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=draws(25))
 
 
 def assert_same(again: Trace, trace: Trace) -> None:
@@ -358,7 +360,7 @@ EDIT = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_si
 
 
 @given(edits=st.lists(EDIT, min_size=1, max_size=4), kept=st.floats(0, 1))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(40))
 def test_damage_never_does_harm(edits: list[tuple[float, bytes]], kept: float, tmp_path: Path) -> None:
     path = tmp_path / "run.nbprof.zip"
     if not path.exists():
@@ -377,7 +379,7 @@ def test_damage_never_does_harm(edits: list[tuple[float, bytes]], kept: float, t
 @given(
     edits=st.lists(EDIT, min_size=1, max_size=3), swap=st.sampled_from([b"", b"null", b"-1", b'"x"', b"[]"])
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(40))
 def test_damaged_metadata_never_does_harm(edits: Any, swap: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.nbprof"
     if not path.exists():

@@ -25,6 +25,8 @@ from notebook_prof.writers.perfetto.lanes import lanes
 from tests.round_trip import changes
 from tests.unit.test_chrome_writer import START, trace  # noqa: F401
 
+from ..draws import draws
+
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 
 
@@ -134,7 +136,7 @@ def test_slices_that_cross_lie_on_lanes(tmp_path: Path) -> None:
     assert changes(sealed, read_trace(tmp_path / "t.pftrace")) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=draws(200))
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 20)), max_size=40))
 def test_lanes_hold_no_slices_that_cross(rows: list[tuple[int, int, int]]) -> None:
     rows = sorted(rows, key=lambda row: (row[1], -row[2]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.readers.codec import columns as columns_module
@@ -14,6 +14,8 @@ from notebook_prof.readers.codec.protobuf import WireError, fields
 from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields, varints
 from notebook_prof.readers.perfetto.spans import packet_spans
 from notebook_prof.trace import ImportReport
+
+from ..draws import draws
 
 
 def varint(value: int) -> bytes:
@@ -115,7 +117,7 @@ def _alike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(protobuf_columns, "_AT_ONCE", 50)
 
 
-SHARED = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED = settings(max_examples=draws(30))
 
 
 @pytest.mark.usefixtures("_alike")
@@ -155,7 +157,7 @@ def test_very_many_messages_alike() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 3, 4, 5]), st.binary(max_size=6)), max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=draws(100))
 def test_fields_are_those_that_googles_library_reads(rows: list[tuple[int, bytes]]) -> None:
     """Of messages with random bytes in them as well; groups, which it knows, are left out."""
     pytest.importorskip("google.protobuf")
@@ -211,7 +213,7 @@ LONG = st.builds(
 
 
 @given(st.lists(TEXT | LONG, max_size=8), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=draws(100))
 def test_stretches_of_bytes_by_code(texts: list[bytes], data: st.DataObject) -> None:
     """Those that differ in the middle only, that are long, or that end with zeros, among others."""
     order = data.draw(st.lists(st.sampled_from(texts), max_size=60)) if texts else []
@@ -237,7 +239,7 @@ REPEATED = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=draws(80))
 @given(st.lists(PACKET, max_size=20) | REPEATED, st.integers(0, 3), st.booleans())
 def test_packets_lie_where_their_lengths_say(rows: list[tuple[int, int]], cut: int, padded: bool) -> None:
     """Long ones, other fields, lengths with a byte more than they need, and files that are cut."""

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError
 from notebook_prof.readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Kind, Texts
 from notebook_prof.readers.codec.sqlite import Database
+
+from ..draws import draws
 
 KINDS: dict[str, Kind] = {"id": INTS, "i": INTS, "f": FLOATS, "t": TEXTS, "later": INTS}
 VALUES = st.tuples(
@@ -57,7 +59,7 @@ def rows_of(database: Database) -> list[tuple[object, ...]]:
 
 
 @given(rows=st.lists(VALUES, max_size=60))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(40))
 def test_columns_are_what_sqlite_reads(rows: list[tuple[object, ...]], tmp_path: Path) -> None:
     data = written(tmp_path / "a.db", rows, "page_size = 512")
     with sqlite3.connect(tmp_path / "a.db") as plain:
@@ -96,7 +98,7 @@ def test_a_database_that_is_cut_gives_what_is_there(tmp_path: Path) -> None:
 
 
 @given(changes=st.lists(st.tuples(st.integers(0, 60_000), st.integers(0, 255)), min_size=1, max_size=30))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(50))
 def test_damage_never_crashes(changes: list[tuple[int, int]], tmp_path: Path) -> None:
     rows: list[tuple[object, ...]] = [(i, i / 2, f"name {i}" * 40) for i in range(150)]
     data = written(tmp_path / "a.db", rows, "page_size = 512").copy()
