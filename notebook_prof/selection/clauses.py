@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import OptionError, SelectionError, nearest
 from ..trace.intervals import Window
+from ..trace.strings import as_text
 from ..units import format_ns, parse_ns
 
 DIMENSIONS: Final = ("window", "name", "category", "track", "step", "phase", "rank", "group", "line")
@@ -93,10 +94,8 @@ def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
     column = table["line"]
     if "file" not in table.columns or not pd.api.types.is_integer_dtype(column.dtype):
         return column
-    short = (
-        table["file"].astype("object").fillna("").astype(str).str.replace("\\", "/").str.rpartition("/")[2]
-    )
-    return short + ":" + column.astype("object").fillna("").astype(str)
+    short = as_text(table["file"]).fillna("").str.replace("\\", "/").str.rpartition("/")[2]
+    return short + ":" + as_text(column).fillna("")
 
 
 def normalise(dimension: str, value: object) -> Value | None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ..errors import OptionError
 from ..trace.arrays import BoolArray
+from ..trace.strings import as_text
 from .clauses import line_texts
 from .query import EXACT, PARTS, STEP, Condition, Query
 
@@ -126,9 +127,9 @@ def _contains_words(table: pd.DataFrame, query: Query) -> BoolArray:
     names = [name for name in _TEXT if name in table.columns]
     if not names:
         raise OptionError(f"there is no text in this table: its columns are {', '.join(table.columns)}")
-    text = table[names[0]].astype("object").fillna("").astype(str)
+    text = as_text(table[names[0]]).fillna("")
     for name in names[1:]:
-        text = text + "\n" + table[name].astype("object").fillna("").astype(str)
+        text = text + "\n" + as_text(table[name]).fillna("")
     code, values = pd.factorize(text)
     mask: BoolArray = query.finds_in([str(value) for value in values])[code]
     return mask

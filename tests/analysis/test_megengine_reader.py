@@ -163,7 +163,7 @@ def test_kernel_time_and_host_time(shared_traces: Path, table: pd.DataFrame) -> 
 def test_orders(shared_traces: Path, table: pd.DataFrame, name: str, order: str) -> None:
     ran = table[table["device_ns"].notna()]
     size, took = (ran[column].to_numpy(np.float64) for column in ("memory_bytes", "device_ns"))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         ran = ran.assign(bandwidth=size / (took / 1e9))
     rows = oracle(shared_traces, name)
     ranked = ran.sort_values(order, ascending=order == "device_ns")[order].head(len(rows)).tolist()
