@@ -33,6 +33,7 @@ COLUMNS: Final = Table(
     ),
 )
 _PACKAGES: Final = re.compile(r".*[\\/](?:(?:site|dist)-packages|python3(?:\.\d+)?)[\\/]")
+_TYPED_IN: Final = re.compile(r"<(?:stdin|ipython-input-.*)>")
 _UNNAMED: Final = re.compile(r"<(?:frozen )?(.+)>")
 
 
@@ -122,9 +123,11 @@ def module_of(file: str) -> str:
     --------
     >>> module_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py")
     'pandas.core.frame'
-    >>> module_of("<frozen importlib._bootstrap>"), module_of("/home/me/train.py")
-    ('importlib._bootstrap', '')
+    >>> module_of("<frozen importlib._bootstrap>"), module_of("/home/me/train.py"), module_of("<stdin>")
+    ('importlib._bootstrap', '', '')
     """
+    if _TYPED_IN.fullmatch(file):
+        return ""
     if unnamed := _UNNAMED.fullmatch(file):
         return unnamed[1]
     inside = _PACKAGES.match(file)

@@ -15,7 +15,6 @@ from ..scope import ints, once
 from .frames import frames
 from .line_calls import module_of
 
-_TYPED_IN: Final = re.compile(r"<(?:stdin|ipython-input-.*)>")
 """Files of code that was typed in."""
 
 _COMPILED: Final = re.compile(r"[<{](?:built-in|method |unknown)|builtins\.")
@@ -49,8 +48,6 @@ def is_library_file(file: str) -> bool:
     >>> [is_library_file(file) for file in ("/home/me/train.py", "train.py", "<ipython-input-3-ab>")]
     [False, False, False]
     """
-    if _TYPED_IN.fullmatch(file):
-        return False
     if module_of(file):
         return True
     top = re.split(r"[\\/]", file, maxsplit=1)[0].removesuffix(".py")
