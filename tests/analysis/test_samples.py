@@ -67,9 +67,9 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
     check_replay(sample, trace)
     if sample not in KINDS:
         return
+    check_verdict(trace)
     check_copies(sample, trace, figures, tmp_path)
     if sample in ANALYSED:
-        check_verdict(trace)
         check_analyses(trace, small=path.is_dir() or path.stat().st_size <= MOST_BYTES)
 
 

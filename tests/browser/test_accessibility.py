@@ -10,7 +10,6 @@ import pytest
 
 import notebook_prof as nbp
 
-from ..draws import EXPLORE
 from ..node import JS, install_packages
 from .dashboard import Report
 from .drawn import drawn_profile
@@ -30,10 +29,10 @@ def test_axe_finds_nothing_in_any_tab(
     report: Callable[..., Report], data: Path, scheme: Any, width: int
 ) -> None:
     install_packages()
-    profiles = [drawn_profile(gpu=True)]  # it has most tabs
-    if scheme == "light" or EXPLORE:
-        profiles.append(nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"))
-    for profile in profiles:
+    for profile in (
+        nbp.open_profile(data / "torch213_cpu/cnn_sgd.pt.trace.json.gz"),
+        drawn_profile(gpu=True),
+    ):
         opened = report(profile)
         page = opened.page
         page.emulate_media(color_scheme=scheme)

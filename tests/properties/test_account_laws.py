@@ -82,7 +82,7 @@ def play(program: list[Any], schedule: Any, cost: int, shown: int) -> tuple[Any,
     return table, window, slow, clock
 
 
-@settings(deadline=None, max_examples=draws(300))
+@settings(max_examples=draws(300))
 @given(
     st.lists(st.one_of(STATEMENT, LOOP), min_size=1, max_size=6),
     SCHEDULE,

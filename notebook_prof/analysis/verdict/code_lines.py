@@ -10,8 +10,7 @@ from .lines import short
 
 def line_select(row: Any) -> dict[str, Any]:
     """Return a selection of the slices of one row of `lines`."""
-    short_file = CELL if row["file"] == CELL else str(row["file"]).replace("\\", "/").rpartition("/")[2]
-    return {"name": f"{short_file}:{row['line']}  {row['text']}".rstrip()}
+    return {"name": f"{_file(row['file'])}:{row['line']}  {row['text']}".rstrip()}
 
 
 def line_words(row: Any) -> tuple[str, ...]:
