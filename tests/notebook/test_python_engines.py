@@ -47,12 +47,12 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     for made in new_kernel(tmp_path_factory.mktemp("ipython")):
         made.must(QUERIES)
         made.must("attachment.PATIENCE_S, attachment.IDLE_S = 30, 5.0")
+        made.must("import numpy as np; X = np.random.rand(20000, 496); g = np.random.rand(20000)")
         yield made
 
 
 @pytest.mark.real_clock("a thread that waits for a core holds a call of Python open, which is blamed for it")
 def test_what_holds_the_gil_has_its_own_line(spied: Kernel) -> None:
-    spied.must("import numpy as np; X = np.random.rand(20000, 496); g = np.random.rand(20000)")
     spied.must(
         """
         %%profile p --quiet

@@ -8,7 +8,7 @@ import sys
 import threading
 from array import array
 from itertools import pairwise
-from types import CodeType
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from notebook_prof.collectors.python.alarm.sampler import _recorded_thread
 from notebook_prof.collectors.python.alarm.samples import Samples
 from notebook_prof.collectors.python.alarm.tick_attribution import TickAttribution
+from notebook_prof.collectors.python.alarm.timer import AlarmTicker
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
 from notebook_prof.collectors.python.frames import (
@@ -507,6 +509,35 @@ def test_a_tick_behind_a_call_stays() -> None:
     packed = array("q", [id(code), call]).tobytes()
     assert TickAttribution({id(code): code}).charged(packed) == packed
     assert TickAttribution({}).charged(b"") == b""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="RESUME is new in 3.11")
+@pytest.mark.parametrize("late_ms", [3.3, 3.9, 4.1, 7.0])
+def test_a_look_that_found_the_handler_came_after_the_delay(late_ms: float) -> None:
+    """The thread that looks gets the GIL from the handler at last, which runs in the next function."""
+    import dis
+
+    def move(x: Any) -> Any:
+        return x
+
+    def run(a: Any, b: Any) -> None:
+        r = a @ b
+        move(r)
+
+    def frame(code: CodeType, at: int, back: Any = None) -> Any:
+        return SimpleNamespace(f_code=code, f_lasti=at, f_back=back)
+
+    call = max(i.offset for i in dis.get_instructions(run) if i.opname.startswith("CALL"))
+    product = next(i.offset for i in dis.get_instructions(run) if i.opname.startswith("BINARY"))
+    start = next(i.offset for i in dis.get_instructions(move) if i.opname == "RESUME")
+    moves = frame(move.__code__, start, frame(run.__code__, call))
+    ticks, late = Samples(), Samples()
+    ticks.add(0, moves)
+    late.add(round(late_ms * 1e6), frame(AlarmTicker._tick.__code__, 0, moves))
+    ticks.add(round(late_ms * 1e6) + 130_000, moves)
+    ts, stack, packed = _recorded_thread(ticks, late, ticks.codes | late.codes)
+    assert ts.tolist() == [0, round(late_ms * 1e6), round(late_ms * 1e6) + 130_000]
+    assert [list(array("q", packed[i])) for i in stack[1:]] == [[id(run.__code__), product]] * 2
 
 
 # what ends in the middle

@@ -266,12 +266,13 @@ def _recorded_thread(
     order = np.argsort(ts, kind="stable")
     ts, stack = ts[order], stack[order]
     is_late = np.repeat([False, True], [len(ticks), len(late)])[order]
+    charge = TickAttribution(codes)
+    waited = np.array([charge.in_handler(key) for key in packed], dtype=bool)[stack] & is_late
     interval = timer.INTERVAL_S * 1e9 * 2.0 ** (np.cumsum(~is_late) // timer.THIN_AFTER)
     due = np.where(is_late, LATE_NS + timer.INTERVAL_S * 1e9, LATE_INTERVALS * interval)
     gap = np.diff(ts, prepend=ts[:1])
-    delayed = gap > due  # the latecomer too, where it had to wait for the GIL
+    delayed = (gap > due) | waited  # the latecomer too, where it had to wait for the GIL
     delayed &= is_late | ~np.concatenate([[False], is_late[:-1]])[: len(ts)]
-    charge = TickAttribution(codes)
     numbers: dict[bytes, int] = {}
     plain = np.array([numbers.setdefault(key, len(numbers)) for key in packed], dtype=np.int64)
     charged = plain.copy()

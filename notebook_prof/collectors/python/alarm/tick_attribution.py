@@ -55,6 +55,11 @@ class TickAttribution:
         self._codes = codes
         self._instructions: dict[int, _Instructions] = {}
 
+    def in_handler(self, packed: bytes) -> bool:
+        """Return whether a look (packed as for `charged`) found the handler, so that the delay was over."""
+        numbers = array("q", packed)
+        return bool(numbers) and self._is_handler(numbers[0])
+
     def charged(self, packed: bytes) -> bytes:
         """Return the stack that ran before a late tick.
 
@@ -71,7 +76,7 @@ class TickAttribution:
         """
         numbers = array("q", packed)
         depth = len(numbers) // 2
-        while depth and owner_of(self._codes[numbers[0]].co_filename) == OURS:  # the handler itself
+        while depth and self._is_handler(numbers[0]):
             del numbers[depth], numbers[0]
             depth -= 1
         if depth == 0:
@@ -89,6 +94,9 @@ class TickAttribution:
         if before is not None:
             numbers[depth] = before
         return numbers.tobytes()
+
+    def _is_handler(self, code: int) -> bool:
+        return owner_of(self._codes[code].co_filename) == OURS
 
     def _slow_before(self, code: int, offset: int) -> int | None:
         """Return the slow instruction since the last look for signals before the one at `offset`."""
