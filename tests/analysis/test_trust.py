@@ -347,7 +347,24 @@ def test_few_samples_tell_a_share_badly(count: int, points: int | None) -> None:
     assert Profile(trace).verdict.lines[-2].startswith(f"Own time ({count} sample")
 
 
-@pytest.mark.parametrize(("inner", "few"), [(0, False), (20, False), (100, True)])
+@pytest.mark.parametrize(
+    ("each_ns", "count", "names"), [(100, 18, 1), (100, 30, 2), (100, 400, 2), (5, 400, 1)]
+)
+def test_a_name_that_one_sample_saw_is_not_told(each_ns: int, count: int, names: int) -> None:
+    """Of 18 samples one or two saw the short name, which may as well have taken nothing; of 30, three did."""
+    b = TraceBuilder()
+    main = b.track("main", tid=1)
+    b.slices(
+        ts=[0, 900], dur=[900, each_ns], name=["crunch (cell)", "lock (cell)"], category="python", track=main
+    )
+    b.table("samples", pd.DataFrame({"ts": [0], "dur": [900 + each_ns], "count": [count], "track": [main]}))
+    lines = Profile(b.seal()).verdict.lines
+    (line,) = (line for line in lines if line.startswith("Own time"))
+    assert "crunch" in line
+    assert ("lock" in line) == (names == 2)
+
+
+@pytest.mark.parametrize(("inner", "few"), [(0, False), (20, False), (600, True)])
 def test_what_was_timed_needs_no_samples(inner: int, few: bool) -> None:
     """A statement that sleeps was seen by two samples, and its time is exact; what they saw inside is not."""
     b = TraceBuilder()

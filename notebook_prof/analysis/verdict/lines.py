@@ -23,6 +23,11 @@ from .facts import OPERATORS, Facts
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
 """Parts of the account below this share are told together."""
+_SAMPLES_OF_A_NAME: Final = 3
+"""Of few samples, a name that fewer than these saw may as well have taken no time.
+
+What none of n independent samples saw has, in 95 of 100 cases, a share below 3 / n (rule of three).
+"""
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
@@ -253,7 +258,9 @@ def _longest_names(facts: Facts) -> Sentence | None:
         ]
         return say("Kernels: ", joined(pieces, " · "))
     works = [not waits_by_name(str(name)) for name in facts.top["name"]]
-    enough = facts.top["self_ns"] >= max(_SMALL * facts.total_ns, 1)
+    few = next(iter(few_samples(facts.trace, facts.window)), None) if facts.top_is_python else None
+    small = _SMALL if few is None else max(_SMALL, min(0.5, _SAMPLES_OF_A_NAME / few.count))
+    enough = facts.top["self_ns"] >= max(small * facts.total_ns, 1)
     rows = facts.top[np.array(works, dtype=bool) & enough].head(_SHOWN)
     if rows.empty:
         return None
@@ -276,15 +283,11 @@ def _longest_names(facts: Facts) -> Sentence | None:
     ]
     if not facts.top_is_python:
         return say("Operators: ", joined(pieces, " · "))
-    return say("Own time", *_few_samples(facts), ": ", joined(pieces, " · "))
-
-
-def _few_samples(facts: Facts) -> list[str | Claim]:
-    """Return how many samples the shares are of, where these are few."""
-    for finding in few_samples(facts.trace, facts.window):
-        source = Source("trust", "count", {"code": finding.code}, facts.arguments)
-        return [" (", cite(format_items(finding.count, "sample"), finding.count, source), ")"]
-    return []
+    if few is None:
+        return say("Own time: ", joined(pieces, " · "))
+    source = Source("trust", "count", {"code": few.code}, facts.arguments)
+    samples = cite(format_items(few.count, "sample"), few.count, source)
+    return say("Own time (", samples, "): ", joined(pieces, " · "))
 
 
 def _memory(facts: Facts) -> Sentence:
