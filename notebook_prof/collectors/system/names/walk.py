@@ -97,6 +97,7 @@ class Walk:
         self._begun_ns = 0
         self._libraries: list[TypePlans] = []
         self._queue: deque[tuple[Any, str, str]] = deque()
+        self._rests: dict[int, _Rest] = {}
         self._visited: dict[int, Any] = {}
         self._plans: dict[int, tuple[type, Plan]] = {}
 
@@ -116,6 +117,7 @@ class Walk:
         self._queue.clear()
         self._plans.clear()
         self._libraries.clear()
+        self._rests.clear()
         self._visited.clear()
 
     @property
@@ -124,11 +126,15 @@ class Walk:
         return self._now_ns() >= self._budget_ns
 
     @property
-    def waiting(self) -> list[tuple[int, str]]:
-        """Names of objects that have had no turn, with how many there are."""
-        return [
-            (length_hint(obj.elements) if type(obj) is _Rest else 1, name) for obj, name, _ in self._queue
-        ]
+    def waiting(self) -> int:
+        """How many objects have had no turn."""
+        inside = sum(length_hint(rest.elements) - 1 for rest in self._rests.values())
+        return len(self._queue) + inside
+
+    @property
+    def waiting_names(self) -> list[str]:
+        """Names of some objects that have had no turn."""
+        return list(dict.fromkeys(name for _, name, _ in itertools.islice(self._queue, SAMPLE)))
 
     def run(self, until_ns: int | None = None) -> None:
         """Look at all that waits; ends early when the time is over. Never raises an Exception.
@@ -270,7 +276,7 @@ class Walk:
         if count <= LARGE:
             self._pairs(list(dict.items(obj)), name, kind)
         elif not all(map(is_leaf, values)) or not all(map(is_leaf, keys)):
-            self._queue.append((_Rest(dict.items(obj), True), name, kind))
+            self._later(_Rest(dict.items(obj), True), name, kind)
         if fields:
             self.attributes(fields, obj, name, kind)
 
@@ -301,11 +307,16 @@ class Walk:
                 elif type(one) is str:
                     self._leaf(one, label)
         elif not all(map(is_leaf, sample)):
-            self._queue.append((_Rest(base.__iter__(obj), False), label, kind))
+            self._later(_Rest(base.__iter__(obj), False), label, kind)
         if fields:
             self.attributes(fields, obj, name, kind)
 
+    def _later(self, rest: _Rest, name: str, kind: str) -> None:
+        self._rests[id(rest)] = rest
+        self._queue.append((rest, name, kind))
+
     def _part(self, obj: _Rest, name: str, kind: str) -> None:
+        del self._rests[id(obj)]
         part = list(itertools.islice(obj.elements, PART))  # RuntimeError where it was changed meanwhile
         if obj.pairs:
             self._pairs(part, name, kind)
@@ -313,7 +324,7 @@ class Walk:
             self._queue.extend([(one, name, kind) for one in part if not is_leaf(one)])
         if len(part) == PART:
             del self._visited[id(obj)]
-            self._queue.append((obj, name, kind))
+            self._later(obj, name, kind)
 
     @staticmethod
     def longer(name: str, more: str) -> str:

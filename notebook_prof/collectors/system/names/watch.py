@@ -117,14 +117,13 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
         torch.follow_graphs()
     roots.frames.clear()
     roots.error = None
-    waiting = walk.waiting
     facts = {
         "ts": now,
         "walk_ns": walk.spent_ns,
         "objects": walk.objects,
         "nodes": torch.nodes,
-        "left": sum(count for count, _ in waiting) + torch.left,
-        "left_names": ", ".join(list(dict.fromkeys(name for _, name in waiting))[:_MOST_WAITING]),
+        "left": walk.waiting + torch.left,
+        "left_names": ", ".join(walk.waiting_names[:_MOST_WAITING]),
         "frames_left": roots.skipped,
         "saved_left": torch.unread,
     }
