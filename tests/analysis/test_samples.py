@@ -21,6 +21,7 @@ import pytest
 
 from notebook_prof.analysis import what_if
 from notebook_prof.analysis.critical_path.replay.what_if import MOST_ERROR
+from notebook_prof.analysis.scope import sharing
 from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
 from notebook_prof.readers.codec.compression import decompress
@@ -73,6 +74,7 @@ def test_a_sample_is_read_judged_and_written(sample: str, tmp_path: Path) -> Non
         check_analyses(trace, small=path.is_dir() or path.stat().st_size <= MOST_BYTES)
 
 
+@sharing
 def check_analyses(trace: Trace, small: bool) -> None:
     """Laws of tables, which see rows and what a reader missed; advice and the brief of small ones."""
     check_busy(trace)
