@@ -128,7 +128,7 @@ class Walk:
     @property
     def waiting(self) -> int:
         """How many objects have had no turn."""
-        inside = sum(length_hint(rest.elements) - 1 for rest in self._rests.values())
+        inside = sum(length_hint(large.elements) - 1 for large in self._rests.values())
         return len(self._queue) + inside
 
     @property
@@ -311,9 +311,9 @@ class Walk:
         if fields:
             self.attributes(fields, obj, name, kind)
 
-    def _later(self, rest: _Rest, name: str, kind: str) -> None:
-        self._rests[id(rest)] = rest
-        self._queue.append((rest, name, kind))
+    def _later(self, large: _Rest, name: str, kind: str) -> None:
+        self._rests[id(large)] = large
+        self._queue.append((large, name, kind))
 
     def _part(self, obj: _Rest, name: str, kind: str) -> None:
         del self._rests[id(obj)]
