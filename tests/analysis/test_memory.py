@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from notebook_prof import Profile
 from notebook_prof.analysis import memory, memory_live, memory_peak
 from notebook_prof.errors import OptionError
-from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace import Trace, TraceBuilder
+from notebook_prof.units import format_bytes
 
 
 @pytest.fixture
@@ -115,6 +117,41 @@ def test_blocks_of_the_host_lie_inside_its_resident_memory():
     assert peak["peak_bytes"].tolist() == [3_000_000, 8, 164]
     assert peak["base_bytes"].tolist() == [1_000_000, 0, 100]
     assert memory_peak(trace, window=(4, 9))["base_bytes"].tolist()[0] == 1_000_000
+
+
+def recorded_beside(events: int, peak: float, collectors: list[str]) -> Trace:
+    """A process grows from 300 MB to `peak`; of the operators that are recorded half come before that."""
+    b = TraceBuilder(metadata={"collectors": collectors})
+    rss = b.track("process memory (RSS)", "counter", pid=1, unit="bytes")
+    b.counter(rss, [0, 10, 20], [300e6, peak, 300e6])
+    main = b.track("main", tid=1)
+    ts = np.repeat([5, 15], events // 2)
+    b.slices(ts=ts, dur=np.zeros(len(ts), np.int64), name="aten::add", category="operator", track=main)
+    b.slices(ts=[0], dur=[20], name="f", category="python", track=main)
+    return b.seal()
+
+
+@pytest.mark.parametrize(
+    ("events", "peak", "collectors", "recorder", "tells"),
+    [
+        (200_000, 600e6, ["torch", "system"], 220_000_000, True),
+        (200_000, 400e6, ["torch", "system"], 100_000_000, True),  # no more than what came
+        (20_000, 600e6, ["torch", "system"], 22_000_000, False),  # below a tenth
+        (200_000, 600e6, ["system"], 0, False),
+        (200_000, 300e6, ["torch"], 0, False),
+    ],
+)
+def test_memory_of_the_recording_itself(
+    events: int, peak: float, collectors: list[str], recorder: int, tells: bool
+) -> None:
+    """The process holds what torch's profiler keeps, which no bare run has."""
+    trace = recorded_beside(events, peak, collectors)
+    (row,) = memory_peak(trace).to_dict("records")
+    assert row["recorder_bytes"] == recorder
+    line = Profile(trace).verdict.lines[-1]
+    assert line.startswith("Memory: peak")
+    assert ("held by the recording itself" in line) == tells
+    assert format_bytes(recorder) in line or not tells
 
 
 def test_empty():

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from .curve import SOURCES, memory
+from .curve import EVENT_BYTES, SOURCES, memory, recorded_by_torch
 
 _FEWEST: Final = 12
 """Fewer differences than this cannot be told from chance, or from what a process takes as it warms up."""
@@ -23,8 +23,6 @@ _PAGES: Final = 16 * 2**10
 _WORTH: Final = 2**20
 _WORTH_SHARE: Final = 0.01
 _MOST_PAIRS: Final = 400
-_EVENT_BYTES: Final = 2200
-"""Of a slice or allocation in PyTorch 2.13 with shapes, memory and modules: 2.1 KB in 32 steps of 1,260."""
 
 
 class Trend(NamedTuple):
@@ -137,9 +135,8 @@ def recorders_bytes(trace: Trace) -> int:
         return 0
     freed = trace.metadata.get("freed_bytes") or (0, 0)
     own = max(int(freed[1]) - int(freed[0]), 0)
-    if "torch" in (trace.metadata.get("collectors") or ()):
-        events = int((trace.slices["category"] != "python").sum()) + len(trace.allocations)
-        own += _EVENT_BYTES * events
+    if (recorded := recorded_by_torch(trace)).any():
+        own += EVENT_BYTES * (int(recorded.sum()) + len(trace.allocations))
     return own // len(trace.steps)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
 from ..critical_path.classes import IN_WORDS
+from ..memory.curve import RECORDER_SHARE
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
 from ..source.compilations import compilations, graph_breaks
@@ -313,6 +314,11 @@ def _memory(facts: Facts) -> Sentence:
             continue
         before = cite(format_bytes(row["base_bytes"]), int(row["base_bytes"]), base)
         kind = say(", resident; ", before, " at the start") if source == "rss" else say()
+        if (own := int(row["recorder_bytes"])) >= RECORDER_SHARE * int(row["peak_bytes"]) > 0:
+            most = cite(
+                format_bytes(own), own, Source("memory_peak", "recorder_bytes", rows, facts.arguments)
+            )
+            kind += say(", up to ", most, " held by the recording itself")
         piece = say("peak ", highest, f" ({where}") + kind + say(") at ", cite_ns(int(row["ts"]), ts))
         pieces.append(piece + growing)
     return say("Memory: ", joined([*pieces, *_names(facts)], " · "))

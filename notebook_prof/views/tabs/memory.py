@@ -8,6 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ... import analysis
+from ...analysis.memory.curve import RECORDER_SHARE
 from ...selection import filtered
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_items, format_ns
@@ -58,6 +59,8 @@ def _facts(peaks: pd.DataFrame) -> Facts:
         resident = "resident " if row["source"] != "allocator" else ""
         step = "" if pd.isna(row["step"]) else f", step {row['step']}"
         base = f", {format_bytes(row['base_bytes'])} at the start" if resident else ""
+        if row["recorder_bytes"] >= RECORDER_SHARE * row["peak_bytes"] > 0:
+            base += f", up to {format_bytes(row['recorder_bytes'])} held by the recording itself"
         facts.append(Fact(f"{resident}peak, {where}", format_bytes(row["peak_bytes"]),
                           f"at {format_ns(row['ts'])}{step}{base}"))  # fmt: skip
         if row["reserved_peak_bytes"]:
