@@ -24,6 +24,7 @@ from .alarm.sampler import Sampler
 from .assemble import Exact, Timed, put
 from .engine import Engine, Recorded, ThreadSamples
 from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
+from .garbage_collections import GARBAGE, GarbageCollections
 from .line_names import line_name
 from .processes import Process, name_processes
 from .py_spy import attachment as py_spy
@@ -40,8 +41,8 @@ _WAITS: Final = frozenset(
 )
 _WHOLE: Final = 0.9
 
-_CLOSED: Final = ("aten::",)
-"""How operators are called that never call Python."""
+_CLOSED: Final = ("aten::", GARBAGE)
+"""How slices are called in which no line begins or ends."""
 
 SAMPLES: Final = "samples"
 """Name of the table in ``metadata["tables"]`` with the looks: ``ts dur track count``, a row a stack that was
@@ -77,6 +78,7 @@ class PythonCollector(Collector):
         self._engine: Engine | None = None
         self._instead = ""
         self._tracer: CallTracer | None = None
+        self._garbage: GarbageCollections | None = None
         self._tid = 0
         self._thread = ""
         self._clock = Clock()
@@ -109,10 +111,14 @@ class PythonCollector(Collector):
         self._clock = clock
         self._engine = self._choose()
         self._engine.start(clock)
+        self._garbage = GarbageCollections(self.report)
         self._window_ns = (clock.now_ns(), 0)
+        self._garbage.start(clock.now_ns)
 
     def stop(self) -> None:
         """End the recording."""
+        if self._garbage is not None:
+            self._garbage.stop()
         if self._engine is not None:
             if not self._window_ns[1]:
                 self._window_ns = (self._window_ns[0], self._clock.now_ns())
@@ -137,6 +143,8 @@ class PythonCollector(Collector):
 
     def abandon(self) -> None:
         """Give the alarm, processes, threads and hooks back."""
+        if self._garbage is not None:
+            self._garbage.stop()
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.abandon()
@@ -214,6 +222,8 @@ class PythonCollector(Collector):
             return
         track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
         edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
+        if self._garbage is not None:
+            self._garbage.put(builder, track, thread.tid)
         ranges = _ranges(builder, track)
         watched = watched_lines()
         runs = watched.threads.get(thread.tid) if watched is not None else None

@@ -1,0 +1,161 @@
+"""Collections of Python's garbage: noted when they come, whoever asks for them, and by code in C alone."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors.python.garbage_collections import GARBAGE, LEAST_NS, GarbageCollections
+from notebook_prof.trace import TraceBuilder
+from notebook_prof.trace.report import ImportReport
+
+
+class Reference:
+    """What a plain function that ``gc`` calls sees."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[int, int]] = []
+        self._begin_ns = 0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._begin_ns = time.time_ns()
+        else:
+            self.spans.append((self._begin_ns, time.time_ns()))
+
+
+@pytest.fixture
+def reference() -> Iterator[Reference]:
+    made = Reference()
+    gc.callbacks.append(made)
+    yield made
+    gc.callbacks.remove(made)
+
+
+def begun() -> GarbageCollections:
+    noted = GarbageCollections(ImportReport())
+    noted.start(time.time_ns)
+    return noted
+
+
+def test_each_collection_is_noted_with_its_thread(reference: Reference) -> None:
+    noted = begun()
+    gc.collect(0)
+    worker = threading.Thread(target=gc.collect)
+    worker.start()
+    tid = worker.native_id
+    worker.join()
+    alive = [[i] for i in range(5_000)]
+    gc.collect()
+    noted.stop()
+    del alive
+    count = len(noted.begin_ns)
+    assert count >= 3
+    theirs = np.array(reference.spans[:count])
+    # that function is called just before or after the readings
+    assert np.abs(noted.begin_ns - theirs[:, 0]).max() < 20e6
+    assert np.abs(noted.end_ns - theirs[:, 1]).max() < 20e6
+    assert (noted.end_ns > noted.begin_ns).all()
+    assert noted.tid[0] == threading.get_native_id()
+    assert tid not in (None, threading.get_native_id())
+    assert set(noted.tid.tolist()) <= {threading.get_native_id(), 0}, "a thread that has ended is not known"
+
+
+def test_long_ones_become_slices_of_their_thread() -> None:
+    noted = begun()
+    noted.stop()
+    noted.begin_ns = np.array([0, 1_000_000, 9_000_000])
+    noted.end_ns = noted.begin_ns + np.array([LEAST_NS, LEAST_NS - 1, 3_000_000])
+    noted.tid = np.array([7, 7, 8])
+    b = TraceBuilder()
+    tracks = [b.track("main", pid=1, tid=7), b.track("other", pid=1, tid=8)]
+    for track, tid in zip(tracks, (7, 8), strict=True):
+        noted.put(b, track, tid)
+    slices = b.seal().slices
+    assert slices[["name", "category", "track"]].values.tolist() == [
+        [GARBAGE, "python", tracks[0]],
+        [GARBAGE, "python", tracks[1]],
+    ]
+    assert slices["dur"].tolist() == [LEAST_NS, 3_000_000]
+
+
+def test_it_ends_once_and_leaves_other_callbacks(reference: Reference) -> None:
+    before = list(gc.callbacks)
+    noted = begun()
+    assert len(gc.callbacks) == len(before) + 1
+    noted.stop()
+    noted.stop()
+    assert gc.callbacks == before
+    GarbageCollections(ImportReport()).stop()
+
+
+def test_it_says_so_where_the_callback_was_taken_away() -> None:
+    before = list(gc.callbacks)
+    report = ImportReport()
+    noted = GarbageCollections(report)
+    noted.start(time.time_ns)
+    gc.collect()
+    gc.callbacks[:] = before
+    noted.stop()
+    assert len(noted.begin_ns) == 0
+    assert [issue.code for issue in report] == ["garbage-collections-unclear"]
+
+
+class Came(Exception):
+    pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+def test_an_interrupt_within_a_collection_is_raised_behind_it() -> None:
+    """A function in Python that ``gc`` calls would get it, and what that raises is printed and dropped."""
+
+    def handler(number: int, frame: object) -> None:
+        raise Came
+
+    def collect() -> None:
+        gc.collect()
+        time.sleep(10)
+
+    alive = [[i] for i in range(400_000)]
+    others, gc.callbacks[:] = list(gc.callbacks), []  # Hypothesis leaves such a function
+    before = signal.signal(signal.SIGALRM, handler)
+    noted = begun()
+    begin = time.perf_counter()
+    try:
+        gc.collect()
+        whole_s = time.perf_counter() - begin
+        signal.setitimer(signal.ITIMER_REAL, whole_s / 3)
+        with pytest.raises(Came):
+            collect()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        noted.stop()
+        gc.callbacks[:] = others
+        signal.signal(signal.SIGALRM, before)
+    assert len(noted.begin_ns) >= 2
+    del alive
+
+
+def test_a_profile_has_them_below_the_line_that_asked(reference: Reference) -> None:
+    alive = [[i] for i in range(400_000)]
+    with nbp.profile("python") as p:
+        reference.spans.clear()
+        for _ in range(3):
+            gc.collect()
+        took = sum(end - begin for begin, end in reference.spans)
+    del alive
+    slices = p.trace.slices
+    rows = slices[slices["name"] == GARBAGE]
+    assert len(rows) >= 3
+    assert rows["dur"].sum() == pytest.approx(took, rel=0.2)
+    assert (rows["category"] == "python").all()
+    assert (rows["self_ns"] == rows["dur"]).all(), "no line begins or ends within one"
+    (row,) = p.hotspots().query("name == @GARBAGE").to_dict("records")
+    assert row["self_ns"] == rows["dur"].sum()
