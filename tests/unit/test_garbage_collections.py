@@ -59,9 +59,9 @@ def test_each_collection_is_noted_with_its_thread(reference: Reference) -> None:
     count = len(noted.begin_ns)
     assert count >= 3
     theirs = np.array(reference.spans[:count])
-    # that function is called just before or after the readings
-    assert np.abs(noted.begin_ns - theirs[:, 0]).max() < 20e6
-    assert np.abs(noted.end_ns - theirs[:, 1]).max() < 20e6
+    # in the order in which `gc` calls: that function first, at the begin and at the end
+    order = np.column_stack([theirs[:, 0], noted.begin_ns, theirs[:, 1], noted.end_ns]).ravel()
+    assert (np.diff(order) >= 0).all()
     assert (noted.end_ns > noted.begin_ns).all()
     assert noted.tid[0] == threading.get_native_id()
     assert tid not in (None, threading.get_native_id())
@@ -154,7 +154,7 @@ def test_a_profile_has_them_below_the_line_that_asked(reference: Reference) -> N
     slices = p.trace.slices
     rows = slices[slices["name"] == GARBAGE]
     assert len(rows) >= 3
-    assert rows["dur"].sum() == pytest.approx(took, rel=0.2)
+    assert rows["dur"].sum() > 0.5 * took
     assert (rows["category"] == "python").all()
     assert (rows["self_ns"] == rows["dur"]).all(), "no line begins or ends within one"
     (row,) = p.hotspots().query("name == @GARBAGE").to_dict("records")
