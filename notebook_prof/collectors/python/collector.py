@@ -137,6 +137,7 @@ class PythonCollector(Collector):
             if self._instead:
                 builder.metadata["python_engine_reason"] = self._instead
             self._put(builder, engine.recorded())
+            self._garbage = None
         if self._tracer is not None:
             self._tracer.result(builder)
             self._tracer = None

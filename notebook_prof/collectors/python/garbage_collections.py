@@ -68,6 +68,7 @@ class GarbageCollections:
         natives = {one.ident: one.native_id or 0 for one in threading.enumerate()}
         times = np.fromiter(self._thread_of, np.int64, len(self._thread_of))
         threads = [natives.get(ident, 0) for ident in self._thread_of.values()]
+        self._thread_of = {}
         if len(times) % _READINGS or not whole:  # another thread collected just then, or it was removed
             self._report.add(
                 "garbage-collections-unclear",
