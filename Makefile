@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Errors only: warnings about the machine's package sources would drown what the tests say.
+PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 TESTED := .ci/constraints.txt
 QUICKSTART := notebooks/quickstart.ipynb
 
@@ -10,23 +12,26 @@ QUICKSTART := notebooks/quickstart.ipynb
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stories lab test test-fast test-workloads test-front-ends test-pythons test-wheel dist truth check js docs fuzz soak bench images clean
+.PHONY: help demo stories lab test test-clock test-fast test-workloads test-front-ends test-pythons test-wheel dist truth check js docs fuzz soak bench images clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 $(BIN)/.demo: pyproject.toml $(TESTED)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[torch,notebook]"
+	@echo "installing into $(VENV): about 2 minutes"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
+	@$(PIP) --constraint $(TESTED) -e ".[torch,notebook]"
 	@touch $@
 
 $(BIN)/.test: pyproject.toml $(BIN)/.demo
-	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[test]"
+	@echo "installing what the tests need: about a minute"
+	@$(PIP) --constraint $(TESTED) -e ".[test]"
 	@touch $@
 
 demo: $(BIN)/.demo ## run the quickstart for real, print the verdict, write an HTML report
-	$(BIN)/python notebooks/run.py
+	@echo "make demo: the quickstart in a real kernel, its verdict and an HTML report; about a minute"
+	@$(BIN)/python notebooks/run.py
 	@echo
 	@echo "Open it yourself:  make lab   (JupyterLab on $(QUICKSTART))"
 
@@ -36,25 +41,23 @@ stories: $(BIN)/.demo ## run all notebooks for real and print what each found
 lab: $(BIN)/.demo ## open the quickstart in JupyterLab
 	$(BIN)/jupyter lab $(QUICKSTART)
 
-# What computes shares all cores; with a process more than cores, tests on a real clock fail. Kernels and browsers share two
-# processes, a file at a time: kernels first, since the driver of a browser leaves an event loop in its process. What is
-# measured against a clock runs alone; a card is never shared. Journeys in other front-ends need an environment of their
-# own: test-front-ends.
-COMPUTED := $(addprefix --ignore=tests/,notebook browser workloads gpu wheel) --numprocesses logical --maxprocesses 4 --dist worksteal
-DRIVEN := tests/notebook tests/browser --ignore=tests/browser/front_ends --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder
-MEASURED := tests/workloads
+# Each worker takes a file at a time; the browser's files come last, see tests/conftest.py. What compares clocks runs
+# alone, in test-clock. Journeys in other front-ends need an environment of their own: test-front-ends.
+OTHERS := --ignore=tests/browser/front_ends --ignore=tests/wheel
+SHARED := --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# A part that finds no test (pytest says 5) is no failure, unless none finds any. The last part is one that runs tests on
-# every machine: those of a card are skipped where there is none, and the last lines would look like a run without tests.
-test: $(BIN)/.test ## install everything including a browser and run all tests
-	tests/install_browser.sh
-	status=5; for part in tests/gpu "$(MEASURED)" "$(DRIVEN)" "$(COMPUTED)"; do \
-		code=0; $(BIN)/python -m pytest $$part $(PYTEST_ARGS) || code=$$?; \
-		if [ $$status -eq 5 ] || [ $$code -ne 0 ] && [ $$code -ne 5 ]; then status=$$code; fi; \
-	done; exit $$status
+test: $(BIN)/.test ## install everything including a browser; run all tests but those that compare clocks
+	@tests/install_browser.sh
+	@echo "make test: every test that does not compare clocks, in real kernels and a real browser; about 15 minutes on two cores"
+	@$(BIN)/python -m pytest tests $(OTHERS) $(SHARED) -m "not clock" $(PYTEST_ARGS)
 
-test-fast: $(BIN)/.test ## all tests that need neither a kernel nor a browser
-	$(BIN)/python -m pytest $(COMPUTED) $(PYTEST_ARGS)
+test-clock: $(BIN)/.test ## run the tests that compare clocks, one at a time; a failure is repeated up to twice
+	@tests/install_browser.sh
+	@echo "make test-clock: tests that compare durations of real code; about 5 minutes on a quiet machine"
+	@$(BIN)/python -m pytest tests $(OTHERS) -m clock $(PYTEST_ARGS)
+
+test-fast: $(BIN)/.test ## all tests that need neither a clock, a kernel nor a browser
+	@$(BIN)/python -m pytest tests $(OTHERS) $(addprefix --ignore=tests/,notebook browser workloads gpu) $(SHARED) -m "not clock" $(PYTEST_ARGS)
 
 # Torch comes first and alone, or another package brings a build of its own choice; torchvision, which fastai asks for, has
 # none that fits the build without CUDA and is not needed by what is tested.
@@ -64,17 +67,17 @@ FASTAI := fastcore "fastdownload<2" fastprogress fasttransform "plum-dispatch<2.
 
 .venv-workloads/.made: pyproject.toml
 	$(PYTHON) -m venv .venv-workloads
-	.venv-workloads/bin/python -m pip install --quiet --upgrade pip
-	.venv-workloads/bin/python -m pip install --quiet torch==2.13.0 numpy
-	.venv-workloads/bin/python -m pip install --quiet -e . torch==2.13.0 $(TRAINERS) $(RUNNER)
-	.venv-workloads/bin/python -m pip install --quiet $(FASTAI)
-	.venv-workloads/bin/python -m pip install --quiet --no-deps fastai
+	.venv-workloads/bin/python -m pip install -qq --upgrade pip
+	.venv-workloads/bin/python -m pip install -qq torch==2.13.0 numpy
+	.venv-workloads/bin/python -m pip install -qq -e . torch==2.13.0 $(TRAINERS) $(RUNNER)
+	.venv-workloads/bin/python -m pip install -qq $(FASTAI)
+	.venv-workloads/bin/python -m pip install -qq --no-deps fastai
 	@touch $@
 
 .venv-jax/.made: pyproject.toml
 	$(PYTHON) -m venv .venv-jax
-	.venv-jax/bin/python -m pip install --quiet --upgrade pip
-	.venv-jax/bin/python -m pip install --quiet -e . jax flax optax $(RUNNER)
+	.venv-jax/bin/python -m pip install -qq --upgrade pip
+	.venv-jax/bin/python -m pip install -qq -e . jax flax optax $(RUNNER)
 	@touch $@
 
 test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of all libraries
@@ -86,8 +89,8 @@ test-workloads: .venv-workloads/.made .venv-jax/.made ## run the workloads of al
 # Front-ends change JupyterLab where they are installed, so they have an environment of their own.
 .venv-front-ends/.made: pyproject.toml tests/browser/front_ends/html_manager/package-lock.json
 	$(PYTHON) -m venv .venv-front-ends
-	.venv-front-ends/bin/python -m pip install --quiet --upgrade pip
-	.venv-front-ends/bin/python -m pip install --quiet -e ".[front-ends]"
+	.venv-front-ends/bin/python -m pip install -qq --upgrade pip
+	.venv-front-ends/bin/python -m pip install -qq -e ".[front-ends]"
 	cd tests/browser/front_ends/html_manager && PATH="$(CURDIR)/.venv-front-ends/bin:$$PATH" npm ci --ignore-scripts
 	@touch $@
 
@@ -103,7 +106,7 @@ test-wheel: $(BIN)/.test ## the wheel is small, the same from the sdist, and run
 	$(BIN)/python -m pytest tests/wheel $(PYTEST_ARGS)
 
 dist: $(BIN)/.demo ## build the source distribution, and the wheel from it, into dist/
-	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m pip install -qq build
 	$(BIN)/python -m build --outdir dist .
 
 truth: ## run the workloads and write docs/truth.md from what they say
@@ -137,12 +140,12 @@ js: js/node_modules/.installed ## build the page's scripts from js/src into note
 	cd js && $(NODE) npm run build
 
 docs: $(BIN)/.test ## build the documentation into site/ (40 MB with the stories, which run), test its links
-	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[docs]"
+	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e ".[docs]"
 	$(BIN)/python -m pytest --quiet tests/codebase/test_docs.py $(PYTEST_ARGS)
 	$(BIN)/mkdocs build --site-dir site
 
 fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SECONDS (60) each
-	$(BIN)/python -m pip install --quiet --constraint $(TESTED) -e ".[fuzz]"
+	$(BIN)/python -m pip install -qq --constraint $(TESTED) -e ".[fuzz]"
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $${FUZZ_SECONDS:-60}
 	$(BIN)/python -m tests.fuzz.mutants --seconds $${FUZZ_SECONDS:-60} --first $$RANDOM
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 import signal
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from .draws import EXPLORE
+from .run_processes import end_marked, mark
 
 # threads of OpenMP that spin for a core make torch twice as slow where tests share two; kernels inherit it
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # what tests record is nobody's history; those of the history say where theirs lies
 os.environ["NOTEBOOK_PROF_HISTORY"] = "off"
 
+RUN_OF = pytest.StashKey[str]()
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
@@ -47,10 +52,17 @@ def shared_traces() -> Path:
     return folder
 
 
-def pytest_configure() -> None:
-    """Take Ctrl-C, which some tests send, also where a shell has jobs in the background ignore it."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Mark every process that this run starts, and take Ctrl-C also where a shell has background jobs ignore it."""
+    config.stash[RUN_OF] = mark()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the kernels, servers and browsers that are still there when the run is over, also after Ctrl-C."""
+    if (run := config.stash[RUN_OF]) and (ended := end_marked(run)):
+        print("ended with the tests:", *ended, sep="\n  ", file=sys.stderr)
 
 
 def pytest_collection_finish() -> None:
@@ -60,15 +72,37 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give a second try to tests on a real clock alone; the summary lists it.
+    """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try.
 
-    Browser tests run last: their driver leaves an event loop running in this thread. Without the plugin that
-    gives second tries, as on a bare machine with a card, there are none.
+    Browser tests run last: their driver leaves an event loop running in this thread. Before them are the
+    kernels, so that the cores are busy to the end. Without the plugin that repeats tests, nothing is repeated.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:
-        if marked := item.get_closest_marker("real_clock"):
-            assert marked.args, f"{item.nodeid}: real_clock needs its reason"
+        if marked := item.get_closest_marker("clock"):
+            assert marked.args, f"{item.nodeid}: clock needs its reason"
             if again:
-                item.add_marker(pytest.mark.flaky(reruns=1))
-    items.sort(key=lambda item: "browser" in item.path.relative_to(REPOSITORY).parts)
+                item.add_marker(pytest.mark.flaky(reruns=2))
+    last = ["tests/notebook/", "tests/browser/"]
+    items.sort(key=lambda item: [item.nodeid.startswith(folder) for folder in reversed(last)])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker a file at a time, and all tests of the card to one worker."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneCard(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/gpu" if nodeid.startswith("tests/gpu/") else str(super()._split_scope(nodeid))
+
+    return OneCard(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how to run each failed test alone."""
+    failed = [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]
+    if failed:
+        terminalreporter.section("run a failed test alone")
+        for nodeid in dict.fromkeys(report.nodeid for report in failed):
+            terminalreporter.write_line(f"{sys.executable} -m pytest {shlex.quote(nodeid)}")

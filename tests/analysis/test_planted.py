@@ -14,7 +14,7 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.real_clock("what a real run took is chance on a machine with other jobs")
+pytestmark = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
 
 
 @pytest.fixture(autouse=True)

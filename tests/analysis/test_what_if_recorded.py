@@ -14,7 +14,7 @@ import notebook_prof as nbp
 from notebook_prof.profiles.profile import Profile
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.real_clock("what a real run took is chance on a machine with other jobs")
+pytestmark = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
 
 ITEM, BODY = 0.004, 0.010
 TRIES = 5

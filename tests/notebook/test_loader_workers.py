@@ -42,7 +42,7 @@ def test_workers_of_a_cell(torch_kernel: Kernel) -> None:
     assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
 
 
-@pytest.mark.real_clock("20 batches: one that other jobs hold up makes others wait, and the bound is order")
+@pytest.mark.clock("20 batches: one that other jobs hold up makes others wait, and the bound is order")
 def test_a_window_shows_the_workers_of_an_iterator_that_is_older(torch_kernel: Kernel) -> None:
     """The loop begins, and makes its iterator, before the first step that is recorded."""
     torch_kernel.must(SETUP)

@@ -51,7 +51,7 @@ def spied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         yield made
 
 
-@pytest.mark.real_clock("a thread that waits for a core holds a call of Python open, which is blamed for it")
+@pytest.mark.clock("a thread that waits for a core holds a call of Python open, which is blamed for it")
 def test_what_holds_the_gil_has_its_own_line(spied: Kernel) -> None:
     spied.must(
         """

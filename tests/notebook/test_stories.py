@@ -16,7 +16,7 @@ nbformat = pytest.importorskip("nbformat")
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 BUSY = "the machine may be busy with other work"
-CLOCK = pytest.mark.real_clock(BUSY)
+CLOCK = pytest.mark.clock(BUSY)
 STORIES = sorted(
     path.stem
     for path in NOTEBOOKS.glob("*.ipynb")

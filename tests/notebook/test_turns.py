@@ -28,7 +28,7 @@ A = STEP.format(more="pass", name="a")
 B = STEP.format(more="time.sleep(0.02)", name="b")
 
 
-@pytest.mark.real_clock("eight runs of 12 short steps: a change of 20 ms has to stand out of what else runs")
+@pytest.mark.clock("eight runs of 12 short steps: a change of 20 ms has to stand out of what else runs")
 def test_two_ways_run_in_turns_and_are_compared(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     before = torch_kernel.value("float(layer.weight.detach().sum())")

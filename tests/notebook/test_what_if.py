@@ -27,7 +27,7 @@ PLANTED = {"p.what_if(data=0)": (16, 0, "time.sleep(0.03)"), "p.what_if(line={3:
 """Questions; ms a step that they take out; seconds of an item, and the line, of the cell that has none."""
 
 
-@pytest.mark.real_clock("a sleep lasts longer on a machine with other jobs")
+@pytest.mark.clock("a sleep lasts longer on a machine with other jobs")
 def test_a_sleep_in_a_loader_and_a_slow_line(torch_kernel: Kernel) -> None:
     """A step sleeps 16 ms in the loader, 30 in one line and 40 in another; a sleep is never shorter."""
     torch_kernel.must(LOADER)

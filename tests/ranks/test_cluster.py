@@ -27,7 +27,7 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.real_clock("a Dask cluster of real processes has time limits of its own"),
+    pytest.mark.clock("a Dask cluster of real processes has time limits of its own"),
 ]
 
 

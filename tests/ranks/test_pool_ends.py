@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.real_clock("real processes are given a moment to end")
+pytestmark = pytest.mark.clock("real processes are given a moment to end")
 
 PROGRAM = """
 from notebook_prof.ranks.reading.files import RankFile

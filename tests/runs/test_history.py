@@ -176,7 +176,7 @@ with nbp.profile("python", name="script"):
 """
 
 
-@pytest.mark.real_clock("it has two seconds to write them, and imports pandas and sqlite in these")
+@pytest.mark.clock("it has two seconds to write them, and imports pandas and sqlite in these")
 def test_a_process_that_ends_writes_its_rows_first(history: Path) -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, env={**os.environ}, timeout=120)
     assert nbp.history()["name"].tolist() == ["script"]

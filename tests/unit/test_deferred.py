@@ -102,7 +102,7 @@ def _interrupted(kill: threading.Timer, deferred: DeferredTrace) -> None:
     deferred.get()
 
 
-@pytest.mark.real_clock("fifty pieces of work of 2 ms each must not begin within 0.2 s")
+@pytest.mark.clock("fifty pieces of work of 2 ms each must not begin within 0.2 s")
 def test_recordings_pass_first_unless_somebody_waits() -> None:
     pieces: list[float] = []
 

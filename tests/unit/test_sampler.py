@@ -33,7 +33,7 @@ from notebook_prof.trace.clocks import Clock
 # pytest-timeout's default method uses the alarm itself
 pytestmark = [
     pytest.mark.timeout(600, method="thread"),
-    pytest.mark.real_clock("ticks of a real timer come late where the machine is busy"),
+    pytest.mark.clock("ticks of a real timer come late where the machine is busy"),
 ]
 needs_alarm = pytest.mark.skipif(bool(delayed_tick.refusal()), reason="the alarm is used on Linux only")
 

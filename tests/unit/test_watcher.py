@@ -27,7 +27,7 @@ MAIN = 9_000_001
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux' /proc")
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the watcher is for systems with fork"),
-    pytest.mark.real_clock("a real process reads another at equal times"),
+    pytest.mark.clock("a real process reads another at equal times"),
 ]
 
 

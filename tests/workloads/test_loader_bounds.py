@@ -51,7 +51,7 @@ def recorded(make: Callable[[Any], Any], loop_s: float) -> nbp.Profile:
 
 
 @forks
-@pytest.mark.real_clock("durations of sleeps")
+@pytest.mark.clock("durations of sleeps")
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_storage_is_told_from_transforms(workers: int) -> None:
     from torch.utils.data import DataLoader
@@ -80,7 +80,7 @@ def test_storage_is_told_from_transforms(workers: int) -> None:
 
 
 @forks
-@pytest.mark.real_clock("durations of sleeps")
+@pytest.mark.clock("durations of sleeps")
 def test_workers_that_suffice_are_not_the_bound() -> None:
     from torch.utils.data import DataLoader
 

@@ -40,7 +40,7 @@ def check_cpu(run: Run) -> None:
     assert 0.9 * least - 0.15 <= account_cpu_s(run) <= 1.1 * most + 0.15, (account_cpu_s(run), run.used)
 
 
-@pytest.mark.real_clock("a sleep of 0.5 s must end within 0.2 s")
+@pytest.mark.clock("a sleep of 0.5 s must end within 0.2 s")
 def test_sleep_is_waiting_and_work_is_work(play: Play) -> None:
     run = play("sleep")
     check_statements(run)
@@ -55,7 +55,7 @@ def test_sleep_is_waiting_and_work_is_work(play: Play) -> None:
     assert rows.loc[9, "cpu_ns"] <= 0.3e9, "asleep; what else runs meanwhile is the kernel's own threads"
 
 
-@pytest.mark.real_clock("compares the shares of two lines with those of another run")
+@pytest.mark.clock("compares the shares of two lines with those of another run")
 def test_a_pandas_cell_after_torch_was_imported(play: Play) -> None:
     run = play("torchimp_pandas")
     assert "Nothing was recorded" not in run.verdict
@@ -67,7 +67,7 @@ def test_a_pandas_cell_after_torch_was_imported(play: Play) -> None:
     assert "line 2" in run.verdict or "cell:2" in run.verdict
 
 
-@pytest.mark.real_clock("py-spy reads stacks while they change, more so where it waits for a core")
+@pytest.mark.clock("py-spy reads stacks while they change, more so where it waits for a core")
 def test_c_code_is_not_blamed_on_the_next_call(play: Play) -> None:
     run = play("matmul_next_call")
     # the loop prints its own time; `move` is one call of nothing among matrix products of 10 ms
@@ -136,7 +136,7 @@ def test_waiting_for_a_server_is_the_line_that_asks(play: Play) -> None:
     check_cpu(run)
 
 
-@pytest.mark.real_clock(
+@pytest.mark.clock(
     "the system's books hold what else the kernel did meanwhile: 0.48 s once, beside other tests"
 )
 def test_all_threads_are_seen(play: Play) -> None:

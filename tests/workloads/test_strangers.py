@@ -19,7 +19,7 @@ def test_one_trivial_line_has_nothing_to_report(play: Play) -> None:
     assert run.advised == []
 
 
-@pytest.mark.real_clock("a sleep of 0.2 s must end within 0.1 s")
+@pytest.mark.clock("a sleep of 0.2 s must end within 0.1 s")
 def test_a_cell_that_raises_keeps_what_was_recorded(play: Play) -> None:
     run = play("raises", fails=True)
     assert run.error.splitlines()[0] == "KeyError"
@@ -42,7 +42,7 @@ def test_waiting_tasks_wait(play: Play) -> None:
     check_cpu(run)
 
 
-@pytest.mark.real_clock("a sleep of 0.4 s must end within 0.1 s")
+@pytest.mark.clock("a sleep of 0.4 s must end within 0.1 s")
 def test_top_level_await(play: Play) -> None:
     run = play("topawait")
     whole = printed_number(run)
@@ -101,7 +101,7 @@ def test_two_networks_that_play_against_each_other(play: Play) -> None:
     assert shares["backward"] >= 0.15, shares
 
 
-@pytest.mark.real_clock("three calls of 70 ms by samples: 126 of 208 ms were seen once on a quiet machine")
+@pytest.mark.clock("three calls of 70 ms by samples: 126 of 208 ms were seen once on a quiet machine")
 def test_training_in_a_function(play: Play) -> None:
     run = play("transformer_fn")
     assert len(run.steps) == 30
@@ -151,7 +151,7 @@ def test_functions_of_an_earlier_cell(play: Play) -> None:
         assert "loader" in sentence, "no line of the training itself"
 
 
-@pytest.mark.real_clock("a shell that sleeps for 0.3 s must start and end within 0.15 s")
+@pytest.mark.clock("a shell that sleeps for 0.3 s must start and end within 0.15 s")
 def test_shell_commands_and_magics_stand_as_they_were_typed(play: Play) -> None:
     run = play("magics")
     texts = set(run.lines.loc[run.lines["file"] == "cell", "text"])

@@ -171,7 +171,7 @@ def test_a_backward_written_by_hand_is_backward(play: Play) -> None:
     check_statements(run)
 
 
-@pytest.mark.real_clock("32 sleeps of 2 ms are seen by looks that come at random, 2.5 ms apart in the mean")
+@pytest.mark.clock("32 sleeps of 2 ms are seen by looks that come at random, 2.5 ms apart in the mean")
 def test_python_inside_of_an_operator_has_its_line(play: Play) -> None:
     run = play("checkpoint_customfn")
     # backward of Sq sleeps for 2 ms a step; py-spy waits for an exponential time, so the number of looks that

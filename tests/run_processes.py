@@ -1,0 +1,51 @@
+"""Which processes belong to a run of the tests: kernels, servers and browsers may not outlive it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+RUN: Final = "NBP_TEST_RUN"
+"""Environment variable that every process started by a run inherits; its value names the run."""
+
+
+def mark() -> str:
+    """Name this run for all that it starts; empty inside of another run, which ends what this one starts."""
+    if RUN in os.environ:
+        return ""
+    os.environ[RUN] = f"{os.getpid()}-{time.time_ns()}"
+    return os.environ[RUN]
+
+
+def end_marked(run: str, patience_s: float = 10.0) -> list[str]:
+    """End every process of a run, first by SIGTERM; gives their command lines."""
+    try:
+        import psutil
+    except ImportError:  # a bare machine with a card has none
+        return []
+    left = [process for process in psutil.process_iter() if _mark_of(process) == run and process.pid != os.getpid()]
+    commands = [_command(process) for process in left]
+    for process in left:
+        _quietly(process.terminate)
+    for process in psutil.wait_procs(left, timeout=patience_s)[1]:
+        _quietly(process.kill)
+    return commands
+
+
+def _mark_of(process: Any) -> str:
+    return str(_quietly(lambda: process.environ().get(RUN)))
+
+
+def _command(process: Any) -> str:
+    return f"{process.pid} {' '.join(_quietly(process.cmdline) or ['(ended)'])[:160]}"
+
+
+def _quietly(ask: Callable[[], Any]) -> Any:
+    import psutil
+
+    try:
+        return ask()
+    except (psutil.Error, OSError):  # it has just ended, or belongs to somebody else
+        return None
