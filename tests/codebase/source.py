@@ -10,17 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "notebook_prof"
 FILES = sorted(PACKAGE.rglob("*.py"))
-STRANGERS = (ROOT / "tests" / "data", ROOT / "tests" / "workloads" / "cells")
-"""Code of others, which runs or is read as it was written."""
-OWN_SOURCES = [
-    *FILES,
-    *(
-        path
-        for folder in ("tests", "benchmarks")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if not any(path.is_relative_to(one) for one in STRANGERS)
-    ),
-]
 SCRIPTS = sorted((ROOT / "js" / "src").rglob("*.js"))
 """Sources of the page; what they build to lies in the package and obeys no limits."""
 

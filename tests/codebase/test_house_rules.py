@@ -1,4 +1,4 @@
-"""Sizes, names, words and docstrings that CONTRIBUTING.md promises."""
+"""Sizes, imports, docstrings and examples that CONTRIBUTING.md promises."""
 
 import ast
 import doctest
@@ -13,27 +13,9 @@ import pytest
 
 import notebook_prof
 
-from .source import FILES, OWN_SOURCES, PACKAGE, ROOT, imported, module_name, tree
+from .source import FILES, PACKAGE, ROOT, imported, module_name, tree
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
-PRIVATE_WORDS = re.compile(
-    "beats|beside|built|cells|choosing|coding|crew|crumbs|forms|heads|in_file|late|latecomer|late_ticks|left_out|"
-    "looks|mate|outside|place|rests|rivals|rounds|seeds|sight|stranded|stretches|sundries|taker|taking|told|"
-    "warming|worth"
-)
-"""Words that meant something in this repository only: no module, class or public function has such a name."""
-VAGUE_NAMES = {
-    *("asked", "crumbs", "found", "given", "held", "known", "looked", "mine"),
-    *("place", "rest", "seen", "stretches", "taken", "talks", "told", "wanted"),
-}
-"""Participles and the like that do not say what a variable holds: `match`, `rows`, `names`, `cache` … do."""
-NOT_IMPERATIVE = re.compile(
-    r"(a|after|all|always|an|any|as|at|before|behind|both|by|each|every|everything|for|from|how|if|in|it|never|no|"
-    r"none|nothing|of|on|one|some|that|the|they|this|under|what|when|where|whether|which|who|whose|why|with|without|"
-    r"[^a-z].*|\w+ed|\w+[^s]s)",
-    re.IGNORECASE,
-)
-"""First words that describe a function in place of saying what it does; plurals and participles too."""
 ROW_LOOPS = re.compile(r"\.(iterrows|itertuples)\(|\.apply\(.*axis\s*=\s*(1|\"columns\")")
 
 
@@ -117,93 +99,6 @@ def test_functions_stay_short() -> None:
     assert lengths[int(0.95 * len(lengths))] < 50, [f for f in functions() if f[1] >= 50]
 
 
-def test_nothing_is_named_in_a_private_language() -> None:
-    named = {path.stem: path for path in FILES}
-    for path in FILES:
-        for node in tree(path).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                named[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", node.name).lower()] = path
-    assert {name: path.name for name, path in named.items() if PRIVATE_WORDS.fullmatch(name)} == {}
-
-
-def vague_names(source: ast.Module) -> list[str]:
-    """Every parameter and local variable of a function that has one of `VAGUE_NAMES`, with its line."""
-    hits = set()
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    for function in [node for node in ast.walk(source) if isinstance(node, functions)]:
-        for node in ast.walk(function):
-            name = None
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                name = node.id
-            elif isinstance(node, ast.arg):
-                name = node.arg
-            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
-                name = node.name
-            if name in VAGUE_NAMES:
-                hits.add(f"{node.lineno} {name}")
-    return sorted(hits)
-
-
-def test_variables_say_what_they_hold() -> None:
-    assert in_files(lambda path: vague_names(tree(path)), OWN_SOURCES) == {}
-
-
-@pytest.mark.parametrize(
-    ("source", "hits"),
-    [
-        ("def f(rows):\n    found = rows", ["2 found"]),
-        ("def f(known): ...", ["1 known"]),
-        ("lambda told: told", ["1 told"]),
-        ("def f(rows):\n    return [place for place in rows]", ["2 place"]),
-        ("def f():\n    if (held := g()): ...", ["2 held"]),
-        ("async def f():\n    try: ...\n    except OSError as seen: ...", ["3 seen"]),
-        ("class Tab:\n    place: int = 0\n\n    def f(self):\n        return self.place", []),
-        ("def f(matches):\n    return g(place=matches[0], known='told')", []),
-    ],
-)
-def test_what_counts_as_a_vague_name(source: str, hits: list[str]) -> None:
-    """Names that a function gives; not attributes, nor the keywords and columns of an interface."""
-    assert vague_names(ast.parse(source)) == hits
-
-
-def not_imperative(source: ast.Module) -> list[str]:
-    """First lines of functions' docstrings that do not say what to do; properties describe what they are."""
-    hits = []
-    for node in ast.walk(source):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not ast.get_docstring(node):
-            continue
-        decorators = {ast.unparse(each).rpartition(".")[2] for each in node.decorator_list}
-        if any("property" in each for each in decorators) or decorators & {"overload", "setter"}:
-            continue
-        line = (ast.get_docstring(node) or "").partition("\n")[0]
-        words = [*re.split(r"[\s,.:;]", line), ""]
-        if words[1] == "of" or (NOT_IMPERATIVE.fullmatch(words[0]) and words[0] not in {"Embed", "Feed"}):
-            hits.append(f"{node.lineno} {line}")
-    return hits
-
-
-def test_docstrings_of_functions_are_imperative() -> None:
-    assert in_files(lambda path: not_imperative(tree(path))) == {}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "The rows.",
-        "Whether it runs.",
-        "Rows of a track.",
-        "`split` of a name.",
-        "Allocated bytes.",
-        "5 a row.",
-    ],
-)
-def test_what_counts_as_no_imperative(line: str) -> None:
-    function = f'def f():\n    """{line}"""\n'
-    assert not_imperative(ast.parse(function)) == [f"1 {line}"]
-    assert not_imperative(ast.parse(f"@cached_property\n{function}")) == []
-    assert not_imperative(ast.parse(function.replace(line, "Return the rows."))) == []
-
-
 def test_no_row_loops_and_no_drawers_for_everything() -> None:
     assert [path for path in FILES if path.stem in BANNED_NAMES] == []
     loops = in_files(lambda path: [line for line in lines_of(path) if ROW_LOOPS.search(line)])
@@ -275,21 +170,23 @@ def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) ->
     return bool(names & {"overload", "override", "setter"})
 
 
-@pytest.mark.parametrize("name", [n for n in notebook_prof.__all__ if n[0] != "_" and n != "last"])
-def test_public_names_have_an_example(name: str) -> None:
-    thing = getattr(notebook_prof, name)
-    if isinstance(thing, type) and issubclass(thing, BaseException):
-        return
-    if name.endswith("_ipython_extension"):
-        return
-    assert "Examples\n" in (thing.__doc__ or ""), f"{name} has no runnable example"
+def test_public_names_have_an_example() -> None:
+    names = [name for name in notebook_prof.__all__ if name[0] != "_" and name != "last"]
+    things = {name: getattr(notebook_prof, name) for name in names if not name.endswith("_ipython_extension")}
+    without = [
+        name
+        for name, thing in things.items()
+        if not (isinstance(thing, type) and issubclass(thing, BaseException))
+        and "Examples\n" not in (thing.__doc__ or "")
+    ]
+    assert without == [], "no runnable example"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_examples_run(path: Path) -> None:
-    if ">>>" not in path.read_text(encoding="utf-8"):
-        return
-    module = importlib.import_module(module_name(path))
+def test_examples_run() -> None:
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    failed, _ = doctest.testmod(module, optionflags=flags)
-    assert failed == 0
+    failures = {
+        name: failed
+        for name in (module_name(path) for path in FILES if ">>>" in path.read_text(encoding="utf-8"))
+        if (failed := doctest.testmod(importlib.import_module(name), optionflags=flags).failed)
+    }
+    assert failures == {}, "what differs is printed above"
