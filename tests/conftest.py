@@ -53,7 +53,7 @@ def shared_traces() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Mark every process that this run starts, and take Ctrl-C also where a shell has background jobs ignore it."""
+    """Name this run for its processes; take Ctrl-C also where a shell has background jobs ignore it."""
     config.stash[RUN_OF] = mark()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -74,8 +74,8 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repeat a failed test of the clock up to twice; the summary lists it. Other tests have one try.
 
-    Browser tests run last: their driver leaves an event loop running in this thread. Before them are the
-    kernels, so that the cores are busy to the end. Without the plugin that repeats tests, nothing is repeated.
+    Browser tests run last: their driver leaves an event loop running in this thread. Kernels come
+    before them, since they take long too. Without the plugin that repeats tests, nothing is repeated.
     """
     again = config.pluginmanager.hasplugin("rerunfailures")
     for item in items:

@@ -25,7 +25,11 @@ def end_marked(run: str, patience_s: float = 10.0) -> list[str]:
         import psutil
     except ImportError:  # a bare machine with a card has none
         return []
-    left = [process for process in psutil.process_iter() if _mark_of(process) == run and process.pid != os.getpid()]
+    left = [
+        process
+        for process in psutil.process_iter()
+        if _mark_of(process) == run and process.pid != os.getpid()
+    ]
     commands = [_command(process) for process in left]
     for process in left:
         _quietly(process.terminate)

@@ -43,7 +43,7 @@ def compare(name: str, shoot: Callable[[], bytes]) -> None:
         difference = float(np.abs(drawn - expected).mean())
         if difference < TOLERANCE or time.monotonic() > until:
             break
-        time.sleep(0.5)
+        time.sleep(0.2)  # between two pictures
     assert difference < TOLERANCE, (
         f"{name} differs by {difference:.1f} grey levels: see test-output/{name}.png"
     )

@@ -110,7 +110,7 @@ def touch_everything(page: Any) -> list[str]:
         box = page.locator(".nbp-timeline").bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 12)
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 10)
-        page.wait_for_timeout(250)
+        page.wait_for_timeout(250)  # the tooltip comes when the pointer rests
         if tooltip.count():
             break
     note(".nbp-tooltip")
@@ -137,14 +137,14 @@ def touch_everything(page: Any) -> list[str]:
     for text in (EVIL, f'"{EVIL}"', "/(<img src=x onerror=window.hacked=1>/", f"phase={EVIL.split()[0]}x"):
         filters.fill(text)
         wait("v.table.snapshot() && true")
-        page.wait_for_timeout(250)
+        settle(page)
         note(".nbp-table")
     filters.fill("")
     finder = page.locator(".nbp-find input")
     for text in ("<img", "/(<img src=x onerror=window.hacked=1>/", f"count>{EVIL.split()[0]}"):
         finder.fill(text)
         finder.press("Enter")
-        page.wait_for_timeout(250)
+        settle(page)
         note(".nbp-find")
     finder.fill("")
     page.locator("input[aria-label='filter tracks by name']").fill("<img")
@@ -152,14 +152,14 @@ def touch_everything(page: Any) -> list[str]:
     page.locator("input[aria-label='filter tracks by name']").fill("")
     for tab in page.locator(".nbp-rail button").all():
         tab.click()
-        page.wait_for_timeout(150)
+        settle(page)
         page.locator(".nbp-tab-body[aria-busy=true]").wait_for(state="detached")
         for one in page.locator(".nbp-tab-body :is(tr, .nbp-card, canvas):visible").all()[:4]:
             one.hover(force=True)
         note(".nbp-tabs")
         for view in page.locator(".nbp-views button").all()[1:]:
             view.click()
-            page.wait_for_timeout(150)
+            settle(page)
             page.locator(".nbp-tab-body[aria-busy=true]").wait_for(state="detached")
             note(".nbp-tabs")
     page.locator(".nbp-rail button").first.click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -132,7 +133,7 @@ class Server:
                 urllib.request.urlopen(url, timeout=20).read()
                 return True
             except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
+                time.sleep(0.1)  # between two requests
         raise RuntimeError(f"jupyter {self.app} did not start:\n{self._log_path.read_text()[-3000:]}")
 
     @property
@@ -177,6 +178,8 @@ class Browser:
         return self._watched(self._context.new_page())
 
     def _watched(self, page: Page) -> Page:
+        # by default Playwright asks in every frame, which makes the page draw frames for nothing
+        page.wait_for_function = functools.partial(page.wait_for_function, polling=50)  # type: ignore[method-assign]
         page.on("console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None)
         page.on("pageerror", lambda e: self.errors.append(f"{e}\n{e.stack}"[:1500]))
         page.on("request", lambda r: None if r.url.startswith(LOCAL) else self.elsewhere.append(r.url))
@@ -268,7 +271,7 @@ class NotebookPage(Dashboard):
             printed = self.kernel(code)
             if printed == expected:
                 return
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two questions
         raise AssertionError(f"{code} printed {printed!r}, not {expected!r}")
 
     def command(self, name: str, **arguments: Any) -> None:

@@ -52,7 +52,7 @@ def take_picture(shown: NotebookPage, file: Path) -> None:
     page.locator("tr.nbp-line-gone").click()
     opened.rest()
     page.mouse.move(5, 5)
-    page.wait_for_timeout(500)
+    opened.rest()  # the pointer has left
     page.locator(".nbp-comparison").screenshot(path=IMAGES / "compare.png")
     page.close()
 

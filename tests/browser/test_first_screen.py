@@ -11,7 +11,7 @@ from playwright.sync_api import ViewportSize
 import notebook_prof as nbp
 
 from .dashboard import Report
-from .jupyter_page import NotebookPage
+from .jupyter_page import Browser, NotebookPage
 
 SMALL_SCREEN: ViewportSize = {"width": 1400, "height": 900}
 TALL = (
@@ -33,12 +33,12 @@ EDGES = """() => {
 PANEL = "() => document.querySelector('.jp-WindowedPanel-outer').getBoundingClientRect()"
 
 
-def test_a_report_has_them_on_its_first_screen(report: Callable[..., Report], data: Path) -> None:
+def test_a_report_has_them_on_its_first_screen(browser: Browser, data: Path, tmp_path: Path) -> None:
     for name in TALL:
-        opened = report(nbp.open_profile(data / name))
-        opened.page.set_viewport_size(SMALL_SCREEN)
-        opened.page.reload()
-        opened.wait_ready()
+        nbp.open_profile(data / name).export.html(path := tmp_path / "first_screen.html")
+        browser.blank()
+        browser.page.set_viewport_size(SMALL_SCREEN)
+        opened = Report(browser.page).show(path)
         edges: dict[str, Any] = opened.page.evaluate(EDGES)
         assert 0 <= edges["top"] < edges["timeline"] < edges["tenth"] <= SMALL_SCREEN["height"], (name, edges)
 

@@ -51,7 +51,7 @@ def page_point(report: Browser, panel: str, x: float, y: float) -> list[float]:
     before: list[float] = []
     while (point := report.page.evaluate(ask, [panel, x, y])) != before:
         before = point
-        report.page.wait_for_timeout(100)
+        report.page.wait_for_timeout(100)  # between two looks
     return before
 
 

@@ -49,7 +49,7 @@ def page_point(notebook: NotebookPage, panel: str, x: float, y: float) -> Any:
     ask, before = f"([p, x, y]) => [({PAGE}).draws, ({PAGE}).panels[p].place(x, y)]", None
     while (now := notebook.page.evaluate(ask, [panel, x, y])) != before:
         before = now
-        notebook.page.wait_for_timeout(100)
+        notebook.page.wait_for_timeout(100)  # between two looks
     return now[1]
 
 

@@ -49,7 +49,7 @@ def reload_page(shown: NotebookPage) -> None:
 
 def collapse_and_expand(shown: NotebookPage) -> None:
     shown.command("notebook:hide-all-cell-outputs")
-    shown.page.wait_for_timeout(300)
+    shown.page.wait_for_timeout(300)  # nothing says that a hidden output is laid out
     shown.command("notebook:show-all-cell-outputs")
     shown.wait_ready(DISPLAYS)
 
@@ -57,12 +57,12 @@ def collapse_and_expand(shown: NotebookPage) -> None:
 def scroll_far(shown: NotebookPage) -> None:
     for share in (1.0, 0.0, 1.0, 0.0):
         shown.page.evaluate(SCROLL, share)
-        shown.page.wait_for_timeout(150)
+        shown.page.wait_for_timeout(150)  # as long as a hand needs to scroll back
 
 
 def go_elsewhere(shown: NotebookPage) -> None:
     shown.command("launcher:create")
-    shown.page.wait_for_timeout(300)
+    shown.page.wait_for_timeout(300)  # as long as one looks at it
     shown.command("application:close")
     shown.wait_ready(DISPLAYS)
 

@@ -31,8 +31,20 @@ def run_tests(folder: Path, *options: str, interrupted: bool) -> tuple[int, str]
     """The pid of a process that a run left behind, and what the run printed."""
     file, started = folder / "test_it.py", folder / "started"
     file.write_text(ONE_TEST.format(waits=interrupted))
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *options, str(file)]
-    env = {name: value for name, value in os.environ.items() if name != RUN and not name.startswith("PYTEST_")}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        *options,
+        str(file),
+    ]
+    env = {
+        name: value for name, value in os.environ.items() if name != RUN and not name.startswith("PYTEST_")
+    }
     run = subprocess.Popen(
         command, cwd=REPOSITORY, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

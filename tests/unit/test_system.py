@@ -33,9 +33,7 @@ from notebook_prof.trace.clocks import Clock
 
 from .test_watcher import linux, started
 
-pytestmark = pytest.mark.clock(
-    "reads a real process at equal times: a busy machine gives fewer readings"
-)
+pytestmark = pytest.mark.clock("reads a real process at equal times: a busy machine gives fewer readings")
 
 MB = 2**20
 
