@@ -89,14 +89,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each worker a file at a time, and all tests of the card to one worker."""
+    """Give each worker a file at a time; tests of the card, and those of workloads, share one each."""
     from xdist.scheduler import LoadFileScheduling
 
-    class OneCard(LoadFileScheduling):  # type: ignore[misc]
+    class Together(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "tests/gpu" if nodeid.startswith("tests/gpu/") else str(super()._split_scope(nodeid))
+            folders = ("tests/gpu/", "tests/workloads/")
+            return next(filter(nodeid.startswith, folders), None) or str(super()._split_scope(nodeid))
 
-    return OneCard(config, log)
+    return Together(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ COMPARED = {
     *("orders", "rf", "sleep", "torchimp_pandas", "trainer_class"),
 }
 """Workloads whose tests compare with runs without the profiler; the others print their truth themselves."""
+
+books = pytest.mark.clock("CPU time by the system's books, which hold what else the kernel did meanwhile")
+compared = pytest.mark.clock("shares of the cell, beside those of runs without the profiler")
+timed = pytest.mark.clock("times and shares of a cell, of which other jobs take their part")
 
 
 class Notebooks:
@@ -38,9 +43,10 @@ class Notebooks:
         return self.open[name]
 
     def close(self) -> None:
-        """End all kernels."""
-        for notebook in self.open.values():
-            notebook.close()
+        """End all kernels, also where one of them cannot be ended."""
+        with ExitStack() as ending:
+            for notebook in self.open.values():
+                ending.callback(notebook.close)
 
 
 @pytest.fixture(scope="session")
@@ -53,15 +59,21 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebooks]:
 
 @pytest.fixture
 def play(notebooks: Notebooks, request: pytest.FixtureRequest) -> Play:
-    """Run a workload, or take the run that another test made; a test that runs again gets a new one."""
-    measures_truth = "NBP_TRUTH" in os.environ  # docs/truth.md has all bare runs
+    """Run a workload, or take the run that another test made; a test that runs again gets a new one.
 
-    def played(name: str, *, kernel: str = "shared", bare: bool | None = None, fails: bool = False) -> Run:
-        key = (request.node.nodeid, name)
-        if name not in notebooks.runs or key in notebooks.read:
+    Only tests that compare clocks need the bare runs.
+    """
+    measures_truth = "NBP_TRUTH" in os.environ  # docs/truth.md has all bare runs
+    compares = request.node.get_closest_marker("clock") is not None
+
+    def played(name: str) -> Run:
+        key, fresh, fails = (request.node.nodeid, name), name == "rss_peak", name == "raises"
+        bare = not fresh and (measures_truth or (compares and name in COMPARED))
+        run = notebooks.runs.get(name)
+        if run is None or key in notebooks.read or (bare and not run.bare_s > 0):
+            kernel = "fresh" if fresh else "shared"  # the peak is that of a process that has had none before
             notebook = notebooks.kernel(kernel)
             try:
-                bare = (measures_truth or name in COMPARED) if bare is None else bare
                 notebooks.runs[name] = notebook.play(load(name), bare=bare, fails=fails)
             except Exception:
                 notebooks.open.pop(kernel).close()  # who knows what it still runs

@@ -44,6 +44,11 @@ def check_account(run: Run) -> None:
 
     assert abs(float(rows["share"].sum()) - 1) < 1e-9
     assert run.cell_s <= run.wall_s, "the client's clock began earlier and ended later"
+
+
+def check_lengths(run: Run) -> None:
+    """The cell is at least half as long as a bare run, and nearly all of it was recorded."""
+    rows = run.account
     spent = 0.0 if run.error or not run.statements_s else run.bare_s
     assert run.cell_s - run.kind_s("profiler") > 0.5 * spent, (
         "half of a bare run, since nothing of ours makes a cell faster; the other half is for a first run's "
@@ -78,6 +83,7 @@ def check_lines(run: Run) -> None:
 
 def check_sentences(run: Run) -> None:
     """Every measured number of the verdict is a claim, every claim holds, and nothing exceeds 100 %."""
+    assert run.kind != "nothing-recorded", run.verdict
     for claim in run.claims:
         assert claim["holds"], claim
     lines = run.verdict.splitlines()
@@ -111,10 +117,15 @@ def check_failures(run: Run) -> None:
     assert [issue for issue in run.report if issue[1] == "error"] == []
 
 
-LAWS = (
-    check_failures,
-    check_account,
-    check_lines,
-    check_nothing_of_ours,
-    check_sentences,
-)
+LAWS = (check_failures, check_account, check_lines, check_nothing_of_ours, check_sentences)
+
+
+def check_laws(run: Run) -> None:
+    """All laws that hold whatever else the machine does; those that are broken are listed together."""
+    broken = []
+    for law in LAWS:
+        try:
+            law(run)
+        except AssertionError as error:
+            broken.append(f"{law.__name__}: {error}")
+    assert not broken, "\n\n".join([run.workload.name, *broken])

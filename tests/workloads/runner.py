@@ -196,8 +196,12 @@ class Notebook:
             stdout=self.log,
             stderr=self.log,
         )
-        self.pid = int(self.must("import os; print(os.getpid())")[0])
-        self.must("%load_ext notebook_prof")
+        try:
+            self.pid = int(self.must("import os; print(os.getpid())")[0])
+            self.must("%load_ext notebook_prof")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the kernel."""
@@ -251,7 +255,7 @@ class Notebook:
     def _play(self, workload: Workload, bare: bool, fails: bool) -> Run:
         self.must(workload.setup or "None")
         bare_s, statements, first = float("nan"), [], ""
-        if fails:
+        if bare and fails:
             first, error, bare_s = self.execute(workload.cell)
             assert error, "this cell ends with an error"
         elif bare:

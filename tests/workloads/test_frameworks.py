@@ -7,15 +7,8 @@ from __future__ import annotations
 
 import re
 
-from .conftest import Play, needs
-from .laws import LAWS, check_statements
-from .runner import Run
-
-
-def check_laws(run: Run) -> None:
-    """All laws, for a workload that test_laws leaves out since its library may be missing."""
-    for law in LAWS:
-        law(run)
+from .conftest import Play, compared, needs
+from .laws import check_laws, check_statements
 
 
 @needs("torch", "pytorch_lightning")
@@ -57,6 +50,7 @@ def test_keras_with_torch(play: Play) -> None:
     check_laws(run)
 
 
+@compared
 @needs("torch", "transformers")
 def test_generating_text(play: Play) -> None:
     run = play("hf_generate")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from .conftest import Play, needs
-from .laws import check_statements
-from .test_frameworks import check_laws
+from .conftest import Play, compared, needs, timed
+from .laws import check_laws, check_statements
 
 
+@timed
 @needs("jax", "optax")
 def test_jax(play: Play) -> None:
     run = play("jax")
@@ -20,6 +20,7 @@ def test_jax(play: Play) -> None:
     check_laws(run)
 
 
+@compared
 @needs("flax", "optax")
 def test_flax(play: Play) -> None:
     run = play("flax")
