@@ -14,7 +14,8 @@ from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
+
+BUSY = pytest.mark.clock("what a real run took is chance on a machine with other jobs")
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,7 @@ def small_training() -> Callable[[Any], None]:
     return train
 
 
+@BUSY
 def test_a_slow_loader():
     profile = record(torch.utils.data.DataLoader(Slow(), batch_size=4), small_training())
     assert profile.verdict.kind == "input-bound"
@@ -83,6 +85,7 @@ def test_a_slow_loader():
     assert (pipeline["share"] > 0.5).all()
 
 
+@BUSY
 def test_many_tiny_operators():
     x = torch.ones(8)
 
@@ -98,6 +101,7 @@ def test_many_tiny_operators():
     assert set(table.attrs["withheld"]) <= {"small-operators"}
 
 
+@BUSY
 def test_one_huge_product():
     x = torch.randn(700, 700)
     profile = undisturbed("compute-bound", lambda _: torch.mm(x, x))
@@ -123,6 +127,7 @@ def test_memory_that_grows():
     assert row["select"] == {"name": "aten::mm"}
 
 
+@BUSY
 def test_an_optimizer_in_pieces():
     # of smaller ones recording takes a fifth: then the rule says that it cannot judge
     model = torch.nn.Sequential(*(torch.nn.Linear(300, 300) for _ in range(20)))
@@ -141,6 +146,7 @@ def test_an_optimizer_in_pieces():
     assert "unfused-optimizer" not in rules(record(range(10), body(fused)))
 
 
+@BUSY
 def test_a_sound_step_gets_no_advice_on_what_it_does_not_do():
     x = torch.randn(700, 700)
     table = record(range(10), lambda _: torch.mm(x, x)).advice(min_share=0.2)

@@ -24,4 +24,4 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(VARIABLE, str(folder))
     monkeypatch.setattr(writing, "_writer", writing._Writer())
     yield folder
-    writing.wait(30)
+    writing.wait(60)

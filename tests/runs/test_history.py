@@ -171,12 +171,13 @@ def test_blocks_of_code_are_recorded_where_they_have_a_name(history: Path) -> No
 
 SCRIPT = """
 import notebook_prof as nbp
+from notebook_prof.runs import writing
+writing._LEAVES_S = 100  # it imports pandas and sqlite meanwhile
 with nbp.profile("python", name="script"):
     sum(range(100_000))
 """
 
 
-@pytest.mark.clock("it has two seconds to write them, and imports pandas and sqlite in these")
 def test_a_process_that_ends_writes_its_rows_first(history: Path) -> None:
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, env={**os.environ}, timeout=120)
     assert nbp.history()["name"].tolist() == ["script"]
@@ -198,10 +199,10 @@ def test_the_child_of_a_fork_writes_rows_of_its_own(history: Path) -> None:
 
 
 def test_rows_wait_while_something_is_recorded(history: Path) -> None:
-    recording = threading.Event()
+    recording, asked = threading.Event(), threading.Event()
     recording.set()
-    writing.remember(recorded(steps(1)), source=SOURCE, hold=recording.is_set)()
-    time.sleep(0.3)
+    writing.remember(recorded(steps(1)), source=SOURCE, hold=lambda: asked.set() or recording.is_set())()
+    assert asked.wait(60)
     assert not writing.wait(0)
     recording.clear()
     assert writing.wait(60)

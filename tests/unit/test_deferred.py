@@ -50,12 +50,12 @@ def test_it_is_made_once_whoever_asks(building: Building) -> None:
     asking = [threading.Thread(target=lambda: traces.append(deferred.get())) for _ in range(8)]
     for thread in asking:
         thread.start()
-    assert building.begun.wait(10)
+    assert building.begun.wait(60)
     assert (deferred.ready, traces) == (False, [])
     assert not deferred.wait(0.01)
     building.go.set()
     for thread in asking:
-        thread.join(10)
+        thread.join(60)
     assert [trace is building.trace for trace in traces] == [True] * 8
     assert (building.times, building.thread, deferred.ready) == (1, "notebook_prof trace", True)
 
@@ -86,7 +86,7 @@ def test_errors_reach_everybody_who_asks() -> None:
 def test_an_interrupt_ends_the_waiting_only(building: Building) -> None:
     deferred = DeferredTrace(building)
     deferred.start()
-    assert building.begun.wait(10)
+    assert building.begun.wait(60)
     for _ in range(3):
         kill = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
@@ -102,21 +102,25 @@ def _interrupted(kill: threading.Timer, deferred: DeferredTrace) -> None:
     deferred.get()
 
 
-@pytest.mark.clock("fifty pieces of work of 2 ms each must not begin within 0.2 s")
 def test_recordings_pass_first_unless_somebody_waits() -> None:
-    pieces: list[float] = []
+    pieces, looks, looked_often = [], [], threading.Event()
 
     def build() -> Trace:
-        for _ in range(50):
-            _spin(0.002)
-            checkpoint()
-            pieces.append(time.perf_counter())
+        for piece in range(50):
+            checkpoint(60.0)
+            pieces.append(piece)
         return draw("main: [mm]")
 
-    deferred = DeferredTrace(build, hold=lambda: True)
+    def hold() -> bool:
+        looks.append(len(pieces))
+        if len(looks) == 20:
+            looked_often.set()
+        return True
+
+    deferred = DeferredTrace(build, hold=hold)
     deferred.start()
-    time.sleep(0.2)
-    assert len(pieces) < 3
+    assert looked_often.wait(60)
+    assert set(looks) == {0}
     assert len(deferred.get().slices) == 1
     assert len(pieces) == 50
 
@@ -153,6 +157,7 @@ def _paced(pace: Pace, until: Callable[[], bool]) -> float:
 busy = [False]
 
 
+@pytest.mark.clock("shares of CPU time over 0.6 s")
 def test_it_rests_where_others_compute_and_works_where_nobody_does() -> None:
     def share(computing: bool) -> float:
         busy[0] = computing
@@ -169,15 +174,16 @@ def test_checkpoints_do_nothing_elsewhere() -> None:
     begun = time.perf_counter()
     for _ in range(1000):
         checkpoint(1.0)
-    assert time.perf_counter() - begun < 1
+    assert time.perf_counter() - begun < 100, "they would rest for a second each"
 
 
 def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
-    pace, ended = Pace(), []
+    pace, begun, ended = Pace(), threading.Event(), []
 
     def work() -> None:
         try:
             with pace.kept():
+                begun.set()
                 while True:
                     checkpoint(60.0)
         except Cancelled:
@@ -185,19 +191,19 @@ def test_cancelled_work_ends_at_its_next_checkpoint() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    time.sleep(0.02)
+    assert begun.wait(60)
     pace.cancel()
-    thread.join(5)
+    thread.join(60)
     assert ended == [True]
 
 
 def test_what_nobody_can_ask_for_any_more_is_not_made(building: Building) -> None:
     deferred = DeferredTrace(building)
     deferred.start()
-    assert building.begun.wait(10)
+    assert building.begun.wait(60)
     (thread,) = (one for one in threading.enumerate() if one.name == "notebook_prof trace")
     del deferred
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert not building.go.is_set(), "it ended before it was through"
 

@@ -143,18 +143,15 @@ def test_an_interrupt_within_a_collection_is_raised_behind_it() -> None:
     del alive
 
 
-def test_a_profile_has_them_below_the_line_that_asked(reference: Reference) -> None:
+def test_a_profile_has_them_below_the_line_that_asked() -> None:
     alive = [[i] for i in range(400_000)]
     with nbp.profile("python") as p:
-        reference.spans.clear()
         for _ in range(3):
             gc.collect()
-        took = sum(end - begin for begin, end in reference.spans)
     del alive
     slices = p.trace.slices
     rows = slices[slices["name"] == GARBAGE]
     assert len(rows) >= 3
-    assert rows["dur"].sum() > 0.5 * took
     assert (rows["category"] == "python").all()
     assert (rows["self_ns"] == rows["dur"]).all(), "no line begins or ends within one"
     (row,) = p.hotspots().query("name == @GARBAGE").to_dict("records")

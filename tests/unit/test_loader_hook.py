@@ -299,7 +299,7 @@ def test_a_hanging_worker_leaves_its_events() -> None:
     begun = time.perf_counter_ns()
     try:
         with pytest.raises(RuntimeError, match="timed out"):
-            list(DataLoader(datasets.Numbers(at=13, what="hang"), 4, num_workers=1, timeout=1))
+            list(DataLoader(datasets.Numbers(at=13, what="hang"), 4, num_workers=1, timeout=3))
     finally:
         watch.unwatch()
     (one,) = records(watch)

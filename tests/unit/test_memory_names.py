@@ -218,6 +218,7 @@ def test_nothing_stays_alive() -> None:
         gc.enable()
 
 
+@pytest.mark.clock("how many objects are visited in 30 ms of CPU time, and how long letting go takes")
 def test_a_walk_ends_in_time_and_tells_what_it_left() -> None:
     class Row:
         def __init__(self) -> None:

@@ -120,6 +120,7 @@ def test_a_known_cost_is_found_exactly(played: None) -> None:
     assert (row["low"], row["ratio"], row["high"]) == (1.5, 1.5, 1.5)
 
 
+@pytest.mark.clock("6 ms of computing against 4 ms, of which other jobs take their part")
 def test_a_known_cost_is_found_in_real_time() -> None:
     """6 ms against 4 ms. Other jobs share the processors, so the quickest steps of some runs are compared."""
     on, off = [], []
