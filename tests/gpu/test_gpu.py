@@ -158,6 +158,7 @@ def test_arrays_of_cupy_have_names(cupy: Any) -> None:
     del view
 
 
+@pytest.mark.clock("10 to 25 readings in a second")
 def test_counters_of_the_card(card: None) -> None:
     with nbp.profile("nvml", "system") as p:
         time.sleep(1)
@@ -183,6 +184,7 @@ def test_out_of_memory_in_the_cell(cuda_torch: Any) -> None:
     assert p.memory.peak()["peak_bytes"].max() > 1 << 30
 
 
+@pytest.mark.clock("a ratio of durations of short steps")
 def test_what_recording_costs(cuda_torch: Any) -> None:
     x = cuda_torch.ones(64, device="cuda")
     with nbp.profile("torch", steps=(2, 4), measure_overhead=True) as p:

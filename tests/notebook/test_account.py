@@ -22,6 +22,12 @@ def spent_s(rows: list[dict[str, Any]], kind: str, line: int) -> float:
     return sum(row["dur"] for row in rows if (row["kind"], row["line"]) == (kind, line)) / 1e9
 
 
+def end_unix_ns(kernel: Kernel) -> int:
+    """When the cell ended, by the clock of `time.time_ns`."""
+    last = account(kernel)[-1]
+    return int(kernel.value("p.trace.metadata['start_unix_ns']")) + last["ts"] + last["dur"]
+
+
 def test_statements_loops_and_the_display(kernel: Kernel) -> None:
     kernel.must(
         """
@@ -43,8 +49,7 @@ def test_statements_loops_and_the_display(kernel: Kernel) -> None:
     assert sum(row["steps"] for row in rows) == 9
     assert sum(row["steps"] for row in rows if row["kind"] == "steps") == 3
     shown = [row for row in rows if row["text"] == "display of the result"]
-    assert shown[-1]["dur"] >= 0.3e9
-    assert spent_s(rows, "code", 5) < 0.3
+    assert shown[-1]["dur"] >= 0.3e9, "what it sleeps is in no other row"
     assert {row["text"] for row in rows if row["line"] == 2} == {"time.sleep(0.1)"}
 
 
@@ -52,9 +57,10 @@ def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     kernel.must(
         """
         import time
+        told = []
         class Told(Exception):
             def __str__(self):
-                time.sleep(0.2)
+                told.append(time.time_ns())
                 return 'told'
         """
     )
@@ -62,7 +68,7 @@ def test_a_failing_cell_ends_at_its_exception(kernel: Kernel) -> None:
     assert (reply.error, reply.stderr) == ("Told", "")
     rows = account(kernel)
     assert [row["line"] for row in rows] == [2, 3]
-    assert rows[-1]["dur"] < 0.15e9, "showing the traceback is not the cell's"
+    assert end_unix_ns(kernel) <= kernel.value("told[0]"), "showing the traceback is not the cell's"
 
 
 def test_an_interrupted_cell_ends_there_and_shows_no_frame_of_ours(kernel: Kernel) -> None:
@@ -116,6 +122,7 @@ def test_training_in_another_thread_is_reported(torch_kernel: Kernel) -> None:
     assert "steps-in-another-thread" in torch_kernel.value("[issue.code for issue in p.trace.report]")
 
 
+@pytest.mark.clock("a sleep of 0.12 s has to be the longest of the cell, and less than half of it")
 @pytest.mark.parametrize(
     ("first", "begin"), [(0.12, "Nothing takes most of the cell: "), (0.5, "Most of the cell is ")]
 )

@@ -34,15 +34,27 @@ def test_workers_of_a_cell(torch_kernel: Kernel) -> None:
     assert reply.stdout == ""
     assert torch_kernel.value("p.input.workers()['items'].tolist()") == [128, 128]
     assert torch_kernel.value("p.input.batches()['batch'].tolist()") == list(range(64))
-    assert torch_kernel.value("p.input.bounds()[['dataset', 'bound']].values.tolist()") == [
-        ["Slow", "storage"]
-    ]
-    assert "the batches of `Slow` are bound by storage" in torch_kernel.value("str(p.verdict)")
+    assert torch_kernel.value("p.input.bounds()['dataset'].tolist()") == ["Slow"]
     tracks = torch_kernel.value("p.trace.tracks['name'].tolist()")
     assert {"loader 0", "loader 1", "DataLoader: ready batches"} <= set(tracks)
 
 
-@pytest.mark.clock("20 batches: one that other jobs hold up makes others wait, and the bound is order")
+@pytest.mark.clock("one batch that other jobs hold up makes others wait, and the bound is order")
+@pytest.mark.parametrize(("magic", "workers"), [("", 2), ("", 0), ("--steps 20:40", 2), ("--steps 20:40", 0)])
+def test_sleeps_of_a_dataset_are_its_storage(torch_kernel: Kernel, magic: str, workers: int) -> None:
+    torch_kernel.must(SETUP)
+    torch_kernel.must(
+        f"%%profile p --quiet {magic}" + LOOP.format(workers=workers, context="fork" if workers else None)
+    )
+    assert torch_kernel.value("p.input.bounds()[['dataset', 'bound']].values.tolist()") == [
+        ["Slow", "storage"]
+    ]
+    if not magic and workers:
+        assert "the batches of `Slow` are bound by storage" in torch_kernel.value("str(p.verdict)")
+    if not magic and not workers:
+        assert "time.sleep(0.003)" in torch_kernel.value("str(p.verdict) + ' '.join(p.advice()['finding'])")
+
+
 def test_a_window_shows_the_workers_of_an_iterator_that_is_older(torch_kernel: Kernel) -> None:
     """The loop begins, and makes its iterator, before the first step that is recorded."""
     torch_kernel.must(SETUP)
@@ -53,7 +65,6 @@ def test_a_window_shows_the_workers_of_an_iterator_that_is_older(torch_kernel: K
     assert set(range(20, 40)) <= set(batches) <= set(range(15, 50))
     items = torch_kernel.value("p.input.workers()['items'].tolist()")
     assert 60 <= sum(items) <= 120, "of the window, not of the cell"
-    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
     first = "p.input.batches()['ts'].min() - p.trace.slices.query('phase == \"data\"')['ts'].min()"
     assert torch_kernel.value(f"int({first})") <= 0, "what was before the window is left out"
     tracks = torch_kernel.value("p.trace.tracks['name'].tolist()")
@@ -69,15 +80,12 @@ def test_a_window_without_workers_counts_its_own_items(torch_kernel: Kernel) -> 
     torch_kernel.must(SETUP)
     torch_kernel.must("%%profile p --quiet --steps 20:40" + LOOP.format(workers=0, context=None))
     assert torch_kernel.value("p.input.workers()['items'].tolist()")[0] in range(76, 85)
-    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
 
 
-def test_without_workers_the_verdict_names_the_line(torch_kernel: Kernel) -> None:
+def test_without_workers_the_cell_makes_all_items(torch_kernel: Kernel) -> None:
     torch_kernel.must(SETUP)
     torch_kernel.must("%%profile p --quiet" + LOOP.format(workers=0, context=None))
     assert torch_kernel.value("p.input.workers()['items'].tolist()") == [256]
-    assert torch_kernel.value("p.input.bounds()['bound'].tolist()") == ["storage"]
-    assert "time.sleep(0.003)" in torch_kernel.value("str(p.verdict) + ' '.join(p.advice()['finding'])")
 
 
 def test_a_cell_that_fails_in_a_worker(torch_kernel: Kernel) -> None:

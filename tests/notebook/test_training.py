@@ -301,11 +301,34 @@ def test_what_is_left_behind_by_many_profiles(library: Kernel) -> None:
 
 def test_a_cell_that_is_run_again_does_not_wait_for_what_nobody_asks_for(library: Kernel) -> None:
     """Traces of runs whose Profile is gone are not put together beside the next run."""
-    cell = f"%%profile p --quiet --steps 3:6\nfor x in loader:\n    {BODY}"
-    for _ in range(12):
-        library.must(cell)
-    library.must("import gc, threading, time; gc.collect(); time.sleep(0.5)")
-    assert library.value("[t.name for t in threading.enumerate()].count('notebook_prof trace')") <= 1
+    library.must(
+        """
+        import gc, threading, time
+        from notebook_prof.background import checkpoint
+        from notebook_prof.session import engine
+        go, build = threading.Event(), engine.Session._build
+        def held(self, cycle):
+            while not go.is_set():
+                checkpoint(60.0)
+            return build(self, cycle)
+        engine.Session._build = held
+        def building():
+            gc.collect()
+            return [thread.name for thread in threading.enumerate()].count("notebook_prof trace")
+        def settled():
+            until = time.monotonic() + 100
+            while building() > 1 and time.monotonic() < until:
+                time.sleep(0.01)
+            return building()
+        """
+    )
+    try:
+        for _ in range(12):
+            library.must(f"%%profile p --quiet --steps 3:6\nfor x in loader:\n    {BODY}")
+        assert library.value("settled()") <= 1
+    finally:
+        library.must("engine.Session._build = build; go.set()")
+    assert library.value("len(p.steps())") == 3
 
 
 def test_a_cell_that_is_run_again_lets_its_last_views_go(library: Kernel) -> None:

@@ -91,7 +91,7 @@ def test_blocks_with_stacks_on_the_recordings_clock(card: Card) -> None:
     assert blocks["allocated"].iloc[-1] == 3000  # what the blocks at the end hold
     events = trace.metadata["tables"]["memory_events"]
     assert events["action"].astype(str).tolist() == ["free_requested", "alloc"]  # none from before
-    assert trace.span.dur < 1_000_000_000
+    assert trace.span.dur < 60_000_000_000, "two other clocks are farther apart"
     assert "forward" in set(trace.stacks["name"])
 
 
