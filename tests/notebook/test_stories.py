@@ -49,6 +49,11 @@ def finding_of(kernel: Kernel, story: str, expression: str) -> Any:
     return json.loads(kernel.must(f"import json; print(json.dumps({expression}, default=float))").stdout)
 
 
+@pytest.mark.parametrize("story", ["pandas_cell", "which_line", "starving_loader", "did_it_help"])
+def test_a_story_whose_finding_is_a_time_runs(story_kernel: Kernel, story: str) -> None:
+    finding_of(story_kernel, story, "1")
+
+
 @CLOCK
 def test_the_line_that_takes_the_pandas_cell(story_kernel: Kernel) -> None:
     expression = "{'line': culprit.text, 'share': culprit.share, 'faster': was / now, 'rule': advice.rule}"
