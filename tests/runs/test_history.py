@@ -198,10 +198,12 @@ def test_the_child_of_a_fork_writes_rows_of_its_own(history: Path) -> None:
 
 
 def test_rows_wait_while_something_is_recorded(history: Path) -> None:
-    recording, asked = threading.Event(), threading.Event()
+    recording, hold_called = threading.Event(), threading.Event()
     recording.set()
-    writing.remember(recorded(steps(1)), source=SOURCE, hold=lambda: asked.set() or recording.is_set())()
-    assert asked.wait(60)
+    writing.remember(
+        recorded(steps(1)), source=SOURCE, hold=lambda: hold_called.set() or recording.is_set()
+    )()
+    assert hold_called.wait(60)
     assert not writing.wait(0)
     recording.clear()
     assert writing.wait(60)

@@ -54,8 +54,8 @@ def test_laws(name: str, play: Play) -> None:
 
 
 def test_steps(play: Play) -> None:
-    found = {name: len(play(name).steps) for name in STEPS}
-    assert not {name: count for name, count in found.items() if count not in STEPS[name]}
+    steps_of = {name: len(play(name).steps) for name in STEPS}
+    assert not {name: count for name, count in steps_of.items() if count not in STEPS[name]}
 
 
 @pytest.mark.clock("what nobody recorded of a cell is at most 0.05 s, or a twentieth of it")
