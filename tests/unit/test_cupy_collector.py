@@ -166,7 +166,15 @@ def test_stopped_by_another_thread(pool: Pool) -> None:
     trace = finished(recording)
     assert len(trace.allocations) == 1
     assert "cupy-hook-left" in trace.report
-    MemoryHook.hooks.clear()
+    for size in (512, 1024):  # later recordings of that thread take the hook away
+        recording = Recording([CupyCollector()])
+        recording.start()
+        assert len(MemoryHook.hooks) == 1
+        pool.malloc(size)
+        again = finished(recording)
+        assert again.allocations["bytes"].tolist() == [size]
+        assert "collector-failed" not in again.report
+    assert not MemoryHook.hooks
 
 
 def test_a_failing_allocation_is_none(pool: Pool) -> None:

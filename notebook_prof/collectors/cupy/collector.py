@@ -6,6 +6,8 @@ import sys
 import threading
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -16,8 +18,12 @@ from ...trace.clocks import Clock
 from ..base import Availability, Collector
 from ..devices import in_use
 
-_INSTALL: Final = 'cupy is not installed: pip install cupy-cuda12x, or "notebook-prof[gpu]"'
+_INSTALL: Final = 'cupy is not installed: pip install "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"
+_left: dict[int, Any] = {}
+"""Hooks that another thread stopped, by the thread that has them: only that one can take them away."""
+_numbers = count()
+"""CuPy refuses a second hook of the same name on a thread."""
 
 
 class Events:
@@ -89,6 +95,9 @@ class CupyCollector(Collector):
             is_used = used is None or device in used
             self._totals[device] = [*_pool(cupy, device)] if is_used else [0, 0]
         self._note_pinned()
+        if (left := _left.pop(self._thread, None)) is not None:
+            with suppress(KeyError):  # that thread ended, and this one has its number
+                left.__exit__(None, None, None)
         hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
         hook.__enter__()
         self._hook = hook
@@ -100,11 +109,13 @@ class CupyCollector(Collector):
             return
         if threading.get_ident() != self._thread:
             hook.mute()
+            _left[self._thread] = hook
             self.report.add(
                 "cupy-hook-left",
                 "info",
                 example="the recording was stopped by another thread than the one that started it",
-                effect="a hook that does nothing stays on that thread; no allocation is missing",
+                effect="a hook that does nothing stays on that thread until it records again; no allocation "
+                "is missing",
             )
             return
         hook.__exit__(None, None, None)
@@ -175,7 +186,7 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
     """
 
     class _PoolHook(base):  # type: ignore[misc]
-        name = "notebook_prof"
+        name = f"notebook_prof {next(_numbers)}"
         muted = False
 
         def alloc_postprocess(self, **facts: int) -> None:
