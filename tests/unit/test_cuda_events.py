@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import notebook_prof as nbp
@@ -16,19 +17,41 @@ from notebook_prof.collectors.cuda.routes import Facts
 
 
 class Device:
-    """A stream that is always 100 µs behind; events cost nothing."""
+    """Two cards with one clock; events cost nothing, and times between them are floats of 32 bits."""
 
     def __init__(self) -> None:
         self.now_ms = 5.0
+        self.step_ms = 0.25
         self.fails = False
-        stream = SimpleNamespace(ptr=7, synchronize=lambda: None)
+        self.current = 1
+        stream = SimpleNamespace(ptr=7)
         self.cuda = SimpleNamespace(
             Event=lambda: Event(self),
-            Device=lambda: SimpleNamespace(id=1),
+            Device=lambda number=None: Card(self, self.current if number is None else number),
+            Stream=lambda non_blocking: SimpleNamespace(ptr=99),
             get_current_stream=lambda: stream,
-            get_elapsed_time=lambda a, b: b.at_ms - a.at_ms,
+            get_elapsed_time=elapsed,
             runtime=SimpleNamespace(getDeviceCount=lambda: 2),
         )
+
+
+class Card:
+    """The current card inside of its block."""
+
+    def __init__(self, device: Device, number: int) -> None:
+        self.device, self.id, self.before = device, number, device.current
+
+    def __enter__(self) -> None:
+        self.before, self.device.current = self.device.current, self.id
+
+    def __exit__(self, *_: object) -> None:
+        self.device.current = self.before
+
+
+def elapsed(begin: Event, end: Event) -> float:
+    if begin.card != end.card:
+        raise RuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
+    return float(np.float32(end.at_ms - begin.at_ms))
 
 
 class Event:
@@ -36,12 +59,13 @@ class Event:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.card = device.current
         self.at_ms = 0.0
 
     def record(self, stream: Any) -> None:
         if self.device.fails:
             raise RuntimeError("cudaErrorDevicesUnavailable")
-        self.device.now_ms += 0.25
+        self.device.now_ms += self.device.step_ms
         self.at_ms = self.device.now_ms
 
     def synchronize(self) -> None:
@@ -77,6 +101,37 @@ def test_ranges_are_timed_on_their_stream(device: Device) -> None:
     assert p.trace.metadata["cuda_events"]["ranges"] == 3
     assert p.trace.metadata["cuda_events"]["clock_residual_ns"] >= 0
     assert journal._watchers == ()
+
+
+def test_short_ranges_are_as_long_late_in_a_recording(device: Device) -> None:
+    """A float of 32 bits tells 62 µs ten minutes after the start."""
+    with nbp.profile(CudaCollector()) as p:
+        device.now_ms, device.step_ms = 600_000.0, 0.02
+        for _ in range(200):
+            with nbp.annotate("short"):
+                pass
+    ranges = on_device(p.trace).sort_values("ts")
+    assert (ranges["dur"] - 20_000).abs().max() <= 1
+    gaps = ranges["ts"].diff().dropna()[1:]  # the first tells the float's step
+    assert (gaps - 40_000).abs().max() <= 200
+
+
+@pytest.mark.parametrize("in_use", [{0, 1}, {1}])
+def test_a_range_on_another_card(device: Device, monkeypatch: pytest.MonkeyPatch, in_use: set[int]) -> None:
+    monkeypatch.setattr(events, "in_use", lambda: in_use)
+    with nbp.profile(CudaCollector()) as p:
+        with nbp.annotate("own"):
+            pass
+        device.current = 0
+        with nbp.annotate("other"):
+            device.current = 1  # the range ends on the card that it began on
+    ranges = on_device(p.trace).set_index("name")["device"].to_dict()
+    if 0 in in_use:
+        assert ranges == {"own": 1, "other": 0}
+        assert "events-failed" not in p.trace.report
+    else:
+        assert ranges == {"own": 1}
+        assert "GPU 0 was not in use" in p.trace.report["events-failed"].example
 
 
 def test_a_range_that_is_open_at_the_end(device: Device) -> None:

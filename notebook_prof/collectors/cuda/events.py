@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,23 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from .. import journal
+from ..devices import in_use
 from ..journal import Span
 
 MOST_RANGES: Final = 20_000
 """Each holds two events of the driver."""
+
+
+_FINE_MS: Final = 1000.0
+"""Times between events are floats of 32 bits in ms: up to here they tell 0.06 µs, after an hour 0.25 ms."""
+
+
+class _Meeting(NamedTuple):
+    """An event, the recording's time at which its card came to it, and how wrong that can be."""
+
+    event: Any
+    at_ns: int
+    error_ns: int
 
 
 @dataclass(slots=True)
@@ -40,8 +53,7 @@ class EventRanges:
 
     def __init__(self) -> None:
         self._cupy: Any = None
-        self._base: Any = None
-        self._base_ns = self._residual_ns = 0
+        self._meetings: dict[int, _Meeting] = {}
         self._open: dict[int, _Range] = {}
         self._done: list[_Range] = []
         self._dropped = 0
@@ -57,7 +69,7 @@ class EventRanges:
         """Prepare nothing: there is nothing to prepare."""
 
     def start(self, clock: Clock) -> None:
-        """Bring the device's clock and the recording's together, and watch annotations from now on."""
+        """Bring the clocks of the cards in use and the recording's together, and watch annotations."""
         cupy = self._cupy = sys.modules.get("cupy")
         if cupy is None:
             self.report.add(
@@ -69,7 +81,15 @@ class EventRanges:
             )
             return
         self._now = clock.now_ns
-        self._base, self._base_ns, self._residual_ns = self._meeting()
+        own = int(cupy.cuda.Device().id)
+        for number in {own, *(in_use() or ())}:
+            try:
+                with cupy.cuda.Device(number):
+                    self._meetings[number] = self._meet()
+            except Exception as error:
+                if number == own:
+                    raise
+                self._failed = f"GPU {number}: {type(error).__name__}: {error}"
         journal.watch(self)
 
     def stop(self) -> None:
@@ -85,30 +105,34 @@ class EventRanges:
         self.report.add(
             "ranges-dropped", "loss", self._dropped, effect="annotations without a time on the device"
         )
+        builder.metadata["cuda_events"] = {
+            "ranges": len(self._done),
+            "clock_residual_ns": max(meeting.error_ns for meeting in self._meetings.values()),
+        }
+        timed = [(one, times) for one in self._done if (times := self._times(one)) is not None]
         if self._failed:
             self.report.add(
-                "events-failed", "loss", example=self._failed, effect="ranges without a time on the device"
+                "events-failed",
+                "loss",
+                max(len(self._done) - len(timed), 1),
+                example=self._failed,
+                effect="ranges without a time on the device",
             )
-        builder.metadata["cuda_events"] = {"ranges": len(self._done), "clock_residual_ns": self._residual_ns}
-        if not self._done:
+        if not timed:
             return
-        try:
-            times = [(self._ns(one.begin), self._ns(one.end)) for one in self._done]
-        except Exception as error:  # the driver's own error type, as for a lost device
-            self.report.add("events-failed", "loss", example=str(error), effect="no range has a time")
-            return
-        begin, end = np.array(times, dtype=np.int64).T
-        streams = [int(one.stream.ptr) for one in self._done]
+        done = [one for one, _ in timed]
+        ts, dur = np.array([times for _, times in timed], dtype=np.int64).T
+        streams = [int(one.stream.ptr) for one in done]
         builder.slices(
-            ts=self._base_ns + begin,
-            dur=np.maximum(end - begin, 0),
+            ts=ts,
+            dur=dur,
             track=[
                 builder.track(f"GPU {one.device} stream {stream}", "stream", device=one.device, stream=stream)
-                for one, stream in zip(self._done, streams, strict=True)
+                for one, stream in zip(done, streams, strict=True)
             ],
-            name=[one.name for one in self._done],
+            name=[one.name for one in done],
             category="annotation",
-            device=[one.device for one in self._done],
+            device=[one.device for one in done],
             stream=streams,
         )
 
@@ -137,7 +161,8 @@ class EventRanges:
 
     def _close(self, one: _Range) -> None:
         try:
-            one.end = self._record(one.stream)
+            with self._cupy.cuda.Device(one.device):
+                one.end = self._record(one.stream)
         except Exception as error:
             self._failed = f"{type(error).__name__}: {error}"
         else:
@@ -148,19 +173,31 @@ class EventRanges:
         event.record(stream)
         return event
 
-    def _meeting(self, tries: int = 8) -> tuple[Any, int, int]:
-        """Return an event, the time at which the device came to it, and how wrong that can be."""
+    def _meet(self, tries: int = 8) -> _Meeting:
+        """Return the tightest of some brackets around an event on the card that is current."""
         meetings = []
-        stream = self._cupy.cuda.get_current_stream()
-        stream.synchronize()
+        stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's own may have work to do
         for _ in range(tries):
             before = self._now()
             event = self._record(stream)
             event.synchronize()
             after = self._now()
-            meetings.append((event, (before + after) // 2, (after - before + 1) // 2))
-        return min(meetings, key=lambda each: each[2])
+            meetings.append(_Meeting(event, (before + after) // 2, (after - before + 1) // 2))
+        return min(meetings, key=lambda each: each.error_ns)
 
-    def _ns(self, event: Any) -> int:
-        event.synchronize()
-        return round(1e6 * float(self._cupy.cuda.get_elapsed_time(self._base, event)))
+    def _times(self, one: _Range) -> tuple[int, int] | None:
+        """Return start and duration of a range in ns; None where the driver does not tell them."""
+        elapsed = self._cupy.cuda.get_elapsed_time
+        try:
+            one.end.synchronize()
+            meeting = self._meetings[one.device]
+            since_ms = float(elapsed(meeting.event, one.begin))
+            at_ns = meeting.at_ns + round(1e6 * since_ms)
+            if since_ms > _FINE_MS:  # the next ranges are told from here
+                self._meetings[one.device] = meeting._replace(event=one.begin, at_ns=at_ns)
+            return at_ns, max(round(1e6 * float(elapsed(one.begin, one.end))), 0)
+        except KeyError:
+            self._failed = f"GPU {one.device} was not in use when the recording began"
+        except Exception as error:  # the driver's own error type, as for a lost device
+            self._failed = f"{type(error).__name__}: {error}"
+        return None
