@@ -10,9 +10,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..readers.kineto import KinetoColumns, MemoryColumns
+from ..readers.kineto.activity_types import CALL_TYPES
 from ..trace.report import ImportReport
 
 _NOT_INITIALIZED: Final = 3
+_IDLE: Final = (0, _NOT_INITIALIZED, 201)
+"""Done; CUDA was never initialised in this process; this thread has no context. Source: ``cuda.h``."""
 
 
 class Primary(NamedTuple):
@@ -68,6 +71,55 @@ def primary_context(cuda: Any, number: int) -> Primary:
     return Primary(code, device, not code and bool(active.value))
 
 
+def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> str:
+    """Wait until the cards have done what this process gave them, as torch's profiler does when it stops.
+
+    CUPTI writes a kernel's record when the kernel has ended, and its flush waits for none. Cards that this
+    process does not use are left alone, and CUDA is not initialised.
+
+    Parameters
+    ----------
+    devices : sequence of int, optional
+        Numbers of the cards to wait for; all unless given.
+    load : callable, optional
+        From a name to a loaded library.
+
+    Returns
+    -------
+    str
+        The driver's words for each wait that failed, as on a lost device; empty if none did.
+    """
+    cuda, count = driver(load), ctypes.c_int()
+    if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return ""
+    codes = {} if devices is not None else {"this thread's context": int(cuda.cuCtxSynchronize())}
+    for number in range(count.value):
+        if devices is None or number in devices:
+            codes[f"GPU {number}"] = _settle_card(cuda, primary_context(cuda, number))
+    return "; ".join(f"{what}: {_words(cuda, code)}" for what, code in codes.items() if code not in _IDLE)
+
+
+def _settle_card(cuda: Any, primary: Primary) -> int:
+    """Wait for the card's primary context, if it is active."""
+    context, before = ctypes.c_void_p(), ctypes.c_void_p()
+    if not primary.active:
+        return primary.code
+    if code := int(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), primary.device)):
+        return code
+    code = int(cuda.cuCtxPushCurrent_v2(context))
+    if not code:
+        code = int(cuda.cuCtxSynchronize())
+        cuda.cuCtxPopCurrent_v2(ctypes.byref(before))
+    cuda.cuDevicePrimaryCtxRelease_v2(primary.device)
+    return code
+
+
+def _words(cuda: Any, code: int) -> str:
+    name = ctypes.c_char_p()
+    cuda.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
+    return f"{(name.value or b'error').decode(errors='replace')} ({code})"
+
+
 def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
     """Leave out what ran on other devices, the calls that launched only that, and their memory.
 
@@ -90,7 +142,9 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     on_chosen = on_device & np.isin(columns.device, devices)
     other = on_device & ~on_chosen
     theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
-    calls = ~on_device & np.isin(columns.correlation, theirs[theirs >= 0])
+    is_call = np.array([kind in CALL_TYPES for kind in columns.kind.values] + [False])[columns.kind.codes]
+    # Only calls: an operator's number is torch's own, and may be the same as one of CUPTI's.
+    calls = ~on_device & is_call & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)
     tell_left_out(report, devices, "device work", int(other.sum()))
