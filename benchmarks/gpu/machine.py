@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import notebook_prof as nbp
-from notebook_prof.collectors.cupti import Cupti, find_library
+from notebook_prof.collectors.cuda import driver
 from notebook_prof.collectors.nvml.collector import NvmlCollector
-from notebook_prof.errors import RecordingError
 from notebook_prof.trace.clocks import Clock
 
 LIBRARIES: Final = (
@@ -24,6 +23,7 @@ LIBRARIES: Final = (
         "numba",
         "numba-cuda",
         "nvidia-ml-py",
+        "cupti-python",
         "nvidia-cuda-cupti",
         "nvidia-cuda-cupti-cu12",
     ),
@@ -39,7 +39,7 @@ def facts() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "card": _said(["nvidia-smi", f"--query-gpu={_CARD}", "--format=csv,noheader"]),
         "counters": _only_administrators(),
-        "libcupti": _libcupti(),
+        "cupti-python": _cupti(),
         "ncu": shutil.which("ncu") or "not found",
         "writers": len(entry_points(group="notebook_prof.writers")),
         "libraries": " ".join(filter(None, map(_version, LIBRARIES))),
@@ -101,11 +101,7 @@ def _only_administrators() -> str:
     return next((line for line in text.splitlines() if "ProfilingAdminOnly" in line), "not told")
 
 
-def _libcupti() -> str:
-    path = find_library()
-    if path is None:
-        return "not found"
-    try:
-        return f"{path}, version {Cupti(path).version}"
-    except RecordingError as error:
-        return str(error)
+def _cupti() -> str:
+    said = driver.ask_elsewhere()
+    words = said.problem or said.refused or f"works, with a driver for CUDA {said.version / 1000:.1f}"
+    return f"{driver.package() or 'not installed'}: {words}"

@@ -97,6 +97,8 @@ def test_kernels_of_every_library_are_counted(name: str, route: str, card: None)
     needed(scene)
     if route == "kineto" and not installed("torch"):
         pytest.skip("torch is not installed")
+    if route == "cupti" and not installed("cupti"):
+        pytest.skip("cupti-python is not installed")
     (one,) = by_route(name, route)
     calls = sum(count for kernel, count in one["counts"].items() if COUNTED[name] in kernel)
     assert calls == scenes.ELEMENTWISE, one
@@ -179,10 +181,10 @@ def test_memory_with_stacks(cuda_torch: Any) -> None:
 def test_libcupti_sees_what_kineto_sees(name: str, cuda_torch: Any) -> None:
     if reason := scenes.BY_NAME[name].missing():
         pytest.skip(reason)
-    from notebook_prof.collectors.cupti import find_library
+    from notebook_prof.collectors.cuda import cupti
 
-    if find_library() is None:
-        pytest.skip("no libcupti is installed")
+    if not (state := cupti.availability()).ok:
+        pytest.skip(state.reason)
     (direct,), (kineto,) = by_route(name, "cupti"), by_route(name, "kineto")
     assert direct["route"] == "cupti", direct["report"]
     assert sum(direct["counts"].values()) == sum(kineto["counts"].values())
@@ -196,6 +198,8 @@ def test_libcupti_sees_what_kineto_sees(name: str, cuda_torch: Any) -> None:
 @pytest.mark.parametrize("route", ["cupti", "kineto"])
 def test_many_recordings_of_one_process(route: str, cuda_torch: Any) -> None:
     """The known fault of later rounds: whatever is lost must be told."""
+    if route == "cupti" and not installed("cupti"):
+        pytest.skip("cupti-python is not installed")
     rounds = by_route("torch-graph", route, rounds=6)
     expected = scenes.REPLAYS * scenes.IN_GRAPH
     for one in rounds:

@@ -22,6 +22,8 @@ from notebook_prof.trace import Trace, TraceBuilder
 GPU = Availability(True, "1 GPU")
 NO_DRIVER = Availability(False, "no NVIDIA driver: not found")
 REFUSED = Availability(False, "Insufficient Permissions")
+CUPTI = Availability(True, "cupti-python 13.4.0, by NVIDIA")
+ABSENT = Availability(False, 'cupti-python is not installed: pip install "cupti-python>=13.2"')
 home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
 
 
@@ -29,12 +31,13 @@ home_routes = sys.modules["notebook_prof.collectors.cuda.routes"]
     ("facts", "route", "words"),
     [
         (Facts(GPU, torch_cuda="12.8"), "kineto", "CUDA 12.8"),
-        (Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True, triton=True, cupti=True), "kineto", "CUDA 12.8"),
+        (Facts(GPU, torch_cuda="12.8", torch_sees_gpu=True, cupti=CUPTI), "kineto", "CUDA 12.8"),
         (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False), "counters", "no kernels"),
-        (Facts(GPU, torch_cuda="", cupti=True, triton=True), "cupti", "read directly"),
-        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False, cupti=True), "cupti", "read directly"),
-        (Facts(NO_DRIVER, torch_cuda="12.8", cupti=True), "counters", "no NVIDIA"),
+        (Facts(GPU, torch_cuda="", cupti=CUPTI), "cupti", "by NVIDIA"),
+        (Facts(GPU, torch_cuda="13.0", torch_sees_gpu=False, cupti=CUPTI), "cupti", "by NVIDIA"),
+        (Facts(NO_DRIVER, torch_cuda="12.8", cupti=CUPTI), "counters", "no NVIDIA"),
         (Facts(GPU), "counters", "no kernels"),
+        (Facts(GPU, cupti=ABSENT), "counters", 'pip install "cupti-python>=13.2"'),
         (
             Facts(NO_DRIVER, torch_cuda="12.8"),
             "counters",
@@ -240,7 +243,7 @@ def test_a_recording_is_never_stopped_by_a_lost_device(monkeypatch: pytest.Monke
 
 def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.MonkeyPatch) -> None:
     home = sys.modules["notebook_prof.collectors.cuda"]
-    facts = Facts(GPU, torch_cuda="", cupti=True)
+    facts = Facts(GPU, torch_cuda="", cupti=CUPTI)
     monkeypatch.setattr(home, "survey", lambda: facts)
     monkeypatch.setattr(collector, "survey", lambda: facts)
     made = make(["torch", "cuda"])
@@ -252,7 +255,7 @@ def test_a_torch_without_cuda_leaves_the_kernels_to_cupti(monkeypatch: pytest.Mo
 def test_jax_on_a_gpu_and_cuda_want_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
     from notebook_prof.collectors.jax import JaxCollector
 
-    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU, cupti=True))
+    monkeypatch.setattr(collector, "survey", lambda: Facts(GPU, cupti=CUPTI))
     for plugin, together in (("jax_cuda13_plugin", False), ("none", True)):
         monkeypatch.setattr(
             "notebook_prof.collectors.jax.collector.installed", lambda name, plugin=plugin: name == plugin

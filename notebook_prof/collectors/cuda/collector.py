@@ -10,9 +10,9 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import Availability, Collector
-from ..cupti import CuptiSession
 from ..options import CollectorOptions
 from ..torch import TorchCollector
+from .cupti import CuptiSession
 from .events import EventRanges
 from .routes import Route, choose, routes, survey
 
@@ -48,8 +48,9 @@ class CudaCollector(Collector):
 
     CUPTI, NVIDIA's source of such records, has one client a process. Where a torch built for CUDA is
     installed, its profiler is that client, and sees the kernels of other libraries too; torch is imported
-    for it when the recording warms up. Elsewhere the user's own libcupti is asked directly, and where there
-    is none, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` tells which it was.
+    for it when the recording warms up. Elsewhere an installed ``cupti-python`` is, NVIDIA's own package, and
+    where there is none, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` tells which
+    it was.
 
     Parameters
     ----------
@@ -114,7 +115,10 @@ class CudaCollector(Collector):
     def _check(self) -> None:
         if self._route.ok:
             return
-        reasons = "; ".join(f"{route.name}: {route.reason}" for route in routes(survey()))
+        names: dict[str, list[str]] = {}
+        for route in routes(survey()):
+            names.setdefault(route.reason, []).append(route.name)
+        reasons = "; ".join(f"{', '.join(of_reason)}: {reason}" for reason, of_reason in names.items())
         raise RecordingError(f"no kernels can be recorded here. {reasons}")
 
 

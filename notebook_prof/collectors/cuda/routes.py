@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from ...errors import OptionError, nearest
-from ...optional import installed
 from ..base import Availability
-from ..cupti import find_library, possible
 from ..nvml.collector import NvmlCollector
+from . import cupti, driver
 
-ROUTES: Final = ("kineto", "proton", "cupti", "counters")
+ROUTES: Final = ("kineto", "cupti", "counters")
 """In the order in which they are tried: CUPTI has one client a process."""
 
 _CUDA_BUILD: Final = re.compile(r"^cuda(?:\s*:[^=]+)?\s*=\s*(?:'([\d.]+)'|None)", re.M)
+_NOT_ASKED: Final = Availability(False, "not asked: torch's profiler comes first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,14 @@ class Facts:
         CUDA version of the installed torch; empty for one without CUDA, None where there is no torch.
     torch_sees_gpu : bool or None
         torch's own answer, once torch is imported.
-    triton, cupti : bool
-        Whether Triton and a libcupti could be loaded.
+    cupti : Availability
+        Whether ``cupti-python`` can record here, and in words why not.
     """
 
     driver: Availability
     torch_cuda: str | None = None
     torch_sees_gpu: bool | None = None
-    triton: bool = False
-    cupti: bool = False
+    cupti: Availability = _NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +56,11 @@ class Route:
 def survey() -> Facts:
     """Look around: files and loaded modules only; torch and CUDA are not initialised."""
     cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
-    return Facts(
-        driver=_driver(),
-        torch_cuda=_torch_build(),
-        torch_sees_gpu=None if cuda is None else bool(cuda.is_available()),
-        triton=installed("triton"),
-        cupti=possible() and find_library() is not None,
-    )
+    sees_gpu = None if cuda is None else bool(cuda.is_available())
+    facts = Facts(_driver(), _torch_build(), sees_gpu)
+    if not facts.driver.ok or _kineto(facts).ok:
+        return facts
+    return replace(facts, cupti=cupti.availability())
 
 
 def routes(facts: Facts) -> list[Route]:
@@ -77,18 +73,23 @@ def routes(facts: Facts) -> list[Route]:
     Returns
     -------
     list of Route
-        Always all four. ``counters`` records no kernels: CUDA events around annotated
+        Always all three. ``counters`` records no kernels: CUDA events around annotated
         ranges, pool hooks and NVML.
 
     Examples
     --------
     >>> facts = Facts(Availability(True), torch_cuda="12.8", torch_sees_gpu=True)
     >>> [(route.name, route.ok) for route in routes(facts)]
-    [('kineto', True), ('proton', False), ('cupti', False), ('counters', True)]
+    [('kineto', True), ('cupti', False), ('counters', True)]
     """
     if not facts.driver.ok:
         return [Route(name, False, facts.driver.reason) for name in ROUTES]
-    return [_kineto(facts), _proton(facts), _cupti(facts), Route("counters", True, _NO_KERNELS)]
+    counters = f"{_NO_KERNELS}; {facts.cupti.reason}, or a torch built for CUDA"
+    return [
+        _kineto(facts),
+        Route("cupti", facts.cupti.ok, facts.cupti.reason),
+        Route("counters", True, counters),
+    ]
 
 
 def choose(available: Sequence[Route], name: str | None = None) -> Route:
@@ -111,10 +112,7 @@ def choose(available: Sequence[Route], name: str | None = None) -> Route:
     return next((route for route in available if route.ok), available[-1])
 
 
-_NO_KERNELS: Final = (
-    "no kernels: CUDA events around nbp.annotate ranges, CuPy's pool and NVML only; install "
-    "nvidia-cuda-cupti or a torch built for CUDA"
-)
+_NO_KERNELS: Final = "no kernels: CUDA events around nbp.annotate ranges, CuPy's pool and NVML only"
 
 
 def _kineto(facts: Facts) -> Route:
@@ -131,29 +129,13 @@ def _kineto(facts: Facts) -> Route:
     return Route("kineto", True, f"Kineto, the profiler of the installed torch (CUDA {facts.torch_cuda})")
 
 
-def _proton(facts: Facts) -> Route:
-    where = "Triton is installed" if facts.triton else "Triton is not installed"
-    return Route("proton", False, f"{where}; the libcupti that it brings is read directly instead")
-
-
-def _cupti(facts: Facts) -> Route:
-    if not facts.cupti:
-        return Route(
-            "cupti",
-            False,
-            "there is no libcupti for Linux on x86-64: it comes with the wheel nvidia-cuda-cupti-cu12 and "
-            "with the CUDA toolkit",
-        )
-    return Route("cupti", True, "libcupti of this machine, read directly")
-
-
 def _driver() -> Availability:
+    """Return NVML's answer, and CUDA's own where NVML sees no card: it may be missing from a container."""
     state = NvmlCollector.availability()
-    if state.ok or "not installed" not in state.reason:
+    if state.ok:
         return state
-    if ctypes.util.find_library("cuda") is None:
-        return Availability(False, "no NVIDIA driver: libcuda is not there")
-    return Availability(True, "libcuda is there; without nvidia-ml-py nothing more is known")
+    said = driver.ask_elsewhere()
+    return Availability(not said.problem, said.problem or "CUDA starts, and NVML does not")
 
 
 def _torch_build() -> str | None:

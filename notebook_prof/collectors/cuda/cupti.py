@@ -1,0 +1,364 @@
+"""Kernels, copies and calls of CUDA through ``cupti-python``, NVIDIA's own package, where torch is not."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import compress
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import RecordingError
+from ...readers.kineto import KinetoColumns, assemble
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ...trace.report import ImportReport
+from ..base import Availability
+from ..devices import of_devices, settle
+from . import driver
+from .occupancy import Device, read_devices
+from .records import FIELDS, ON_DEVICE, joined, named, read
+
+MOST_RECORDS: Final = 4_000_000
+BUFFER_BYTES: Final = 8 << 20
+"""Some 30,000 launches. As in NVIDIA's examples; CUPTI clears a buffer on the thread that launches."""
+
+_NEEDED: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "DRIVER")
+_PER_THREAD_BUFFER: Final = 9
+_SYSTEM_THREADS: Final = 1
+_FORCED: Final = 1
+
+_ADVICE: Final = {
+    "MULTIPLE_SUBSCRIBERS": "another profiler holds CUPTI in this process (Nsight Systems or Compute, "
+    "torch.profiler, jax.profiler): end it, or restart the kernel without it",
+    "VIRTUALIZED_DEVICE": "this is a virtual GPU: its administrator has to allow profiling in the hypervisor",
+    "INSUFFICIENT_PRIVILEGES": "the driver keeps profiling to administrators (ERR_NVGPUCTRPERM): set "
+    "NVreg_RestrictProfilingToAdminUsers=0, or give the container --cap-add=SYS_ADMIN",
+    "": "the installed libcupti may not fit the driver; update the driver, or",
+}
+
+
+class _Meeting(NamedTuple):
+    """The same instant on the recording's clock and on CUPTI's, and how far apart they can have been read."""
+
+    wall: int
+    device: int
+    error: int
+
+
+def _meet(wall: Callable[[], int], device: Callable[[], int], tries: int = 32) -> _Meeting:
+    """Return the tightest of some brackets wall – device – wall."""
+    times = [(wall(), device(), wall()) for _ in range(tries)]
+    before, between, after = min(times, key=lambda one: one[2] - one[0])
+    return _Meeting((before + after) // 2, between, max(after - before + 1, 0) // 2)
+
+
+def to_wall(first: _Meeting, last: _Meeting, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Lay CUPTI's times over the recording's clock.
+
+    Where both meetings agree within their errors, all times move by the same whole number, so that durations
+    and delays stay exactly what CUPTI measured; else along the line through both.
+    """
+    offsets = [one.wall - one.device for one in (first, last)]
+    least = max(offset - one.error for offset, one in zip(offsets, (first, last), strict=True))
+    most = min(offset + one.error for offset, one in zip(offsets, (first, last), strict=True))
+    shift: Any = (least + most) // 2
+    if least > most:
+        slope = (offsets[1] - offsets[0]) / max(last.device - first.device, 1)
+        shift = offsets[0] + np.rint((device - first.device) * slope).astype(np.int64)
+    return np.asarray(device + shift)
+
+
+def fitting(version: int) -> str:
+    """Return how to install the package that fits a driver for this CUDA (12040 for 12.4; 0 if not known)."""
+    if 0 < version < 13_000:
+        return 'pip install "cupti-python<13" (wheels for Python 3.9 to 3.12)'
+    return 'pip install "cupti-python>=13.2"'
+
+
+def unusable(installed: str, said: driver.Said) -> str:
+    """Return why the package cannot record here and what to do, in a sentence; empty if it can."""
+    if said.problem:
+        return said.problem
+    if not installed:
+        return f"cupti-python is not installed: {fitting(said.version)}"
+    needed, has = int(installed.partition(".")[0]), said.version // 1000
+    if 0 < has < needed:
+        return (
+            f"cupti-python {installed} needs a driver for CUDA {needed}, and this one is for CUDA "
+            f"{has}.{said.version % 1000 // 10}: {fitting(said.version)}"
+        )
+    return _refusal(installed, said, said.refused) if said.refused else ""
+
+
+def _refusal(installed: str, said: driver.Said, words: str) -> str:
+    part, advice = next((part, advice) for part, advice in _ADVICE.items() if part in words)
+    fix = advice if part else f"{advice} {fitting(said.version)}"
+    return f"cupti-python {installed} cannot record ({words}): {fix}"
+
+
+def availability() -> Availability:
+    """Return whether kernels can be recorded this way; neither CUDA nor the package is loaded for that."""
+    version = driver.package()
+    problem = unusable(version, driver.ask_elsewhere() if version else driver.version_only())
+    return Availability(not problem, problem or f"cupti-python {version}, by NVIDIA")
+
+
+_active: CuptiSession | None = None
+
+
+def _requested() -> tuple[int, int]:
+    return BUFFER_BYTES, 0
+
+
+def _completed(activities: Sequence[Any]) -> None:
+    if _active is not None:
+        _active.take(activities)
+
+
+class CuptiSession:
+    """Records what the whole process does on its cards; `warm start stop result`, or `abandon` from anywhere.
+
+    Ranges of `nbp.annotate` need no correlation of their own: calls carry the operating system's thread
+    number, so that they lie inside the ranges on the same track.
+
+    Parameters
+    ----------
+    keep : sequence of int, optional
+        Numbers of the cards whose work is kept; all unless given.
+    load : callable, optional
+        From a name to a loaded library: the driver.
+    """
+
+    def __init__(self, keep: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> None:
+        self.report = ImportReport()
+        self._keep, self._load = keep, load
+        self._cupti: Any = None
+        self._subscriber: Any = None
+        self._pid = 0
+        self._on: list[str] = []
+        self._kind_of: dict[int, str] = {}
+        self._parts: dict[str, list[pd.DataFrame]] = {}
+        self._records = self._dropped = 0
+        self._failed = ""
+        self._first: _Meeting | None = None
+        self._last: _Meeting | None = None
+        self._now: Callable[[], int] = Clock().now_ns
+        self._thread_names: dict[tuple[int, int], str] = {}
+
+    def warm(self, clock: Clock) -> None:
+        """Ask the driver, claim CUPTI's one place in this process, and let CUPTI attach.
+
+        Raises
+        ------
+        RecordingError
+            In a sentence that says what to do, if any of it fails.
+        """
+        global _active
+        if self._cupti is not None:
+            return
+        version, said = driver.package(), driver.ask_elsewhere(self._load)
+        if problem := unusable(version, said) or driver.ask(self._load).problem:
+            raise RecordingError(problem)
+        try:
+            cupti = importlib.import_module("cupti.cupti")
+            self._subscriber = cupti.subscribe(_ignore, None)
+            self._cupti, self._pid, _active = cupti, os.getpid(), self
+            atexit.register(self.abandon)
+            cupti.set_thread_id_type(_SYSTEM_THREADS)
+            with suppress(Exception):  # unknown before CUDA 12.1; a buffer for each thread loses launches
+                size, off = ctypes.c_size_t(1), ctypes.c_uint8(0)
+                cupti.activity_set_attribute(
+                    _PER_THREAD_BUFFER, ctypes.addressof(size), ctypes.addressof(off)
+                )
+            cupti.activity_register_callbacks(_requested, _completed)
+            for kind in _NEEDED:
+                self._enable(kind)
+        except Exception as error:  # the package's own types
+            self._release()
+            self._cupti = None
+            raise RecordingError(_refusal(version, said, str(error))) from error
+
+    def start(self, clock: Clock) -> None:
+        """Begin to record; the clocks are compared first."""
+        self.warm(clock)
+        for kind in FIELDS:
+            if kind in self._on:
+                continue
+            try:
+                self._enable(kind)
+            except Exception as error:  # 12.8 has no calls of the runtime; those of the driver tell launches
+                other = "; calls of the driver tell the launches" if kind == "RUNTIME" else ""
+                self.report.add("activity-refused", "info", example=str(error), effect=f"not recorded{other}")
+        self._now = clock.now_ns
+        self._first = _meet(self._now, self._cupti.get_timestamp)
+
+    def stop(self) -> None:
+        """End: wait for the cards, and have every buffer given back. Does nothing in a forked child."""
+        if self._first is None or self._subscriber is None or self._pid != os.getpid():
+            return
+        self._disable([kind for kind in self._on if kind not in ON_DEVICE])  # the wait is no part of them
+        failed = settle(self._keep, self._load)
+        self._last = _meet(self._now, self._cupti.get_timestamp)
+        self._disable(list(self._on))
+        try:
+            self._cupti.activity_flush_all(_FORCED)
+            lost = ctypes.c_size_t()
+            self._cupti.activity_get_num_dropped_records(0, 0, ctypes.addressof(lost))
+            self._dropped += lost.value
+        except Exception as error:
+            failed = failed or str(error)
+        if failed:
+            self.report.add(
+                "device-not-waited-for",
+                "loss",
+                example=failed,
+                effect="what ran last on it may be missing",
+                advice="a lost device or a sticky CUDA error does this: restart the kernel",
+            )
+        self._thread_names = {
+            (self._pid, thread.native_id): thread.name
+            for thread in threading.enumerate()
+            if thread.native_id is not None
+        }
+        self._release()
+
+    def take(self, activities: Sequence[Any]) -> None:
+        """Copy the records of a buffer, which is CUPTI's again afterwards; on CUPTI's own thread."""
+        if self._records + len(activities) > MOST_RECORDS:
+            self._dropped += len(activities)
+            return
+        self._records += len(activities)
+        try:
+            kinds = np.fromiter(map(attrgetter("kind"), activities), np.int64, len(activities))
+            for kind in np.unique(kinds).tolist():
+                if (name := self._kind_of.get(kind)) is not None:
+                    frame = read(list(compress(activities, kinds == kind)), FIELDS[name])
+                    self._parts.setdefault(name, []).append(frame)
+        except Exception as error:  # nothing may leave a callback of CUPTI
+            self._failed = f"{type(error).__name__}: {error}"
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Put slices, flows and attributes into `builder`."""
+        if self._first is None or self._last is None:
+            return
+        self._tell_losses()
+        parts, self._parts = self._parts, {}
+        frames = {kind: self._timed(kind, pd.concat(parts[kind])) for kind in FIELDS if kind in parts}
+        devices = read_devices(self._load)
+        table = joined(named(frames, devices, self._name_of_call), self._pid)
+        times = to_wall(self._first, self._last, np.stack([table.pop("start"), table.pop("end")]))
+        columns = KinetoColumns(
+            **table, ts=times[0], dur=times[1] - times[0], thread_names=self._thread_names
+        )
+        assemble(of_devices(columns, self._keep, self.report), builder)
+        _tell_devices(devices, builder)
+        builder.metadata["cupti"] = {
+            "version": driver.package(),
+            "records": self._records,
+            "dropped": self._dropped,
+            "clock_residual_ns": max(self._first.error, self._last.error),
+        }
+
+    def abandon(self) -> None:
+        """Give everything back."""
+        self.stop()
+        self._release()
+
+    def _enable(self, kind: str) -> None:
+        number = int(self._cupti.ActivityKind[kind])
+        self._cupti.activity_enable(number)
+        self._kind_of[number] = kind
+        self._on.append(kind)
+
+    def _disable(self, kinds: Sequence[str]) -> None:
+        for kind in kinds:
+            self._on.remove(kind)
+            with suppress(Exception):
+                self._cupti.activity_disable(int(self._cupti.ActivityKind[kind]))
+
+    def _release(self) -> None:
+        global _active
+        if self._subscriber is None or self._pid not in (0, os.getpid()):
+            return
+        atexit.unregister(self.abandon)
+        if self._on:  # warm, and never started
+            self._disable(list(self._on))
+            with suppress(Exception):
+                self._cupti.activity_flush_all(_FORCED)
+        if _active is self:
+            _active = None
+        subscriber, self._subscriber = self._subscriber, None
+        with suppress(Exception):
+            self._cupti.unsubscribe(subscriber)
+
+    def _timed(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
+        """Leave out what ended before the window, and what CUPTI wrote no times for."""
+        assert self._first is not None
+        start, end = frame["start"], frame["end"]
+        bare = (start <= 0) | (end < start)
+        self.report.add(
+            "records-without-times",
+            "loss" if kind in ON_DEVICE else "info",
+            int(bare.sum()),
+            example=f"{kind} records for which CUPTI could not tell start and end",
+            effect="they are left out",
+        )
+        return frame[~bare & (end >= self._first.device)]
+
+    def _name_of_call(self, domain: int, number: int) -> str:
+        try:
+            name = str(self._cupti.get_callback_name(domain, number))
+        except Exception:  # a number that this CUPTI does not know
+            return f"call {number}"
+        return name.partition("_v")[0]
+
+    def _tell_losses(self) -> None:
+        self.report.add(
+            "records-dropped",
+            "loss",
+            self._dropped,
+            example=f"beyond {MOST_RECORDS:,} records, or by CUPTI itself",
+            effect="kernels and calls of the later part are missing",
+            advice="record fewer steps: --steps 3:14",
+        )
+        self.report.add(
+            "records-unreadable",
+            "loss",
+            int(bool(self._failed)),
+            example=self._failed,
+            effect="a buffer of records is missing",
+            advice="tell it to the maintainers, with the version of cupti-python",
+        )
+
+
+def _ignore(*_: object) -> None:
+    """Take the callbacks of the subscription, which asks for none."""
+
+
+def _tell_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
+    """Put names and properties of the cards, in the words of Kineto's files."""
+    if not devices:
+        return
+    builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])
+    properties = [
+        {
+            "id": number,
+            "name": device.name,
+            "totalGlobalMem": device.memory_bytes,
+            "computeMajor": device.major,
+            "computeMinor": device.minor,
+            "numSms": device.multiprocessors,
+        }
+        for number, device in sorted(devices.items())
+    ]
+    builder.metadata.setdefault("device_properties", properties)

@@ -1,0 +1,151 @@
+"""What CUDA's driver says before anything else is loaded: whether it works, how many cards, for which CUDA.
+
+Runs as a script too. A process that has called ``cuInit`` cannot use CUDA in its forked children any more,
+and some libcupti end a process whose driver does not work: so a child is asked. It imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module, metadata
+from typing import Any, Final, NamedTuple
+
+_SECONDS: Final = 20.0
+_CONCURRENT_KERNEL: Final = 10
+_ADVICE: Final = {
+    3: "this process was forked from one that uses CUDA; start it by spawn",
+    34: "this libcuda is the CUDA toolkit's stub; install a driver, or take the stub off LD_LIBRARY_PATH",
+    100: "no GPU is visible to this process; look at CUDA_VISIBLE_DEVICES and at the container's --gpus",
+    803: "the driver's library and its kernel module differ; reboot after an update of the driver",
+    804: "this GPU does not support forward compatibility; take the compat folder off LD_LIBRARY_PATH",
+}
+"""By number in ``cuda.h``."""
+
+
+class Said(NamedTuple):
+    """The driver's answer.
+
+    Attributes
+    ----------
+    code : int
+        Of ``cuInit``: 0 for success; -1 where there is no driver, or asking it failed.
+    cards : int
+    version : int
+        The newest CUDA that the driver supports: 12040 for 12.4; 0 where it does not tell.
+    words : str
+        The driver's name for the code, or why it could not be asked.
+    refused : str
+        What ``cupti-python`` said when it was tried; empty if it worked or is not installed.
+    """
+
+    code: int
+    cards: int = 0
+    version: int = 0
+    words: str = ""
+    refused: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why CUDA cannot be used, in a sentence; empty if it can be."""
+        if self.code < 0:
+            return self.words
+        if self.code:
+            advice = _ADVICE.get(self.code, "see what nvidia-smi says")
+            return f"CUDA does not start: {self.words} ({self.code}); {advice}"
+        return "" if self.cards else f"CUDA finds no GPU: {_ADVICE[100]}"
+
+
+def ask(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
+    """Initialise CUDA in this process, and ask it. `load` makes a loaded library of a name."""
+    try:
+        cuda = load("libcuda.so.1")
+    except OSError as error:
+        return Said(-1, words=f"no NVIDIA driver: {error}")
+    count, version, name = ctypes.c_int(), ctypes.c_int(), ctypes.c_char_p()
+    code = int(cuda.cuInit(0)) or int(cuda.cuDeviceGetCount(ctypes.byref(count)))
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    cuda.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
+    return Said(code, count.value, version.value, (name.value or b"error").decode(errors="replace"))
+
+
+def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
+    """Return what the driver tells without being initialised: for which CUDA it is; taken to work."""
+    try:
+        cuda = load("libcuda.so.1")
+    except OSError as error:
+        return Said(-1, words=f"no NVIDIA driver: {error}")
+    version = ctypes.c_int()
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    return Said(0, 1, version.value)
+
+
+def package() -> str:
+    """Return the version of the installed ``cupti-python``; empty where there is none."""
+    try:
+        return metadata.version("cupti-python")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+_usable: dict[tuple[str, str | None], Said] = {}
+"""Good answers by package and by the cards that were visible; a bad one may be mended meanwhile."""
+
+
+def ask_elsewhere(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
+    """Ask in a child, and let it try ``cupti-python``; CUDA and the package stay as they are here."""
+    try:
+        load("libcuda.so.1")
+    except OSError as error:
+        return Said(-1, words=f"no NVIDIA driver: {error}")
+    key = package(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if key not in _usable:
+        said = _of_child()
+        if said.problem or said.refused:
+            return said
+        _usable[key] = said
+    return _usable[key]
+
+
+def _of_child() -> Said:
+    command = [sys.executable, "-I", __file__, json.dumps(sys.path)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return Said(-1, words=f"CUDA does not start: it took over {_SECONDS:.0f} s; see what nvidia-smi says")
+    except OSError as error:
+        return Said(-1, words=f"CUDA could not be asked: {error}")
+    lines = done.stdout.splitlines()
+    ended = f"ended its process with status {done.returncode}"
+    if not lines:
+        return Said(-1, words=f"CUDA does not start: cuInit {ended}")
+    code, cards, version, words = json.loads(lines[0])
+    refused = json.loads(lines[1]) if len(lines) > 1 else f"libcupti {ended}"
+    return Said(code, cards, version, words, refused)
+
+
+def _try_cupti() -> str:
+    """Claim and give back CUPTI's place in this process; return what went wrong."""
+    if not package():
+        return ""
+    try:
+        cupti: Any = import_module("cupti.cupti")
+        subscriber = cupti.subscribe(lambda *_: None, None)
+        cupti.activity_enable(_CONCURRENT_KERNEL)
+        cupti.activity_disable(_CONCURRENT_KERNEL)
+        cupti.unsubscribe(subscriber)
+    except Exception as error:  # the package's own types
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    sys.path[:] = json.loads(sys.argv[1])  # this file's folder has a module of the package's name
+    answer = ask()
+    sys.stdout.write(json.dumps(answer[:4]) + "\n")
+    sys.stdout.flush()  # what is tried next can end this process
+    sys.stdout.write(json.dumps("" if answer.problem else _try_cupti()) + "\n")

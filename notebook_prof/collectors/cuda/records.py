@@ -1,0 +1,253 @@
+"""From the records of ``cupti-python`` to Kineto's columns, so that one assembler serves both."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...trace.strings import Coded
+from .occupancy import Device
+
+_WORK: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
+_LAUNCHED: Final = {"graph_id": "graph", "graph_node_id": "graph_node", "priority": "priority"}
+"""What not every launch or not every release has, as `activity_metadata` calls it."""
+_GRID: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
+_SHARED: Final = ("static_shared_memory", "dynamic_shared_memory")
+_COPY: Final = (*_WORK, "bytes", "copy_kind", "src_kind", "dst_kind", *_LAUNCHED)
+_CALL: Final = ("start", "end", "cbid", "thread_id", "correlation_id")
+_THREADS: Final = ("object_id.pt.thread_id", "object_id.threadId")
+"""Since 13.0, and before."""
+FIELDS: Final = {
+    "CONCURRENT_KERNEL": (*_WORK, *_GRID, *_SHARED, "name", *_LAUNCHED),
+    "MEMCPY": _COPY,
+    "MEMSET": (*_WORK, "bytes", "memory_kind", *_LAUNCHED),
+    "DRIVER": _CALL,
+    "RUNTIME": _CALL,
+    "MEMCPY2": _COPY,
+    "SYNCHRONIZATION": ("start", "end", "type", "context_id", "stream_id", "correlation_id"),
+    "OVERHEAD": ("start", "end", "overhead_kind", "object_kind", *_THREADS),
+}
+"""What is read of each kind of record, by the package's names."""
+ON_DEVICE: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "MEMCPY2")
+_DOMAINS: Final = {"DRIVER": 1, "RUNTIME": 2}
+_OF_THREAD: Final = 2
+_NO_STREAM: Final = 0xFFFFFFFF
+
+_COPIES: Final = (
+    "unknown",
+    *("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"),
+)
+_MEMORY: Final = (
+    "Unknown",
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+)
+_WAITS: Final = ("Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+_OVERHEADS: Final = (
+    *("Unknown", "Buffer Flush", "Instrumentation", "Resource", "Runtime Triggered Module Loading"),
+    *("Lazy Function Loading", "Command Buffer Full", "Activity Buffer Request", "UVM Activity Init"),
+)
+"""As Kineto spells them."""
+
+
+def read(rows: Sequence[Any], fields: Sequence[str]) -> pd.DataFrame:
+    """Return fields of records, a column each; without those that only some releases have.
+
+    Raises
+    ------
+    AttributeError
+        If the records lack another one.
+    """
+    optional = (*_LAUNCHED, *_THREADS)
+    present = [field for field in fields if field not in optional or _has(rows[0], field)]
+    columns = zip(*map(attrgetter(*present), rows), strict=True)
+    types = {"name": object, "graph_node_id": np.uint64}
+    names = ["thread_id" if field in _THREADS else field for field in present]
+    return pd.DataFrame(
+        {
+            name: np.array(column, types.get(name, np.int64))
+            for name, column in zip(names, columns, strict=True)
+        }
+    )
+
+
+def _has(record: Any, field: str) -> bool:
+    try:
+        attrgetter(field)(record)
+    except AttributeError:
+        return False
+    return True
+
+
+def _said(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) -> npt.NDArray[Any]:
+    """Return a text for each row, made once for each distinct combination of fields."""
+    group = frame.groupby(list(fields), sort=False).ngroup().to_numpy()
+    distinct = frame[list(fields)].drop_duplicates()
+    values = zip(*(distinct[field].tolist() for field in fields), strict=True)
+    texts = np.array([say(*one) for one in values], object)
+    return np.asarray(texts[group])
+
+
+def named(
+    frames: dict[str, pd.DataFrame], devices: dict[int, Device], name_of_call: Callable[[int, int], str]
+) -> list[pd.DataFrame]:
+    """Name the records as Kineto does; calls of the driver inside a call of the runtime are left out."""
+    if "DRIVER" in frames and "RUNTIME" in frames:
+        driver_calls = frames["DRIVER"]
+        inside = driver_calls["correlation_id"].isin(frames["RUNTIME"]["correlation_id"])
+        frames["DRIVER"] = driver_calls[~inside]
+    device_of = {
+        int(context): int(device)
+        for kind in ON_DEVICE
+        if kind in frames
+        for context, device in frames[kind].groupby("context_id")["device_id"].first().items()
+    }
+    rows = []
+    for kind, frame in frames.items():
+        if frame.empty:
+            continue
+        if kind in _DOMAINS:
+            name = _said(frame, ["cbid"], lambda number, domain=_DOMAINS[kind]: name_of_call(domain, number))
+            frame = frame.assign(name=name, kind=f"cuda_{kind.lower()}")
+        elif kind == "CONCURRENT_KERNEL":
+            frame = frame.assign(kind="kernel", extra=_launches(frame, devices))
+            frame["name"] = _said(frame, ["name"], lambda name: demangle(name) or "kernel")
+        elif kind == "MEMSET":
+            name = _said(frame, ["memory_kind"], lambda kind: f"Memset ({_pick(_MEMORY, kind)})")
+            frame = frame.assign(name=name, kind="gpu_memset", extra=_sizes(frame))
+        elif kind in ON_DEVICE:
+            name = _said(frame, ["copy_kind", "src_kind", "dst_kind"], _copy)
+            frame = frame.assign(name=name, kind="gpu_memcpy", extra=_sizes(frame))
+        elif kind == "SYNCHRONIZATION":
+            frame = frame.assign(
+                name=_said(frame, ["type"], lambda kind: _pick(_WAITS, kind)),
+                kind="cuda_sync",
+                stream_id=frame["stream_id"].where(frame["stream_id"] != _NO_STREAM, -1),
+                device_id=frame["context_id"].map(device_of).fillna(0),
+            )
+        else:
+            frame = frame[frame["object_kind"] == _OF_THREAD]
+            frame = frame.assign(name=_said(frame, ["overhead_kind"], _overhead), kind="overhead")
+        rows.append(frame)
+    return rows
+
+
+def _launches(frame: pd.DataFrame, devices: dict[int, Device]) -> npt.NDArray[Any]:
+    """Return how kernels were launched, in JSON, with the occupancy that follows from it."""
+    launched = [field for field in _LAUNCHED if field in frame]
+
+    def say(*row: int) -> str:
+        grid, block, registers, number, shared = row[:3], row[3:6], row[6], row[7], row[8] + row[9]
+        launch: dict[str, Any] = {
+            "grid": grid,
+            "block": block,
+            "registers": registers,
+            "shared_memory": shared,
+        }
+        if (device := devices.get(number)) is not None:
+            blocks, warps, share = device.occupancy(grid, block, registers, shared)  # type: ignore[arg-type]
+            launch |= {"blocks_per_sm": blocks, "warps_per_sm": warps, "occupancy": 100 * share}
+        return json.dumps(launch | _graph(launched, row[10:]))
+
+    return _said(frame, [*_GRID, "device_id", *_SHARED, *launched], say)
+
+
+def _sizes(frame: pd.DataFrame) -> npt.NDArray[Any]:
+    launched = [field for field in _LAUNCHED if field in frame]
+    return _said(
+        frame,
+        ["bytes", *launched],
+        lambda size, *row: json.dumps({"bytes": size} | _graph(launched, row)),
+    )
+
+
+def _graph(fields: Sequence[str], values: Sequence[int]) -> dict[str, int]:
+    """Return how a graph or a stream launched something; a graph of number 0 is none."""
+    pairs = zip(fields, values, strict=True)
+    return {_LAUNCHED[field]: value for field, value in pairs if value or field == "priority"}
+
+
+def _copy(kind: int, source: int, target: int) -> str:
+    return f"Memcpy {_pick(_COPIES, kind)} ({_pick(_MEMORY, source)} -> {_pick(_MEMORY, target)})"
+
+
+def _overhead(kind: int) -> str:
+    return "Driver Compiler" if kind == 1 else _pick(_OVERHEADS, kind >> 16)
+
+
+def _pick(words: Sequence[str], number: int) -> str:
+    return words[number] if number < len(words) else words[0]
+
+
+def joined(rows: list[pd.DataFrame], pid: int) -> dict[str, Any]:
+    """Return the columns of `KinetoColumns`, and ``start`` and ``end`` on CUPTI's clock."""
+    names = {
+        "thread_id": "tid",
+        "device_id": "device",
+        "stream_id": "stream",
+        "correlation_id": "correlation",
+    }
+    frame = pd.concat([one.rename(columns=names) for one in rows]) if rows else pd.DataFrame()
+    n = len(frame)
+    numbers = {
+        name: frame[name].fillna(-1).to_numpy(np.int64) if name in frame else np.full(n, -1, np.int64)
+        for name in ("start", "end", *names.values())
+    }
+    texts = {}
+    for name in ("name", "kind", "extra"):
+        codes, values = pd.factorize(frame[name]) if name in frame else (np.full(n, -1, np.int64), [])
+        texts[name] = Coded(codes, list(values))
+    return {
+        **numbers,
+        **texts,
+        "pid": np.full(n, pid, np.int64),
+        "sequence": np.full(n, -1, np.int64),
+        "fwd_thread": np.zeros(n, np.int64),
+    }
+
+
+def demangle(name: str) -> str:
+    """Write a C++ name in readable form, by the process's C++ library; as it is where that cannot be done.
+
+    Examples
+    --------
+    >>> demangle("cupy_add__float32_float32_float32")
+    'cupy_add__float32_float32_float32'
+    """
+    if not name.startswith("_Z") or (call := _demangler()) is None:
+        return name
+    status = ctypes.c_int()
+    readable = call(name.encode(), None, None, ctypes.byref(status))
+    if not readable:
+        return name
+    try:
+        return ctypes.string_at(readable).decode(errors="replace") if status.value == 0 else name
+    finally:
+        ctypes.CDLL(None).free(ctypes.c_void_p(readable))
+
+
+@cache
+def _demangler() -> Any:
+    """Return ``__cxa_demangle`` of the C++ ABI."""
+    for library in ("libstdc++.so.6", "libc++abi.so.1"):
+        try:
+            call = ctypes.CDLL(library).__cxa_demangle
+        except (OSError, AttributeError):
+            continue
+        call.restype = ctypes.c_void_p
+        call.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+        return call
+    return None
