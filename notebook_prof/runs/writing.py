@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
@@ -17,6 +16,7 @@ import pandas as pd
 from ..background import Pace, checkpoint
 from ..comparison.run import core_share
 from ..errors import NotebookProfError
+from ..own_processes import at_exit
 from ..profiles.profile import Profile
 from .before import RunBefore
 from .folder import history_folder, notebook_path
@@ -287,6 +287,6 @@ def _forget() -> None:
     _writer = _Writer()
 
 
-atexit.register(_leave)
+at_exit(_leave)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)

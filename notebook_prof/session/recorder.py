@@ -272,7 +272,10 @@ class profile(Profile):
 
     def _close(self, error: BaseException | None) -> list[Profile]:
         """End the session and become its last Profile; gives those that `on_trace_ready` has not seen."""
-        session, self._session = self._session, None
+        session = self._session
+        if session is not None and session.is_of_parent:
+            return []
+        self._session = None
         if session is None:
             if not self._cycles:
                 raise NotRecordedError("stop() was called but nothing was started: call start() first")

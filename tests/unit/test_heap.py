@@ -139,7 +139,7 @@ def test_what_stands_in_the_way_is_said() -> None:
 def test_nothing_is_left_on_disk() -> None:
     tracer = MemrayTracer()
     tracer.start()
-    folder = Path(str(tracer._folder.name if tracer._folder is not None else ""))
+    folder = Path(tracer._folder)
     assert folder.is_dir()
     tracer.close()
     assert not folder.exists()

@@ -365,7 +365,7 @@ def test_what_is_left_after_many_recordings() -> None:
         with nbp.profile("system", steps=(1, 2)) as p:
             p.step()
             p.step()
-    until = time.monotonic() + 10  # threads that take the watcher's last words end on their own
+    until = time.monotonic() + 10
     while not set(threading.enumerate()) <= before and time.monotonic() < until:
         time.sleep(0.01)
     assert set(threading.enumerate()) <= before

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
+import weakref
 from typing import Any
 
 from ...optional import require
@@ -20,14 +22,15 @@ class MemrayTracer:
 
     def __init__(self) -> None:
         self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = ""
         self._tracker: Any = None
         self._error: Exception | None = None
 
     def start(self) -> None:
         """Begin to trace all threads of the process."""
         memray = self._memray
-        self._folder = tempfile.TemporaryDirectory(prefix="notebook-prof-heap-", ignore_cleanup_errors=True)
+        self._folder = tempfile.mkdtemp(prefix="notebook-prof-heap-")
+        weakref.finalize(self, _remove, self._folder, os.getpid())
         destination = memray.FileDestination(self._file, overwrite=True, compress_on_exit=False)
         self._tracker = memray.Tracker(
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
@@ -62,9 +65,7 @@ class MemrayTracer:
     def close(self) -> None:
         """End tracing, and delete the file."""
         self.stop()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _enter(self) -> None:
         try:
@@ -74,7 +75,12 @@ class MemrayTracer:
 
     @property
     def _file(self) -> str:
-        return os.path.join(self._folder.name if self._folder is not None else "", "heap.bin")
+        return os.path.join(self._folder, "heap.bin")
+
+
+def _remove(folder: str, pid: int) -> None:
+    if pid == os.getpid():  # a forked child that ends leaves its parent's files
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _blocks(record: Any) -> Blocks:

@@ -1,0 +1,103 @@
+"""Processes of ours beside a user's handlers of SIGCHLD, waits for children, and forks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import Kernel, new_kernel
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="we start processes on Linux only")
+
+SPIN = """
+    import time
+    def spin(seconds):
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end: sum(range(1000))
+"""
+
+
+@pytest.fixture
+def own_kernel(tmp_path: Any) -> Iterator[Kernel]:
+    yield from new_kernel(tmp_path)
+
+
+def test_a_handler_of_sigchld_hears_of_the_users_children_alone(own_kernel: Kernel) -> None:
+    kernel = own_kernel
+    kernel.must("%reload_ext notebook_prof")
+    kernel.must(SPIN)
+    kernel.must("""
+        import os, signal, threading
+        heard, reaped = [], []
+        def hear(number, frame):
+            heard.append(number)
+            while True:
+                try: pid, status = os.waitpid(-1, os.WNOHANG)
+                except ChildProcessError: return
+                if not pid: return
+                reaped.append(pid)
+        signal.signal(signal.SIGCHLD, hear)
+    """)
+    kernel.must("""
+        %%profile p --quiet
+        mine = []
+        for turn in range(3):
+            if (pid := os.fork()) == 0: os._exit(0)
+            mine.append(pid)
+            spin(0.05)
+    """)
+    assert kernel.value("(sorted(reaped) == sorted(mine), p.trace.metadata['python_engine'])") == [True, "py-spy"]
+    kernel.must("heard.clear()")
+    for _ in range(2):  # the next py-spy starts, the last one ends
+        kernel.must("%%profile p --quiet --name again\nspin(0.1)")
+        kernel.must("len(nbp.history())")
+    kernel.must("spin(1.5)")
+    assert kernel.value("heard") == []
+    kernel.must("signal.signal(signal.SIGCHLD, signal.SIG_DFL)")
+
+
+@pytest.mark.parametrize("disposition", ["SIG_DFL", "SIG_IGN"])
+def test_a_wait_for_any_child_meets_none_of_ours(own_kernel: Kernel, disposition: str) -> None:
+    kernel = own_kernel
+    kernel.must(SPIN)
+    kernel.must(f"""
+        import os, signal, threading
+        signal.signal(signal.SIGCHLD, signal.{disposition})
+        met, done = [], threading.Event()
+        def wait():
+            while not done.is_set():
+                try: met.append(os.wait())
+                except ChildProcessError: time.sleep(0.0001)
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+    """)
+    for _ in range(2):
+        kernel.must("%%profile p --quiet\nspin(0.3)")
+        assert kernel.value("p.trace.metadata['python_engine']") == "py-spy"
+    kernel.must("done.set(); waiter.join(); signal.signal(signal.SIGCHLD, signal.SIG_DFL)")
+    assert kernel.value("met") == []
+
+
+def test_a_forked_child_ends_nothing_of_the_parents_recording(own_kernel: Kernel) -> None:
+    own_kernel.must(SPIN)
+    own_kernel.must("""
+        import atexit, os, sys
+        with nbp.profile("python", "system") as p:
+            spin(0.2)
+            if (pid := os.fork()) == 0:
+                try:
+                    p.stop()
+                    p.__exit__(None, None, None)
+                    atexit._run_exitfuncs()
+                except BaseException as error:
+                    os._exit(3)
+                os._exit(0)
+            status = os.waitpid(pid, 0)[1]
+            spin(0.2)
+    """)
+    said = own_kernel.value("(status, p.trace.metadata['python_engine'], [i.code for i in p.trace.report])")
+    assert said[:2] == [0, "py-spy"]
+    assert "py-spy-ended" not in said[2]
