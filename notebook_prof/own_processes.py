@@ -50,6 +50,7 @@ if os.read(0, 1):
 
 _pids: deque[int] = deque(maxlen=100)  # older numbers may be the user's by now
 _cpu_ns = 0
+_at_exit: list[Callable[[], object]] = []
 
 
 def pids() -> frozenset[int]:
@@ -69,10 +70,19 @@ def reaped_cpu_ns() -> int:
 
 
 def at_exit(function: Callable[[], object]) -> None:
-    """Call something when this process ends, and not when a forked child does."""
-    atexit.register(function)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: atexit.unregister(function))
+    """Call something when this process ends, once, and not when a forked child does."""
+    if function not in _at_exit:
+        _at_exit.append(function)
+        atexit.register(function)
+
+
+def _forget_exit() -> None:
+    while _at_exit:
+        atexit.unregister(_at_exit.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_exit)
 
 
 class Process:

@@ -99,6 +99,7 @@ class _Work:
             build, self._build = self._build, None
             self._thread = threading.Thread(target=self._run, args=(build,), name=THREAD, daemon=True)
             _unfinished.add(self)
+            at_exit(_leave)
             try:
                 self._thread.start()
                 return
@@ -148,6 +149,5 @@ def _lose_in_fork() -> None:
     _unfinished.clear()
 
 
-at_exit(_leave)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_lose_in_fork)

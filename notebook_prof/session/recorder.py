@@ -17,6 +17,7 @@ from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
+from ..runs import folder as folder  # it keeps the folder in which the script began
 from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current

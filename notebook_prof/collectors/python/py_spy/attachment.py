@@ -125,6 +125,7 @@ class Attachment:
     @classmethod
     def launch(cls, rate_hz: int = 0) -> Attachment:
         """Start one; nothing waits for it."""
+        own_processes.at_exit(_end_all)
         one = cls(rate_hz)
         _alive.append(one)
         try:
@@ -402,6 +403,5 @@ def _forget() -> None:
     _alive.clear()
 
 
-own_processes.at_exit(_end_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
