@@ -139,7 +139,9 @@ def open_store() -> Store:
     try:
         folder = history_folder(notebook_path())
     except OSError as error:
-        raise HistoryError(f"there is no history: the folder in which this began is gone ({error})") from error
+        raise HistoryError(
+            f"there is no history: the folder in which this began is gone ({error})"
+        ) from error
     if folder is None:
         raise HistoryError(f"the history is switched off by {VARIABLE}")
     return Store(folder)

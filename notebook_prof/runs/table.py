@@ -73,7 +73,8 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
     DataFrame
         A row a run, the oldest first; the columns are those of `runs.table.COLUMNS`, units are in their
         names. No rows where nothing was recorded. Rows that are being written are waited for, a minute at
-        most; a warning says which runs of this process are missing. ``attrs`` has the ``folder``, how many runs were ``lost``
+        most; a warning says which runs of this process are missing.
+        ``attrs`` has the ``folder``, how many runs were ``lost``
         in this process, the ``reason`` of the last loss, and files that were set ``aside`` as damaged.
 
     Raises

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import weakref
 from typing import Any
 
 from ...optional import require
+from ..giving_way import GivingWay
 from .blocks import Blocks, HeapBlocks, StackLine
 
 
@@ -25,6 +28,12 @@ class MemrayTracer:
         self._folder = ""
         self._tracker: Any = None
         self._error: Exception | None = None
+        self._giving_way = GivingWay(self._end)
+
+    @property
+    def gave_way_to(self) -> str:
+        """The tool of the user's code for which tracing ended early; empty if there was none."""
+        return self._giving_way.to
 
     def start(self) -> None:
         """Begin to trace all threads of the process."""
@@ -35,18 +44,31 @@ class MemrayTracer:
         self._tracker = memray.Tracker(
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
+        self._giving_way.watch()
         # of the thread that starts it, memray leaves out as many outermost frames as there are then
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
         starter.start()
         starter.join()
         if self._error is not None:
             raise self._error
+        self._giving_way.hook = threading._profile_hook
+        self._giving_way.armed = True
 
     def stop(self) -> None:
         """End tracing; what was seen stays in the file."""
+        self._giving_way.unwatch()
+        self._end()
+
+    def _end(self) -> None:
         tracker, self._tracker = self._tracker, None
-        if tracker is not None:
-            tracker.__exit__(None, None, None)
+        if tracker is None:
+            return
+        function, hook = sys.getprofile(), threading.__dict__.get("_profile_hook")
+        tracker.__exit__(None, None, None)
+        if inspect.isroutine(function):  # the user's, which memray takes away too
+            sys.setprofile(function)
+        if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
+            threading.setprofile(hook)  # the user's, for new threads
 
     def blocks(self) -> HeapBlocks:
         """Return the blocks at the peak and at the end; the file is deleted."""
