@@ -7,7 +7,6 @@ from typing import Any
 
 from ..collectors import registry
 from ..collectors.python.py_spy import attachment as py_spy
-from ..collectors.system import spare
 from ..interrupts import DelayedInterrupt
 from . import history, opening, turns
 from .cell import CellTransformer, strip_magic, watch
@@ -37,7 +36,6 @@ def _load(shell: Any) -> None:
     shell.register_magics(*_MAGICS)
     registry.prepare()
     py_spy.keep_warm()
-    spare.prepare()  # a process that reads memory and CPU time: no cell waits for its start
 
 
 def unload(shell: Any) -> None:
@@ -66,7 +64,6 @@ def _unload(shell: Any) -> None:
     configurables = getattr(shell, "configurables", [])  # IPython lets go of none
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()
-    spare.drop()
 
 
 def _when_over(shell: Any, action: Callable[[], None]) -> None:

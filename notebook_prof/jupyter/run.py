@@ -140,7 +140,9 @@ def _begin(
     ends: list[int] = []
 
     def done(result: Any) -> None:
-        if ends:  # an interrupt came right after it
+        if (
+            ends or session.is_of_parent
+        ):  # an interrupt came right after it; or the cell has forked this process
             return
         early = 0
         while not ends:
@@ -218,7 +220,8 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
         failed = False
     finally:
         with DelayedInterrupt():  # what the cell does next is not to run
-            _deliver(shell, options, session.close(failed=failed), source, failed=failed)
+            if not session.is_of_parent:
+                _deliver(shell, options, session.close(failed=failed), source, failed=failed)
 
 
 def _session(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import weakref
@@ -11,6 +10,7 @@ from typing import Final
 
 from ..background import Cancelled, Pace
 from ..errors import NotRecordedError
+from ..own_processes import at_exit
 from ..trace.trace import Trace
 
 THREAD: Final = "notebook_prof trace"
@@ -99,6 +99,7 @@ class _Work:
             build, self._build = self._build, None
             self._thread = threading.Thread(target=self._run, args=(build,), name=THREAD, daemon=True)
             _unfinished.add(self)
+            at_exit(_leave)
             try:
                 self._thread.start()
                 return
@@ -148,6 +149,5 @@ def _lose_in_fork() -> None:
     _unfinished.clear()
 
 
-atexit.register(_leave)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_lose_in_fork)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn
@@ -22,7 +23,7 @@ _COLUMNS = (
 )
 
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,6 +103,7 @@ def load(run: int | str) -> Profile | HistoryRun:
     >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
+    warn_of_missing()
     if isinstance(run, str) and not run.isdecimal():
         rows = store.select("id", "WHERE name = ? ORDER BY at_ns DESC, id DESC LIMIT 1", (run,))
         if not rows:
@@ -115,8 +117,16 @@ def load(run: int | str) -> Profile | HistoryRun:
     return open_profile(path) if path is not None and path.exists() else entry
 
 
+def warn_of_missing() -> None:
+    """Warn of runs of this process that are not in the history, or not yet."""
+    from .writing import missing
+
+    if lacks := missing():
+        warnings.warn(lacks, stacklevel=3)
+
+
 def open_store() -> Store:
-    """Open the history of this project; rows of this process are waited for, 5 s at most.
+    """Open the history of this project; rows of this process are waited for, a minute at most.
 
     Raises
     ------
@@ -129,7 +139,9 @@ def open_store() -> Store:
     try:
         folder = history_folder(notebook_path())
     except OSError as error:
-        raise HistoryError(f"there is no history: the working folder is gone ({error})") from error
+        raise HistoryError(
+            f"there is no history: the folder in which this began is gone ({error})"
+        ) from error
     if folder is None:
         raise HistoryError(f"the history is switched off by {VARIABLE}")
     return Store(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,32 @@ _NETWORK: Final = frozenset(
 )
 _MOUNTS: Final = "/proc/self/mounts"
 _PRIVATE: Final = 0o700
+_PATHS_OF_NOTEBOOKS: Final = ("__session__", "__vsc_ipynb_file__")
+"""What ipykernel and VS Code call the notebook's path in its namespace."""
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+_imported_in: Final = _working_folder()
+
+
+def start_folder() -> Path:
+    """Return the folder in which the kernel or the script began, wherever its code has changed to since.
+
+    Raises
+    ------
+    OSError
+        If it is gone.
+    """
+    shell = sys.modules.get("IPython.core.interactiveshell")
+    running = getattr(getattr(shell, "InteractiveShell", None), "_instance", None)
+    folder = str(getattr(running, "starting_dir", "") or _imported_in)
+    return Path(folder) if folder else Path.cwd()
 
 
 def history_folder(notebook: str = "") -> Path | None:
@@ -26,7 +53,7 @@ def history_folder(notebook: str = "") -> Path | None:
     Parameters
     ----------
     notebook : str
-        Path of the notebook; without one, the working folder counts.
+        Path of the notebook; without one, `start_folder` counts.
 
     Returns
     -------
@@ -37,7 +64,7 @@ def history_folder(notebook: str = "") -> Path | None:
     Raises
     ------
     OSError
-        If the working folder is gone.
+        If the folder is gone in which the kernel began.
 
     Examples
     --------
@@ -57,8 +84,8 @@ def history_folder(notebook: str = "") -> Path | None:
     if setting.lower() in OFF:
         return None
     if setting:
-        return Path(setting).expanduser().absolute()
-    start = Path(notebook).absolute().parent if notebook else Path.cwd()
+        return start_folder() / Path(setting).expanduser()
+    start = Path(notebook).absolute().parent if notebook else start_folder()
     home = Path(os.path.expanduser("~"))
     for folder in (start, *start.parents):
         if folder == home:
@@ -69,9 +96,10 @@ def history_folder(notebook: str = "") -> Path | None:
 
 
 def notebook_path() -> str:
-    """Return the notebook of this kernel, as jupyter_server tells it; empty elsewhere."""
-    path = os.environ.get("JPY_SESSION_NAME", "")
-    return path if os.path.isabs(path) else ""
+    """Return the notebook of this kernel, as jupyter_server or its namespace has it; empty elsewhere."""
+    names = vars(sys.modules["__main__"])
+    paths = [os.environ.get("JPY_SESSION_NAME"), *(names.get(name) for name in _PATHS_OF_NOTEBOOKS)]
+    return next((path for path in paths if isinstance(path, str) and os.path.isabs(path)), "")
 
 
 def make_folder(folder: Path) -> None:

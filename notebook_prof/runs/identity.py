@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import io
 import os
-import subprocess
 import tokenize
 import uuid
 import zlib
@@ -16,6 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from .. import own_processes
 from .store import Store
 
 ALIKE: Final = 0.6
@@ -213,11 +213,11 @@ def revision_of(folder: Path) -> str:
 
 def is_dirty(folder: Path) -> bool | None:
     """Return whether files that git tracks differ from the commit; None where git does not say within 1 s."""
-    command = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
+    command = ["git", "--no-optional-locks", "-C", str(folder), "status"]
+    command += ["--porcelain", "--branch", "--untracked-files=no"]
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, timeout=_GIT_S, stdin=subprocess.DEVNULL, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
+        printed = own_processes.run(command, _GIT_S)
+    except OSError:
         return None
-    return None if done.returncode else bool(done.stdout.strip())
+    branch, _, files = ("" if printed is None else printed[0]).partition("\n")
+    return bool(files.strip()) if branch.startswith("##") else None

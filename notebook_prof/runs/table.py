@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..trace.schema import Column, Table
-from .entry import open_store
+from .entry import open_store, warn_of_missing
 from .store import Store, damaged_files
 from .writing import losses
 
@@ -72,7 +72,9 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
     -------
     DataFrame
         A row a run, the oldest first; the columns are those of `runs.table.COLUMNS`, units are in their
-        names. No rows where nothing was recorded. ``attrs`` has the ``folder``, how many runs were ``lost``
+        names. No rows where nothing was recorded. Rows that are being written are waited for, a minute at
+        most; a warning says which runs of this process are missing.
+        ``attrs`` has the ``folder``, how many runs were ``lost``
         in this process, the ``reason`` of the last loss, and files that were set ``aside`` as damaged.
 
     Raises
@@ -91,6 +93,7 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
     >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
+    warn_of_missing()
     table = runs_of(store)
     if cell is not None:
         table = table[(table["cell"] == cell) | table["source"].str.contains(cell, regex=False)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
@@ -17,9 +16,11 @@ import pandas as pd
 from ..background import Pace, checkpoint
 from ..comparison.run import core_share
 from ..errors import NotebookProfError
+from ..own_processes import at_exit
 from ..profiles.profile import Profile
+from ..units import format_items
 from .before import RunBefore
-from .folder import history_folder, notebook_path
+from .folder import history_folder, notebook_path, start_folder
 from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
 from .keeping import keep
 from .ledger import HistoryLedger
@@ -85,12 +86,12 @@ def remember(
         folder = history_folder(path)
         if folder is None:
             return _do_nothing
-        notebook = os.path.relpath(path or os.getcwd(), folder.parent).replace(os.sep, "/")
+        notebook = os.path.relpath(path or start_folder(), folder.parent).replace(os.sep, "/")
         me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
         before = RunBefore(Store(folder), me, options, failed)
         profile._history = before
         profile._ledger.keeper = HistoryLedger(before)
-        at = Path(path).parent if path else Path.cwd()
+        at = Path(path).parent if path else start_folder()
         recorded = _Recorded(profile, before, kept, at)
         return lambda: _writer.put(recorded, hold)
     except Exception as error:  # the user's cell has run: it must not fail because of us
@@ -100,6 +101,14 @@ def remember(
 
 def _do_nothing() -> None:
     pass
+
+
+def missing() -> str:
+    """Say which runs of this process the history lacks; empty where it has them all."""
+    left, lost = _writer.left, _writer.lost
+    said = [f"{format_items(left, 'run')} of this process: still being written, ask again"] if left else []
+    said += [f"{format_items(lost, 'run')} of this process: {_writer.reason}"] if lost else []
+    return f"the history lacks {'; and '.join(said)}" if said else ""
 
 
 def losses() -> dict[str, Any]:
@@ -145,6 +154,7 @@ class _Writer:
             self._hold = hold
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+                at_exit(_leave)
                 try:
                     self._thread.start()
                 except RuntimeError:  # a process that ends starts no threads
@@ -287,6 +297,5 @@ def _forget() -> None:
     _writer = _Writer()
 
 
-atexit.register(_leave)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)

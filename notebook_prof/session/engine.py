@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import threading
@@ -74,6 +75,7 @@ class Session:
         metadata: Mapping[str, Any] | None = None,
         names: NameWatch | None = None,
     ) -> None:
+        self._pid = os.getpid()
         self._plan, self._loops = plan, {loop.token: loop for loop in loops}
         strongest = max((loop.source for loop in loops), default=None)
         announced = Source.MARK if marked else strongest
@@ -113,6 +115,11 @@ class Session:
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
         self._out_of_memory: dict[str, str] = {}
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process was forked from the one that records: then nothing here is its to end."""
+        return self._pid != os.getpid()
 
     def open(self) -> None:
         """Begin.

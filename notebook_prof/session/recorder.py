@@ -17,6 +17,7 @@ from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
+from ..runs import folder as folder  # it keeps the folder in which the script began
 from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current
@@ -272,7 +273,10 @@ class profile(Profile):
 
     def _close(self, error: BaseException | None) -> list[Profile]:
         """End the session and become its last Profile; gives those that `on_trace_ready` has not seen."""
-        session, self._session = self._session, None
+        session = self._session
+        if session is not None and session.is_of_parent:
+            return []
+        self._session = None
         if session is None:
             if not self._cycles:
                 raise NotRecordedError("stop() was called but nothing was started: call start() first")

@@ -225,7 +225,7 @@ def test_recordings_of_another_version(recordings: Path, tmp_path: Path) -> None
     content = bytearray((recordings / "plain.bin").read_bytes())
     content[len(b"memray\0")] += 1
     (tmp_path / "newer").write_bytes(content)
-    with pytest.raises(FormatError, match=r"incompatible with this version.*memray transform csv FILE"):
+    with pytest.raises(FormatError, match=r"another version wrote it.*memray transform csv FILE"):
         read_trace(tmp_path / "newer")
 
 
@@ -238,7 +238,7 @@ def test_a_recording_that_ends_memray_does_not_end_us(at: int, value: int, tmp_p
     content = bytearray((SHARED / "memray_nocompress.bin").read_bytes())
     content[at] = value
     (tmp_path / "damaged").write_bytes(content)
-    with pytest.raises(FormatError, match=r"damaged: signal \d+|memray cannot read it"):
+    with pytest.raises(FormatError, match=r"damaged: memray ended|memray cannot read it"):
         read_trace(tmp_path / "damaged")
 
 

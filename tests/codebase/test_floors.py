@@ -17,6 +17,7 @@ FLOORS = {
     "interrupts": 1,
     "bounded_repr": 1,
     "atomic_files": 1,
+    "own_processes": 1,
     "trace": 2,
     "selection": 3,
     "statistics": 3,

@@ -10,7 +10,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.runs.folder import NAME, VARIABLE
 
-from .conftest import Kernel, Reply
+from .conftest import Kernel, Reply, new_kernel
 
 CELL = """
 %%profile {options} --step-by loop
@@ -152,3 +152,20 @@ def test_unloading_takes_the_magic_away(kernel: Kernel) -> None:
         assert "not found" in kernel.run("%profile_history").stderr
     finally:
         kernel.must("%load_ext notebook_prof")
+
+
+def test_it_lies_where_the_kernel_began_whatever_a_cell_changed_to(tmp_path: Path) -> None:
+    start, other = tmp_path / "start", tmp_path / "other"
+    for folder in (start, other, tmp_path / "ipython"):
+        folder.mkdir()
+    for own_kernel in new_kernel(tmp_path / "ipython", cwd=str(start)):
+        own_kernel.must("import os; _ = os.environ.pop('NOTEBOOK_PROF_HISTORY', None)")
+        own_kernel.must(f"os.chdir({str(other)!r})")
+        own_kernel.must("%%profile p --quiet\nos.makedirs('deeper'); os.chdir('deeper')\nx = 1")
+        own_kernel.must("%%profile p --quiet\nx = 2")
+        assert own_kernel.value("(len(nbp.history()), nbp.history().attrs['folder'])") == [
+            2,
+            str(start / ".notebook_prof"),
+        ]
+        own_kernel.must(f"__session__ = {str(other / 'a.ipynb')!r}")
+        assert own_kernel.value("nbp.history().attrs['folder']") == str(other / ".notebook_prof")

@@ -16,7 +16,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.comparison.run import TraceRun, summary_of
 from notebook_prof.errors import NotRecordedError, OptionError
-from notebook_prof.runs import keeping, writing
+from notebook_prof.runs import entry, keeping, writing
 from notebook_prof.runs.entry import HistoryRun
 from notebook_prof.runs.identity import revision_of, tokens
 from notebook_prof.runs.packing import MOST_BYTES, packed, unpacked
@@ -210,6 +210,20 @@ def test_rows_wait_while_something_is_recorded(history: Path) -> None:
     assert len(nbp.history()) == 1
 
 
+def test_runs_that_are_missing_are_told(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_write, write = threading.Event(), writing.write
+    monkeypatch.setattr(writing, "write", lambda *more: (may_write.wait(60), write(*more)))
+    monkeypatch.setattr(entry, "_PATIENCE_S", 0.01)
+    writing.remember(recorded(steps(1)), source=SOURCE, name="newest")()
+    with pytest.warns(UserWarning, match="the history lacks 1 run of this process: still being written"):
+        assert len(nbp.history()) == 0
+    with pytest.warns(UserWarning, match="lacks 1 run"), pytest.raises(OptionError):
+        nbp.load("newest")
+    may_write.set()
+    assert writing.wait(60)
+    assert len(nbp.history()) == 1
+
+
 def test_too_many_that_wait_are_counted(history: Path) -> None:
     recording = threading.Event()
     recording.set()
@@ -217,7 +231,8 @@ def test_too_many_that_wait_are_counted(history: Path) -> None:
         writing.remember(recorded(steps(seed, 5)), source=SOURCE, hold=recording.is_set)()
     recording.clear()
     assert writing.wait(60)
-    table = nbp.history()
+    with pytest.warns(UserWarning, match="more than 16 recordings waited"):
+        table = nbp.history()
     assert len(table) + table.attrs["lost"] == 20
     assert table.attrs["lost"] in (3, 4)
     assert "recordings waited" in table.attrs["reason"]

@@ -243,13 +243,13 @@ class Player:
         )
 
     def _waiting(self, inside: dict[str, Any], observed: Observed) -> None:
-        """Judge what waits for the next recording: a watcher, a py-spy, and the thread that watches it."""
+        """Judge what waits for the next recording: a py-spy, and the thread that watches it."""
         if inside["working"]:
             self._break("threads", f"still at work a minute later: {inside['working']}")
         if inside["refused"]:
             self._note(f"py-spy refused: {inside['refused']}")
         watching = inside["threads"].count("notebook_prof py-spy")
-        if watching > 1 or len(observed.beside) > 2:
+        if watching > 1 or len(observed.beside) > 1:
             self._break("waiting", f"{watching} threads that watch a py-spy; {observed.beside}")
 
     def read_log(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import os
+import pstats
 import sys
 import threading
 import time
@@ -134,7 +136,34 @@ def test_another_profiler_is_respected() -> None:
         assert sys.getprofile() is hook
     finally:
         sys.setprofile(None)
-    assert "another profiler" in trace.report["collector-failed"].example
+    assert "another profiler" in trace.report["calls-not-traced"].example
+    assert trace.metadata["python_engine"], "it was sampled"
+
+
+@needs_viztracer
+@pytest.mark.parametrize("tool", ["sys.setprofile", "cProfile"])
+def test_ours_gives_way_to_a_profiler_that_the_code_starts(tool: str) -> None:
+    seen: list[str] = []
+    profiler = cProfile.Profile()
+
+    def body() -> None:
+        inner(1)
+        if tool == "cProfile":
+            profiler.enable()
+        else:
+            sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name))
+        outer()
+
+    trace = recorded(body)
+    profiler.disable()
+    sys.setprofile(None)
+    if tool == "cProfile":
+        seen = [name for _, _, name in pstats.Stats(profiler).stats]  # type: ignore[attr-defined]
+    assert "outer" in seen
+    assert tool in trace.report["calls-gave-way"].example
+    names = set(trace.slices["name"].astype(str))
+    assert "inner (test_calls.py)" in names
+    assert "outer (test_calls.py)" not in names
 
 
 @needs_viztracer
@@ -177,11 +206,13 @@ def test_without_any_way_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(monitoring, "refusal", lambda: "sys.monitoring needs Python 3.12")
     assert "VizTracer is not installed" in CallTracer.refusal()
     assert "no tracing of calls" in PythonCollector.availability().reason
-    assert "VizTracer is not installed" in recorded(lambda: None).report["collector-failed"].example
+    assert "VizTracer is not installed" in recorded(lambda: None).report["calls-not-traced"].example
 
 
 class Played:
     """A backend with given calls."""
+
+    slot, sets_profile = -1, False
 
     def start(self) -> None: ...
 

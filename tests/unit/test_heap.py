@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import sys
 import threading
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -115,31 +118,110 @@ def test_only_what_the_user_traces_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
         tracemalloc.stop()
 
 
-def test_what_stands_in_the_way_is_said() -> None:
+def test_options_that_need_the_profile_function_are_refused_together() -> None:
     for option in ({"stack": True}, {"python": "calls"}):
         with pytest.raises(OptionError, match="profile function"):
             CollectorOptions(heap=True, **option)
-    other = MemrayTracer()
-    other.start()
+
+
+def gave_way(p: nbp.Profile) -> list[str]:
+    return [f"{issue.example}" for issue in p.trace.report if issue.code == "heap-gave-way"]
+
+
+def test_a_tool_that_is_at_work_already_leaves_tracemalloc(tmp_path: Path) -> None:
+    memray = pytest.importorskip("memray")
+    with memray.Tracker(tmp_path / "mine.bin"), nbp.profile("system", heap=True) as p:
+        kept = np.ones(MIB)
+    assert p.memory.heap()["bytes"].sum() >= kept.nbytes
+    assert gave_way(p) == ["memray's Tracker of the code's own was at work"]
+    seen: list[object] = []
+    sys.setprofile(lambda *event: seen.append(event))
     try:
         with nbp.profile("system", heap=True) as p:
             np.ones(10)
-    finally:
-        other.close()
-    assert "the other tracer first" in str(p.trace.report)
-    sys.setprofile(lambda *_: None)
-    try:
-        with nbp.profile("system", heap=True) as p:
-            np.ones(10)
+        assert sys.getprofile() is not None
     finally:
         sys.setprofile(None)
-    assert "sys.getprofile()" in str(p.trace.report)
+    assert "sys.getprofile()" in gave_way(p)[0]
+
+
+def _track(folder: Path) -> bool:
+    import memray
+
+    with memray.Tracker(folder / "mine.bin"):
+        kept = np.ones(MIB)
+    with memray.FileReader(folder / "mine.bin") as reader:
+        return bool(reader.metadata.peak_memory >= kept.nbytes)
+
+
+def _profile_calls(_: Path) -> bool:
+    seen: list[str] = []
+    sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name))
+    try:
+        _doubled(1)
+        return "_doubled" in seen
+    finally:
+        sys.setprofile(None)
+
+
+def _run_cprofile(_: Path) -> bool:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    _doubled(1)
+    profiler.disable()
+    return any(name == "_doubled" for _, _, name in pstats.Stats(profiler).stats)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("tool", "use"),
+    [("memray.Tracker", _track), ("sys.setprofile", _profile_calls), ("cProfile", _run_cprofile)],
+)
+def test_ours_gives_way_to_what_the_code_starts(
+    tool: str, use: Callable[[Path], bool], tmp_path: Path
+) -> None:
+    before = vars(sys)["setprofile"], cProfile.Profile.enable
+    with nbp.profile("system", heap=True) as p:
+        kept = np.ones(3 * MIB)
+        worked = use(tmp_path)
+    assert worked
+    assert gave_way(p) == [f"the code used {tool}, beside which the heap cannot be traced"]
+    assert p.memory.heap()["bytes"].sum() >= kept.nbytes, "what came before is kept"
+    assert (vars(sys)["setprofile"], cProfile.Profile.enable) == before
+    (tmp_path / "again").mkdir()
+    assert use(tmp_path / "again")
+
+
+def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
+    seen: list[str] = []
+    with nbp.profile("system", heap=True):
+        sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name))
+    try:
+        _doubled(1)
+    finally:
+        sys.setprofile(None)
+    assert "_doubled" in seen
+
+
+def test_tracemalloc_of_the_code_is_as_without_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "installed", lambda module: False)
+    with nbp.profile("system", heap=True) as p:
+        ours = np.ones(3 * MIB)
+        before = tracemalloc.is_tracing(), tracemalloc.get_traced_memory()
+        tracemalloc.start(7)
+        theirs = bytearray(2 * MIB)
+        limit, traced = tracemalloc.get_traceback_limit(), tracemalloc.get_traced_memory()[0]
+    assert before == (False, (0, 0))
+    assert tracemalloc.is_tracing()
+    tracemalloc.stop()
+    assert (limit, traced) == (7, pytest.approx(len(theirs), rel=0.1))
+    assert gave_way(p) == ["the code used tracemalloc.start, beside which the heap cannot be traced"]
+    assert p.memory.heap()["bytes"].sum() == pytest.approx(ours.nbytes, rel=0.1)
 
 
 def test_nothing_is_left_on_disk() -> None:
     tracer = MemrayTracer()
     tracer.start()
-    folder = Path(str(tracer._folder.name if tracer._folder is not None else ""))
+    folder = Path(tracer._folder)
     assert folder.is_dir()
     tracer.close()
     assert not folder.exists()

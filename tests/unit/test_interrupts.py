@@ -240,7 +240,7 @@ for line in chosen:
             found.append("the interrupt got lost")
     if "Error in callback" in told or "the profile is lost" in told:
         found.append(told[-600:])
-    until = time.monotonic() + 60  # what reads the watcher's records ends with them
+    until = time.monotonic() + 60
     while (now := threads()) != before and time.monotonic() < until:
         time.sleep(0.01)
     if now != before:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -365,7 +367,38 @@ def test_what_is_left_after_many_recordings() -> None:
         with nbp.profile("system", steps=(1, 2)) as p:
             p.step()
             p.step()
-    until = time.monotonic() + 60  # threads that take the watcher's last words end on their own
+    until = time.monotonic() + 60
     while not set(threading.enumerate()) <= before and time.monotonic() < until:
         time.sleep(0.01)
     assert set(threading.enumerate()) <= before
+
+
+FORKS = """
+import os, sys, time
+import notebook_prof as nbp
+from notebook_prof import own_processes
+from notebook_prof.collectors.python.py_spy import attachment
+
+ran = []
+own_processes.at_exit(lambda: ran.append(1) or os.write(1, b"handler of the end\\n"))
+attachment.PATIENCE_S = 60
+with nbp.profile("python", "system", "heap") as p:
+    time.sleep(0.2)
+    if (pid := os.fork()) == 0:
+        try:
+            p.stop()
+        finally:
+            sys.exit(7)
+    status = os.waitpid(pid, 0)[1]
+    time.sleep(0.2)
+print(os.waitstatus_to_exitcode(status), [issue.code for issue in p.trace.report if issue.severity != "info"])
+print(p.trace.metadata["heap"]["peak_bytes"] >= 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
+def test_a_forked_child_ends_nothing_of_the_parents_recording() -> None:
+    command = [sys.executable, "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout == "7 []\nTrue\nhandler of the end\n"
+    assert done.stderr == ""

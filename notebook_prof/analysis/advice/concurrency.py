@@ -1,6 +1,6 @@
 """Threads of Python that take turns, and pools of processes that cost more than they work.
 
-Both rest on CPU times that were read from outside: the table ``cpu`` of a recording.
+Both rest on the CPU times of threads and processes: the table ``cpu`` of a recording.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import ClassVar, Final
 
-from ...errors import RecordingError
 from ...optional import installed
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
@@ -38,6 +37,7 @@ class HeapCollector(Collector):
     def __init__(self, options: CollectorOptions | None = None) -> None:
         del options
         self._tracer: MemrayTracer | TracemallocTracer | None = None
+        self._in_the_way = ""
 
     @classmethod
     def availability(cls) -> Availability:
@@ -51,29 +51,26 @@ class HeapCollector(Collector):
         )
 
     def start(self, clock: Clock) -> None:
-        """Begin to trace.
-
-        Raises
-        ------
-        RecordingError
-            If another profiler uses the interpreter's profile function, or memray is at work already.
-        """
+        """Begin to trace; with tracemalloc where the user's code has what memray needs."""
         del clock
-        if not installed("memray"):
+        self._tracer = self._memray() if installed("memray") else None
+        if self._tracer is None:
             self._tracer = TracemallocTracer()
-        elif sys.getprofile() is not None:
-            raise RecordingError(
-                "memray needs the interpreter's profile function, and another profiler has it "
-                "(sys.getprofile() is not None); end that one first"
-            )
-        else:
-            self._tracer = MemrayTracer()
-        try:
             self._tracer.start()
-        except RuntimeError as error:
-            self._tracer.close()
-            self._tracer = None
-            raise RecordingError(f"the heap cannot be traced: {error}; end the other tracer first") from error
+
+    def _memray(self) -> MemrayTracer | None:
+        """Return memray at work; None where a tool of the user's is in its way."""
+        if sys.getprofile() is not None:
+            self._in_the_way = "a profiler of the code's own (sys.getprofile() is not None)"
+            return None
+        tracer = MemrayTracer()
+        try:
+            tracer.start()
+        except RuntimeError:
+            tracer.close()
+            self._in_the_way = "memray's Tracker of the code's own"
+            return None
+        return tracer
 
     def stop(self) -> None:
         """End tracing."""
@@ -87,6 +84,7 @@ class HeapCollector(Collector):
             return
         try:
             blocks = tracer.blocks()
+            self._tell(tracer)
         finally:
             tracer.close()
         builder.table(HEAP, blocks_table(blocks, builder.metadata.get(OTHER_CELLS, {})), times=())
@@ -98,6 +96,22 @@ class HeapCollector(Collector):
             effect="code that calls many functions, or makes many objects, ran slower than it does alone",
             advice="take times from a recording without --heap",
         )
+
+    def _tell(self, tracer: MemrayTracer | TracemallocTracer) -> None:
+        if self._in_the_way:
+            self.report.add(
+                "heap-gave-way",
+                "info",
+                example=f"{self._in_the_way} was at work",
+                effect="the heap was traced by tracemalloc, which does not see what other C code allocates",
+            )
+        if tracer.gave_way_to:
+            self.report.add(
+                "heap-gave-way",
+                "loss",
+                example=f"the code used {tracer.gave_way_to}, beside which the heap cannot be traced",
+                effect="the heap was traced until then",
+            )
 
     def abandon(self) -> None:
         """End tracing, and delete what was seen."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import shutil
+import sys
 import tempfile
 import threading
+import weakref
 from typing import Any
 
 from ...optional import require
+from ..giving_way import GivingWay
 from .blocks import Blocks, HeapBlocks, StackLine
 
 
@@ -20,30 +25,50 @@ class MemrayTracer:
 
     def __init__(self) -> None:
         self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = ""
         self._tracker: Any = None
         self._error: Exception | None = None
+        self._giving_way = GivingWay(self._end)
+
+    @property
+    def gave_way_to(self) -> str:
+        """The tool of the user's code for which tracing ended early; empty if there was none."""
+        return self._giving_way.to
 
     def start(self) -> None:
         """Begin to trace all threads of the process."""
         memray = self._memray
-        self._folder = tempfile.TemporaryDirectory(prefix="notebook-prof-heap-", ignore_cleanup_errors=True)
+        self._folder = tempfile.mkdtemp(prefix="notebook-prof-heap-")
+        weakref.finalize(self, _remove, self._folder, os.getpid())
         destination = memray.FileDestination(self._file, overwrite=True, compress_on_exit=False)
         self._tracker = memray.Tracker(
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
+        self._giving_way.watch()
         # of the thread that starts it, memray leaves out as many outermost frames as there are then
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
         starter.start()
         starter.join()
         if self._error is not None:
             raise self._error
+        self._giving_way.hook = threading._profile_hook
+        self._giving_way.armed = True
 
     def stop(self) -> None:
         """End tracing; what was seen stays in the file."""
+        self._giving_way.unwatch()
+        self._end()
+
+    def _end(self) -> None:
         tracker, self._tracker = self._tracker, None
-        if tracker is not None:
-            tracker.__exit__(None, None, None)
+        if tracker is None:
+            return
+        function, hook = sys.getprofile(), threading.__dict__.get("_profile_hook")
+        tracker.__exit__(None, None, None)
+        if inspect.isroutine(function):  # the user's, which memray takes away too
+            sys.setprofile(function)
+        if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
+            threading.setprofile(hook)  # the user's, for new threads
 
     def blocks(self) -> HeapBlocks:
         """Return the blocks at the peak and at the end; the file is deleted."""
@@ -62,9 +87,7 @@ class MemrayTracer:
     def close(self) -> None:
         """End tracing, and delete the file."""
         self.stop()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _enter(self) -> None:
         try:
@@ -74,7 +97,12 @@ class MemrayTracer:
 
     @property
     def _file(self) -> str:
-        return os.path.join(self._folder.name if self._folder is not None else "", "heap.bin")
+        return os.path.join(self._folder, "heap.bin")
+
+
+def _remove(folder: str, pid: int) -> None:
+    if pid == os.getpid():  # a forked child that ends leaves its parent's files
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _blocks(record: Any) -> Blocks:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import _tracemalloc
 import threading
 import tracemalloc
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from .blocks import Blocks, HeapBlocks, StackLine
+
+_is_tracing, _traced_memory = tracemalloc.is_tracing, tracemalloc.get_traced_memory
 
 _INTERVAL_S: Final = 0.005
 _GROWS: Final = 1.1
@@ -33,6 +37,13 @@ class TracemallocTracer:
         self._last: tracemalloc.Snapshot | None = None
         self._before: tracemalloc.Snapshot | None = None
         self._base_bytes = 0
+        self._gave_way = ""
+        self._hidden: dict[str, Any] = {}  # functions of tracemalloc
+
+    @property
+    def gave_way_to(self) -> str:
+        """The tool of the user's code for which tracing ended early; empty if there was none."""
+        return self._gave_way
 
     def start(self) -> None:
         """Begin to trace; where the user's code traces already, what it has so far is left out."""
@@ -44,6 +55,7 @@ class TracemallocTracer:
         self._base_bytes = tracemalloc.get_traced_memory()[0] if self._before is not None else 0
         if self._ours:
             tracemalloc.reset_peak()
+            self._hide()
         self._thread = threading.Thread(target=self._look, name="notebook_prof heap", daemon=True)
         self._thread.start()
 
@@ -51,6 +63,8 @@ class TracemallocTracer:
         """Take the last snapshot, and end tracing where it was begun here."""
         if self._thread is None:
             return
+        vars(tracemalloc).update(self._hidden)
+        self._hidden.clear()
         self._done.set()
         self._thread.join()
         self._thread = None
@@ -62,6 +76,8 @@ class TracemallocTracer:
             self._peak_bytes = max(peak if self._ours else 0, self._highest_bytes)
             if self._ours:
                 tracemalloc.stop()
+        else:
+            self._gave_way = self._gave_way or "tracemalloc.stop"
 
     def blocks(self) -> HeapBlocks:
         """Return the blocks of the highest snapshot and of the last one."""
@@ -74,11 +90,39 @@ class TracemallocTracer:
         self.stop()
         self._highest = self._last = self._before = None
 
+    def _hide(self) -> None:
+        """Let tracemalloc look to the user's code as if nothing traced, until that code starts it."""
+
+        def start(*arguments: int) -> None:
+            self._gave_way = "tracemalloc.start"
+            self.stop()
+            tracemalloc.start(*arguments)
+
+        def take_snapshot() -> None:
+            raise RuntimeError("the tracemalloc module must be tracing memory allocations to take a snapshot")
+
+        nothing: dict[str, Callable[..., object]] = {
+            "start": start,
+            "stop": lambda: None,
+            "is_tracing": lambda: False,
+            "take_snapshot": take_snapshot,
+            "get_traced_memory": lambda: (0, 0),
+            "get_object_traceback": lambda obj: None,
+            "clear_traces": lambda: None,
+            "reset_peak": lambda: None,
+        }
+        self._hidden = {name: getattr(tracemalloc, name) for name in nothing}
+        vars(tracemalloc).update(nothing)
+
     def _look(self) -> None:
-        while not self._done.wait(_INTERVAL_S) and tracemalloc.is_tracing():
-            now = tracemalloc.get_traced_memory()[0] - self._base_bytes
+        while not self._done.wait(_INTERVAL_S) and _is_tracing():
+            now = _traced_memory()[0] - self._base_bytes
             if now > max(self._highest_bytes * _GROWS, _LEAST_BYTES):
-                self._highest, self._highest_bytes = tracemalloc.take_snapshot(), now
+                self._highest, self._highest_bytes = self._snapshot(), now
+
+    def _snapshot(self) -> tracemalloc.Snapshot:
+        # what tracemalloc.take_snapshot does, which asks its own, hidden is_tracing first
+        return tracemalloc.Snapshot(_tracemalloc._get_traces(), tracemalloc.get_traceback_limit())
 
     def _new(self, snapshot: tracemalloc.Snapshot | None) -> list[Blocks]:
         """Return the blocks of a snapshot by line; without those that are our own, or were there before."""

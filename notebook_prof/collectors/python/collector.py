@@ -104,9 +104,17 @@ class PythonCollector(Collector):
         """Begin to record; waits a little for py-spy where none is warm."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
-            self._tracer = CallTracer(self._options.min_duration_ns, self.report)
-            self._tracer.start(clock)
-            return
+            why_not = CallTracer.refusal()
+            if not why_not:
+                self._tracer = CallTracer(self._options.min_duration_ns, self.report)
+                self._tracer.start(clock)
+                return
+            self.report.add(
+                "calls-not-traced",
+                "loss",
+                example=why_not,
+                effect="lines were sampled instead of calls traced",
+            )
         self._thread = threading.current_thread().name
         self._clock = clock
         self._engine = self._choose()

@@ -1,30 +1,29 @@
-"""The system collector: memory and CPU time of this process and its children, read from outside."""
+"""The system collector: memory and CPU time of this process and its children."""
 
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import ClassVar, Final
 
+from ... import own_processes
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...units import format_bytes
-from .. import own_processes
 from ..base import Availability, Collector
 from . import heap
 from .cores import Energy, put_energy, read_energy, usable_cores, usable_cpus
-from .polling import Poller, ResidentMemory
-from .readings import ProcessFacts, busy_share, children_bytes, cpu_table, decode, resident, within
-from .watcher import PASS, PROCESS, RECORD, RSS, THREAD, Tree
-from .watching import Recorded, spare
+from .polling import Poller, Reader
+from .process_tree import RECORD, RSS, THREAD
+from .readings import ProcessFacts, busy_share, children_bytes, cpu_table, decode, longest_gap_ns, resident
 
-__all__ = ["CPU_TRACK", "RSS_TRACK", "ResidentMemory", "SystemCollector", "spare", "usable_cpus"]
+__all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 
 CPU_INTERVAL_NS: Final = 100_000_000
+LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
 """More than this is told.
 
@@ -37,89 +36,71 @@ CHILDREN_TRACK: Final = "memory of child processes"
 
 
 class SystemCollector(Collector):
-    """Reads memory every 4 ms, 20 ms while it does not move, and CPU times every 40 ms, from outside.
+    """Reads memory every 10 ms, 20 ms while it does not move, and CPU times every 50 ms, in a thread.
 
-    A process of its own needs no GIL of this one, so that nothing hides in a long call into C. Where it
-    cannot run, or dies, a thread of this process reads what it gets to see, and the report says so.
+    The thread waits while C code holds the GIL. A peak above all earlier ones is exact even so:
+    the system keeps the highest. Below it the peak is the highest reading.
     """
 
     name: ClassVar[str] = "system"
 
     def __init__(self) -> None:
-        self._begin = bytearray()
-        self._end = bytearray()
-        self._recorded: Recorded | None = None
+        self._data = bytearray()
+        self._reader: Reader | None = None
         self._poller: Poller | None = None
-        self._high_water = (0, 0)
         self._freed_bytes = (0, 0)
         self._ended_ns = 0
         self._threads: dict[int, str] = {}
         self._children: dict[int, str] = {}
         self._tid = 0
-        self._read_file = True
-        self._lock = threading.Lock()
-        self._stopped = False
         self._energy: list[Energy] = []
+        self._name_threads: Callable[[int], object] = id
 
     @classmethod
     def availability(cls) -> Availability:
         """Return that it is always available."""
         return Availability(True, "memory and CPU time of this process and its children")
 
-    def prepare(self) -> None:
-        """Start the watcher, unless one waits from before."""
-        spare.prepare()
-
     def start(self, clock: Clock) -> None:
-        """Take first readings and let the watcher begin."""
+        """Take first readings and start the thread."""
         self._tid = threading.get_native_id()
-        self._learn_names()
         self._ended_ns = -_ended_children_ns()
-        self._read(self._begin, clock)
+        self._reader = Reader(self._data.extend, self._learn_names, own_processes.pids())
+        self._read(self._reader, clock.now_ns())
         self._energy = [read_energy(clock)]
-        self._high_water = high_water_bytes(), 0
         self._freed_bytes = heap.freed_bytes(), 0
-        try:
-            self._recorded = Recorded(spare.take(), self._learn_names, lambda: self._poll(clock, "it died"))
-            self._recorded.begin()
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self._poll(clock, f"{type(error).__name__}: {error}")
+        self._poller = Poller(clock, self._reader)
+        self._poller.start()
 
     def stop(self) -> None:
-        """Take last readings and let the watcher end."""
-        if self._stopped:
+        """Let the thread end and take last readings."""
+        reader, self._reader = self._reader, None
+        if self._poller is None or reader is None:
             return
-        with self._lock:
-            self._stopped = True
-        if self._recorded is not None:
-            self._recorded.end()
-        if self._poller is not None:
-            self._poller.stop()
-        if self._tid:
-            self._read(self._end, Clock())
-            self._energy.append(read_energy(Clock()))
-            self._high_water = self._high_water[0], high_water_bytes()
-            self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
-            self._ended_ns += _ended_children_ns()
-            self._learn_names()
+        self._poller.stop()
+        self._read(reader, Clock().now_ns())
+        self._energy.append(read_energy(Clock()))
+        self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
+        self._ended_ns += _ended_children_ns()
+        if reader.tree is not None:
+            reader.tree.close()
+            self._name_threads = reader.tree.name_threads
 
     def result(self, builder: TraceBuilder) -> None:
         """Add counters ``process RSS`` (bytes), ``process CPU`` (0–1 of all cores), energy; table ``cpu``."""
-        watched = bytearray()
-        if self._recorded is not None:
-            self._recorded.wait()
-            watched += self._recorded.data
-        if self._poller is not None:
-            self._tell(self._poller)
-            watched = watched[: len(watched) // RECORD.size * RECORD.size] + self._poller.data
-        records = within(decode(self._begin), decode(watched), decode(self._end))
+        self._name_threads(Clock().now_ns())
+        records = decode(self._data)
         if not len(records):
             return
+        if self._poller is not None and self._poller.failure is not None:
+            self.report.add("counters-cut-short", "loss", example=repr(self._poller.failure))
         pid, cores, ours = os.getpid(), usable_cores(), own_processes.pids()
-        ts, level = resident(records, self._high_water)
+        ts, level, is_exact = resident(records)
         if len(ts):
             builder.counter(builder.track(RSS_TRACK, "counter", pid=pid, unit="bytes"), ts, level)
             self._tell_freed(builder)
+            if not is_exact:
+                self._tell_gap(longest_gap_ns(records), int(records["b"][records["kind"] == RSS].max()))
         ts, share = busy_share(records, cores, CPU_INTERVAL_NS)
         if len(ts):
             builder.counter(builder.track(CPU_TRACK, "counter", pid=pid, unit="share"), ts, share)
@@ -130,47 +111,21 @@ class SystemCollector(Collector):
             put_energy(builder, *self._energy)
         processes = ProcessFacts(pid, ours, self._threads, self._children, self._ended_ns)
         builder.table("cpu", cpu_table(records, processes))
-        builder.metadata["cpu"] = {
-            "pid": pid,
-            "tid": self._tid,
-            "cores": cores,
-            "read_by": "a process" if self._poller is None else "a thread",
-        }
+        builder.metadata["cpu"] = {"pid": pid, "tid": self._tid, "cores": cores}
 
     def abandon(self) -> None:
-        """Let the watcher end and forget the readings."""
+        """Let the thread end and forget the readings."""
         self.stop()
-        if self._recorded is not None:
-            self._recorded.wait()
 
-    def _read(self, into: bytearray, clock: Clock) -> None:
-        """Read all there is from inside, once."""
-        pid, now = os.getpid(), clock.now_ns()
-        try:
-            tree = Tree("/proc", pid, into.extend, names=False, skip=own_processes.pids())
-        except OSError:
-            memory = ResidentMemory()
-            into += RECORD.pack(RSS, pid, -1, 0, now, memory.read_bytes(), 0, 0)
-            into += RECORD.pack(PROCESS, pid, -1, 0, now, time.process_time_ns(), 0, 0)
-            into += RECORD.pack(PASS, pid, -1, 0, now, 0, 0, 0)
-            memory.close()
-            return
-        try:
-            tree.memory(now)
-            tree.look(now)
-            own_thread = tree.main.threads.get(self._tid)
-            if own_thread is not None and threading.get_native_id() == self._tid:
-                # the scheduler's own number of a running thread is up to a tick old
-                ran = time.thread_time_ns()
-                into += RECORD.pack(THREAD, pid, self._tid, 0, now, ran, own_thread.wait_ns, 0)
-        finally:
-            tree.close()
-
-    def _poll(self, clock: Clock, why: str) -> None:
-        with self._lock:
-            if not self._stopped:
-                self._poller = Poller(clock, why)
-                self._poller.start()
+    def _read(self, reader: Reader, now: int) -> None:
+        """Read all there is, in the thread whose cell is recorded."""
+        reader.memory(now)
+        reader.look(now)
+        own_thread = None if reader.tree is None else reader.tree.main.threads.get(self._tid)
+        if own_thread is not None and threading.get_native_id() == self._tid:
+            # the scheduler's own number of a running thread is up to a tick old
+            ran = time.thread_time_ns()
+            self._data += RECORD.pack(THREAD, os.getpid(), self._tid, 0, now, ran, own_thread.wait_ns, 0)
 
     def _tell_freed(self, builder: TraceBuilder) -> None:
         begin, end = self._freed_bytes
@@ -186,14 +141,15 @@ class SystemCollector(Collector):
                 advice="where torch records, shapes do most of it: %%profile --no-shapes",
             )
 
-    def _tell(self, poller: Poller) -> None:
-        if poller.failure is not None:
-            self.report.add("counters-cut-short", "loss", example=repr(poller.failure))
+    def _tell_gap(self, gap_ns: int, highest_bytes: int) -> None:
+        if gap_ns < LONG_GAP_NS or not highest_bytes:
+            return
         self.report.add(
-            "memory-read-inside",
+            "memory-peak-sampled",
             "info",
-            example=f"no process could watch this one: {poller.why}",
-            effect="memory and CPU time were read by a thread, which waits while C code holds the GIL",
+            example=f"C code held the GIL: memory was not read for {gap_ns / 1e6:.0f} ms",
+            effect="the highest resident memory is the highest reading. In between it may have been "
+            f"higher, at most {format_bytes(highest_bytes)}: the most since the process began",
         )
 
     def _learn_names(self) -> None:
@@ -203,22 +159,6 @@ class SystemCollector(Collector):
         processes = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
         for process in tuple(processes):  # active_children() would wait for those that have ended
             self._children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
-
-
-def high_water_bytes() -> int:
-    """Return the most that was ever resident of this process, as the kernel counts it; else 0.
-
-    Examples
-    --------
-    >>> high_water_bytes() >= 0
-    True
-    """
-    try:
-        with open("/proc/self/status", "rb") as file:
-            match = re.search(rb"VmHWM:\s*(\d+) kB", file.read())
-    except OSError:
-        return 0
-    return int(match[1]) * 1024 if match else 0
 
 
 def _ended_children_ns() -> int:

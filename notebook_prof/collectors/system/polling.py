@@ -1,4 +1,4 @@
-"""Reads memory and CPU time in a thread, where no process can watch this one."""
+"""Reads memory and CPU time in a thread of this process."""
 
 from __future__ import annotations
 
@@ -10,68 +10,97 @@ from contextlib import suppress
 from typing import Final
 
 from ...trace.clocks import Clock
-from .watcher import PASS, PROCESS, RECORD, RSS, Tree
+from .process_tree import PASS, PROCESS, RECORD, RSS, Tree
 
-RSS_INTERVAL_S: Final = 0.01
-CPU_INTERVAL_NS: Final = 100_000_000
+INTERVAL_NS: Final = 10_000_000
+"""Between two readings of memory."""
+STILL_EVERY: Final = 2
+"""Intervals between readings while memory does not move."""
+MOVED_BYTES: Final = 2**19
+LOOK_NS: Final = 50_000_000
+"""Between two looks at threads and children."""
+LOOK_SHARE: Final = 200
+"""A look may take one part in so many of the time between two: the thread holds the GIL meanwhile."""
+DOUBLE_EVERY: Final = 6_000
+"""After so many readings the interval doubles: a minute at 10 ms, two at 20 ms, and so on."""
 
 
-class ResidentMemory:
-    """Reads how many bytes of this process are in physical memory (RSS), quickly.
+def resident_bytes() -> int:
+    """Return how many bytes of this process are in physical memory (RSS).
 
-    On Linux from ``/proc/self/statm`` through one open file (1–2 µs); elsewhere through psutil.
+    Examples
+    --------
+    >>> resident_bytes() > 0
+    True
+    """
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split(None, 2)[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
+
+
+class Reader:
+    """Reads this process into records: from ``/proc``, or the process as a whole where there is none.
+
+    Parameters
+    ----------
+    emit : callable
+        Gets each record.
+    on_news : callable
+        Called when a thread or child was seen for the first time.
+    skip : frozenset of int
+        Processes that are left out.
     """
 
-    def __init__(self) -> None:
-        self._file: int | None = None
-        self._page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-        try:
-            self._file = os.open("/proc/self/statm", os.O_RDONLY)
-            self._read: Callable[[], int] = self._from_statm
-            self._read()
-        except (OSError, ValueError, IndexError):
-            self.close()
-            self._read = _psutil_reader()
+    def __init__(
+        self, emit: Callable[[bytes], object], on_news: Callable[[], object], skip: frozenset[int]
+    ) -> None:
+        self._emit, self._on_news, self._pid = emit, on_news, os.getpid()
+        self.tree: Tree | None = None
+        with suppress(OSError):
+            self.tree = Tree("/proc", self._pid, emit, skip)
 
-    def read_bytes(self) -> int:
-        """Return resident bytes now."""
-        return self._read()
+    def memory(self, now: int) -> int:
+        """Emit resident memory, and give it in bytes."""
+        if self.tree is not None:
+            return self.tree.memory(now)
+        level = resident_bytes()
+        self._put(RSS, now, level)
+        return level
 
-    def close(self) -> None:
-        """Close the file; safe to repeat."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+    def look(self, now: int) -> None:
+        """Emit CPU times."""
+        if self.tree is not None:
+            self.tree.look(now)
+            if self.tree.has_news:
+                self.tree.has_news = False
+                self._on_news()
+        else:
+            self._put(PROCESS, now, time.process_time_ns())
+            self._put(PASS, now, 0)
 
-    def _from_statm(self) -> int:
-        assert self._file is not None
-        return int(os.pread(self._file, 64, 0).split(None, 2)[1]) * self._page_bytes
-
-
-def _psutil_reader() -> Callable[[], int]:
-    import psutil
-
-    process = psutil.Process()
-    return lambda: int(process.memory_info().rss)
+    def _put(self, kind: int, now: int, number: int) -> None:
+        self._emit(RECORD.pack(kind, self._pid, -1, 0, now, number, 0, 0))
 
 
 class Poller:
-    """Records what the watcher would, every 10 and 100 ms, whenever its thread gets to run.
+    """Reads again and again in a thread.
 
     Parameters
     ----------
     clock : Clock
-    why : str
-        Why there is no watcher.
+    reader : Reader
+        The thread has it alone until `stop`.
     """
 
-    def __init__(self, clock: Clock, why: str) -> None:
-        self.why = why
-        self.data = bytearray()
+    def __init__(self, clock: Clock, reader: Reader) -> None:
         self.failure: Exception | None = None
-        self._clock = clock
+        self._clock, self._reader = clock, reader
         self._quit = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notebook_prof system poll", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="notebook_prof system", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -83,29 +112,22 @@ class Poller:
         self._thread.join()
 
     def _run(self) -> None:
-        memory = ResidentMemory()
-        tree: Tree | None = None
-        with suppress(OSError):
-            tree = Tree("/proc", os.getpid(), self.data.extend)
         try:
-            self._loop(memory, tree)
+            self._loop()
         except Exception as error:
             self.failure = error
-        finally:
-            memory.close()
-            if tree is not None:
-                tree.close()
 
-    def _loop(self, memory: ResidentMemory, tree: Tree | None) -> None:
-        pid, next_look = os.getpid(), 0
-        while not self._quit.wait(RSS_INTERVAL_S):
+    def _loop(self) -> None:
+        interval, readings, level = INTERVAL_NS, 0, 0
+        due = self._clock.now_ns() + interval
+        next_look = due + LOOK_NS - interval
+        while not self._quit.wait(max(0, due - self._clock.now_ns()) / 1e9):
             now = self._clock.now_ns()
-            self.data += RECORD.pack(RSS, pid, -1, 0, now, memory.read_bytes(), 0, 0)
-            if now < next_look:
-                continue
-            next_look = now + CPU_INTERVAL_NS
-            if tree is not None:
-                tree.look(now)
-            else:
-                self.data += RECORD.pack(PROCESS, pid, -1, 0, now, time.process_time_ns(), 0, 0)
-                self.data += RECORD.pack(PASS, pid, -1, 0, now, 0, 0, 0)
+            before, level = level, self._reader.memory(now)
+            readings += 1
+            if readings % DOUBLE_EVERY == 0:
+                interval *= 2
+            if now >= next_look:
+                self._reader.look(now)
+                next_look = now + max(LOOK_NS, interval, (self._clock.now_ns() - now) * LOOK_SHARE)
+            due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)

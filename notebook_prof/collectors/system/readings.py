@@ -1,4 +1,4 @@
-"""From the watcher's records to counters and to the table of CPU time."""
+"""From records to counters and to the table of CPU time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from ...trace.arrays import IntArray
-from . import watcher
-from .watcher import FIELDS
+from . import process_tree
+from .process_tree import FIELDS
 
 Records = npt.NDArray[np.void]
 _TYPE: Final = np.dtype([(name, "<i4" if place < 4 else "<i8") for place, name in enumerate(FIELDS)])
-_TIMES: Final = (watcher.PROCESS, watcher.THREAD, watcher.CHILD)
+_TIMES: Final = (process_tree.PROCESS, process_tree.THREAD, process_tree.CHILD)
 
 ENDED: Final = -1
 """Process number of the row that sums up children that ended between two readings."""
@@ -31,39 +31,38 @@ def decode(data: bytes | bytearray) -> Records:
     return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
 
 
-def within(begin: Records, watched: Records, end: Records) -> Records:
-    """Return all records in order of time: our own first and last ones, and the watcher's between them."""
-    first, last = begin["ts"].max(initial=0), end["ts"].min(initial=np.iinfo(np.int64).max)
-    named = watched["kind"] == watcher.NAME
-    inside = (watched["ts"] > first) & (watched["ts"] < last)
-    records = np.concatenate([begin, watched[inside | named], end])
-    return records[np.argsort(records["ts"], kind="stable")]
-
-
-def resident(records: Records, high_water: tuple[int, int]) -> tuple[IntArray, IntArray]:
-    """Return times and bytes of resident memory.
+def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
+    """Return times and bytes of resident memory, and whether their highest is exact.
 
     Parameters
     ----------
     records : structured array
         In order of time.
-    high_water : (int, int)
-        The kernel's high-water mark at the beginning and at the end, 0 where it does not tell. If it moved,
-        the highest reading is raised to it: then the peak is exact.
+
+    Notes
+    -----
+    Where the system's highest rose above the readings on both sides, it is put halfway between them.
     """
-    rows = records[records["kind"] == watcher.RSS]
-    ts, level = rows["ts"].astype(np.int64), rows["a"].astype(np.int64)
-    before, after = high_water
-    if len(level) and after > before:
-        top = int(level.argmax())
-        level[top] = max(int(level[top]), after)
-    return ts, level
+    rows = records[records["kind"] == process_tree.RSS]
+    ts, level, highest = (rows[name].astype(np.int64) for name in ("ts", "a", "b"))
+    hidden = np.flatnonzero(
+        (highest[1:] > highest[:-1]) & (highest[1:] > np.maximum(level[1:], level[:-1])) & (np.diff(ts) > 1)
+    )
+    is_exact = len(highest) > 0 and bool(highest[-1] > highest[0])
+    ts_between = ts[hidden] + np.diff(ts)[hidden] // 2
+    level = np.insert(level, hidden + 1, highest[hidden + 1])
+    return np.insert(ts, hidden + 1, ts_between), level, is_exact
+
+
+def longest_gap_ns(records: Records) -> int:
+    """Return the longest time between two readings of memory."""
+    return int(np.diff(records["ts"][records["kind"] == process_tree.RSS]).max(initial=0))
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
     """Return times and shares of all cores that the process used since the time before."""
-    rows = records[records["kind"] == watcher.PROCESS]
-    passes = np.unique(records["ts"][records["kind"] == watcher.PASS])
+    rows = records[records["kind"] == process_tree.PROCESS]
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     if len(rows) == 0 or len(passes) < 2:
         return np.empty(0, np.int64), np.empty(0)
     every = (passes - passes[0]) // interval_ns
@@ -75,19 +74,19 @@ def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArr
 
 def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[IntArray, IntArray]:
     """Return times and resident bytes of all child processes together; empty without any."""
-    of_children = np.isin(records["kind"], (watcher.CHILD, watcher.GONE)) & (records["tid"] == -1)
+    of_children = np.isin(records["kind"], (process_tree.CHILD, process_tree.GONE)) & (records["tid"] == -1)
     of_children &= ~np.isin(records["pid"], [*ours, main])
     rows = records[of_children]
-    if not (rows["kind"] == watcher.CHILD).any():
+    if not (rows["kind"] == process_tree.CHILD).any():
         return np.empty(0, np.int64), np.empty(0, np.int64)
     last = records["ts"][-1]
-    here = rows["pid"][(rows["ts"] == last) & (rows["kind"] == watcher.CHILD)]
+    here = rows["pid"][(rows["ts"] == last) & (rows["kind"] == process_tree.CHILD)]
     ended = np.unique(rows["pid"][~np.isin(rows["pid"], here)])
     ends = np.zeros(len(ended), rows.dtype)
-    ends["kind"], ends["pid"], ends["ts"] = watcher.GONE, ended, last
+    ends["kind"], ends["pid"], ends["ts"] = process_tree.GONE, ended, last
     rows = np.concatenate([rows, ends])
     order = np.lexsort((rows["ts"], rows["pid"]))
-    pid, level = rows["pid"][order], np.where(rows["kind"] == watcher.CHILD, rows["c"], 0)[order]
+    pid, level = rows["pid"][order], np.where(rows["kind"] == process_tree.CHILD, rows["c"], 0)[order]
     before = np.where(np.append(False, pid[1:] == pid[:-1]), np.append(0, level[:-1]), 0)[: len(level)]
     ts = rows["ts"][order].astype(np.int64)
     moments, moment_index = np.unique(ts, return_inverse=True)
@@ -128,7 +127,7 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
         ``pid tid name kind ts cpu_ns wait_ns``, by process, thread and time; `tid` is -1 for a process as a
         whole. Each has a row at the first and at the last instant, and rows where its times changed.
     """
-    passes = np.unique(records["ts"][records["kind"] == watcher.PASS]).astype(np.int64)
+    passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
         return pd.DataFrame(columns=list(COLUMNS))
@@ -167,14 +166,14 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
 
 def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
     """Return the CPU time of children that were waited for, less what was seen of those that ended."""
-    here = records["pid"][(records["kind"] == watcher.CHILD) & (records["ts"] == records["ts"][-1])]
+    here = records["pid"][(records["kind"] == process_tree.CHILD) & (records["ts"] == records["ts"][-1])]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
     return max(0, processes.ended_ns - int(final[~final.index.isin(here)].sum()))
 
 
 def last_names(records: Records) -> dict[tuple[int, int], str]:
     """Return the last name that was read of each thread and process."""
-    rows = records[records["kind"] == watcher.NAME]
+    rows = records[records["kind"] == process_tree.NAME]
     names: dict[tuple[int, int], bytes] = {}
     numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
     for i, first in enumerate(rows["place"].tolist()):  # a few by thread

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
 import sys
 from collections.abc import Iterable
 from tempfile import NamedTemporaryFile
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...own_processes import run
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from . import memray_process
@@ -87,24 +87,19 @@ def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
 def _by_memray(path: str) -> tuple[_Contents, list[str]]:
     """Return what memray reads of a file, and the lines that it logs meanwhile."""
     folders = msgspec.json.encode([folder for folder in sys.path if isinstance(folder, str)]).decode()
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", inspect.getsource(memray_process), folders, path],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    lines = done.stderr.decode(errors="replace").split("\n")
-    lines = [line for line in lines if line.strip()]
-    if done.returncode < 0:
-        raise FormatError(f"the file is damaged: signal {-done.returncode} ended memray while it read it")
-    if done.returncode:
-        reason = (lines or ["it does not say why"])[-1].partition(": iostream")[0]
+    printed = run([sys.executable, "-I", "-c", inspect.getsource(memray_process), folders, path])
+    output, errors = printed if printed is not None else ("", "")
+    lines = [line for line in errors.split("\n") if line.strip()]
+    if not output and not lines:
+        raise FormatError("the file is damaged: memray ended while it read it")
+    if not output:
+        why = "another version wrote it" if "incompatible" in errors else "it is cut or damaged"
         raise FormatError(
-            f"memray cannot read it ({reason[:200]}): it reads whole recordings of its own version. The one "
-            "that recorded it makes a table, which opens here: memray transform csv FILE"
+            f"memray cannot read it ({why}): it reads whole recordings of its own version. The one that "
+            "recorded it makes a table, which opens here: memray transform csv FILE"
         )
     try:
-        return msgspec.json.decode(done.stdout, type=_Contents), lines
+        return msgspec.json.decode(output, type=_Contents), lines
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"the file is damaged: memray reads what cannot be ({error})") from error
 
@@ -121,7 +116,7 @@ def _report_end(facts: _Facts, looks_ms: IntArray, errors: list[str], builder: T
     effect = "what follows is missing; the peak and what is kept are those of the part that is there"
     last_ms = int(looks_ms[-1]) if len(looks_ms) else facts.start_ms
     if errors:
-        builder.report.add("truncated-file", "loss", example=errors[0][:120], effect=effect)
+        builder.report.add("truncated-file", "loss", example="memray found no end of it", effect=effect)
     elif facts.end_ms <= facts.start_ms or facts.end_ms < last_ms:  # at first it is the start, or 1 ms later
         builder.report.add(
             "truncated-file",

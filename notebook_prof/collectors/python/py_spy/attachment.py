@@ -12,24 +12,20 @@ dies it notices and ends.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import os
-import select
 import shutil
 import signal
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import IO, Final
 
-from ... import own_processes
+from .... import own_processes
 from ...machine import is_free_threaded
 from .heartbeat import Heartbeat
 
@@ -40,6 +36,8 @@ FRAMES_PER_S: Final = 16_000
 """The rate is such that about so many frames are read in a second: reading them is what it costs, and a
 notebook's kernel has ten threads and eighty frames that do nothing. Here that is 0.3 to 0.4 of a core, where
 a system call takes microseconds, and less elsewhere."""
+
+FRAMES_OF_A_THREAD: Final = 6
 
 PATIENCE_S: Final = 0.15
 """The most that a recording waits for it before it begins without."""
@@ -55,13 +53,6 @@ _LONGEST_START_S: Final = 30.0
 _LONGEST_END_S: Final = 10.0
 _POLL_S: Final = 0.003
 _NICE: Final = -5
-_WAIT_THEN_RUN: Final = (
-    "log=$1; shift; exec {spare}<&0; "
-    '{{ read go && exec "$@" </dev/null {spare}<&-; }} <&{spare} >>"$log" 2>&1 & echo $!'
-)
-"""What the shell does: it starts a process that waits for a line, says its number, and ends. So py-spy is no
-child of this process, and the user's ``os.wait()`` does not meet it."""
-_LAST_WORDS: Final = 400
 
 _refused = ""
 _warm: Attachment | None = None
@@ -83,6 +74,8 @@ def refusal() -> str:
         return _refused
     if binary() is None:
         return "py-spy is not installed"
+    if why := own_processes.refusal():
+        return f"py-spy cannot be started beside this process: {why}"
     if is_free_threaded():
         return "py-spy cannot read a Python without a GIL"
     return _forbidden()
@@ -90,55 +83,10 @@ def refusal() -> str:
 
 def first_rate_hz() -> int:
     """Return how often to look at first, by what there is to read at a look."""
-    frames = sum(_depth(frame) for frame in sys._current_frames().values())
-    return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
-
-
-def _depth(frame: FrameType | None) -> int:
-    depth = 0
-    while frame is not None:
-        depth, frame = depth + 1, frame.f_back
-    return depth
-
-
-class Process:
-    """A process that is no child of this one, by a descriptor that cannot come to mean another.
-
-    Parameters
-    ----------
-    pid : int
-
-    Raises
-    ------
-    OSError
-        If there is no such process, or this kernel has no such descriptors (Linux 5.3).
-    """
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._file: int | None = os.pidfd_open(pid)
-
-    def is_running(self) -> bool:
-        """Return whether it has not ended."""
-        return not self.wait(0)
-
-    def wait(self, patience_s: float) -> bool:
-        """Wait for its end; whether it has ended."""
-        if self._file is None:
-            return True
-        return bool(select.select([self._file], [], [], patience_s)[0])
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal, if it has not ended."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._file, number)
-
-    def close(self) -> None:
-        """Close the descriptor; safe to repeat."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+    frame, frames = sys._getframe(), FRAMES_OF_A_THREAD * threading.active_count()
+    while (caller := frame.f_back) is not None:  # only this thread's: the others run, and theirs change
+        frame, frames = caller, frames + 1
+    return int(min(max(FRAMES_PER_S / frames, RATES_HZ[0]), RATES_HZ[1]))
 
 
 class Attachment:
@@ -169,19 +117,22 @@ class Attachment:
         self._owner = os.getpid()
         self._result: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill)
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process: Process | None = None
+        self._process: own_processes.Process | None = None
+        self._lock = threading.Lock()
+        self._starting = True
         self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     @classmethod
     def launch(cls, rate_hz: int = 0) -> Attachment:
         """Start one; nothing waits for it."""
+        own_processes.at_exit(_end_all)
         one = cls(rate_hz)
         _alive.append(one)
         try:
-            one._start()
-        except BaseException:
+            one._thread.start()
+        except RuntimeError as error:  # a process that ends starts no threads
             one.kill()
-            raise
+            raise OSError(str(error)) from error
         return one
 
     @property
@@ -205,8 +156,9 @@ class Attachment:
         return self.banner_ns > 0 and self.is_running()
 
     def is_running(self) -> bool:
-        """Return whether the process has not ended."""
-        return self._process is not None and self._process.is_running()
+        """Return whether the process is about to start, or has not ended."""
+        process = self._process
+        return self._thread.is_alive() if process is None else process.is_running()
 
     def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
         """Begin a recording: `each_beat` is called many times a second, `died` once if it ends too early.
@@ -234,10 +186,6 @@ class Attachment:
         self._result.seek(0)
         return self._result.read()
 
-    def last_words(self) -> str:
-        """Return the end of what it has printed."""
-        return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace").strip()[-_LAST_WORDS:]
-
     def kill(self) -> None:
         """End it at once, without a file; safe in every state, also in a forked child."""
         self._quit.set()
@@ -246,53 +194,34 @@ class Attachment:
             _alive.remove(self)
         if self._owner != os.getpid():
             return
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(_LONGEST_END_S)
-            self._process.close()
+        with self._lock:
+            if self._starting and self._thread.is_alive():
+                return  # its thread ends it: starting takes a while, and nobody waits for that
+            process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGKILL)
+            process.wait(_LONGEST_END_S)
+            process.close()
         self._join()
         self._result.close()
         self._log.close()
 
-    def _start(self) -> None:
-        program = binary()
-        if program is None:
-            raise FileNotFoundError("py-spy is not installed")
-        # it waits until it may look at this process, then becomes py-spy
-        log = f"/dev/fd/{self._log.fileno()}"
-        descriptors = (self._result.fileno(), self._log.fileno())
-        spare = next(number for number in range(3, 10) if number not in descriptors)
-        script = _WAIT_THEN_RUN.format(spare=spare)
-        command = ["sh", "-c", script, "sh", log, program, "record", "--format", "chrometrace"]
-        command += ["--rate", str(self.rate_hz), "--nonblocking", "--threads", "--idle", "--subprocesses"]
-        command += ["--full-filenames", "--output", f"/dev/fd/{self._result.fileno()}"]
-        command += ["--pid", str(self._owner)]
-        between = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            pass_fds=descriptors,
-        )
-        own_processes.add(between.pid)
-        assert between.stdin is not None
-        assert between.stdout is not None
-        with between.stdin as line, between.stdout as output:
-            try:
-                self._process = Process(int(output.readline()))
-                own_processes.add(self._process.pid)
-                _allow(self._process.pid)
-                with contextlib.suppress(BrokenPipeError):
-                    line.write(b"\n")
-                    line.flush()
-            except ValueError:
-                raise OSError("the shell could not start py-spy") from None
-            finally:
-                own_processes.reap(between)
-        with contextlib.suppress(OSError, AttributeError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
-        self._thread.start()
+    def _start(self) -> bool:
+        """Start the process, in the watching thread; whether it was started and is still wanted."""
+        command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(self.rate_hz)]
+        command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
+        command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]
+        log = self._log.fileno()
+        process: own_processes.Process | None = None
+        try:
+            process = own_processes.start(command, log, log, self._result.fileno(), _allow)
+            with contextlib.suppress(OSError, AttributeError):
+                os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+        except OSError as error:
+            _refuse(f"py-spy could not be started: {error}")
+        with self._lock:
+            self._process, self._starting = process, False
+            return process is not None and not self._quit.is_set()
 
     def _join(self) -> None:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
@@ -300,6 +229,9 @@ class Attachment:
 
     def _run(self) -> None:
         try:
+            if not self._start():
+                self.kill()
+                return
             if not self._attach():
                 return
             while not self._quit.is_set() and (self._watching is not None or self.heartbeat.quick):
@@ -318,16 +250,19 @@ class Attachment:
         """Wait for the banner; if it ends without one, remember why for the rest of the session."""
         until = time.monotonic() + _LONGEST_START_S
         while not self._quit.is_set() and time.monotonic() < until:
-            if b"Sampling process" in os.pread(self._log.fileno(), 1 << 16, 0):
+            if "Sampling process" in self._log_text():
                 self.banner_ns = time.perf_counter_ns()
                 self._settled.set()
                 return True
             if not self.is_running():
                 if not self._quit.is_set():
-                    _refuse(f"py-spy cannot look at this process: {_reason(self.last_words())}")
+                    _refuse(f"py-spy cannot look at this process: {_reason(self._log_text())}")
                 return False
             self._quit.wait(_POLL_S)
         return False
+
+    def _log_text(self) -> str:
+        return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace")
 
     def _beat(self) -> bool:
         """Return one beat; whether to go on."""
@@ -446,11 +381,14 @@ def _forbidden() -> str:
     return f"kernel.yama.ptrace_scope is {scope}: no process may look at this one" if scope > 1 else ""
 
 
-def _reason(words: str) -> str:
-    """Return the telling line of what py-spy printed before it gave up."""
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    telling = [line for line in lines if "denied" in line.lower() or line.startswith("Error")]
-    return (telling or lines or ["it ended at once"])[0][:200]
+def _reason(log: str) -> str:
+    """Say why py-spy gave up: its own words have colour codes, and name files of its source."""
+    words = log.lower()
+    if "denied" in words or "not permitted" in words:
+        return "the system does not permit it (ptrace)"
+    if "version" in words:
+        return "it does not know this version of Python"
+    return "it ended before its first sample"
 
 
 def _end_all() -> None:
@@ -465,6 +403,5 @@ def _forget() -> None:
     _alive.clear()
 
 
-atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)

@@ -28,6 +28,9 @@ NET_NS: Final = round(CALM_S * 1e9)
 """About how often the threads are also looked at from inside, for what py-spy may miss."""
 
 
+SHORT_S: Final = 0.1
+"""Where py-spy has no sample of a recording that is shorter, none was lost: its statements are exact."""
+
 CALMER: Final = ((4.0, 4), (120.0, 20))
 """After so many seconds it looks so many times less often than at first."""
 
@@ -158,7 +161,7 @@ class PySpy:
         except ValueError:
             changes, paths = [], CallPaths()
         if not changes:
-            self._tell_lost(attachment.last_words())
+            self._tell_lost(window_ns)
             return None
         first_us = min(int(change.ts_us[0]) for change in changes)
         ts, number = _noticed_beats(changes, paths, attachment.thread_ids)
@@ -212,12 +215,19 @@ class PySpy:
                 self._died_ns = self._clock.now_ns()
                 self._net.take_over()
 
-    def _tell_lost(self, words: str) -> None:
-        when = f"after {(self._died_ns - self._window_ns[0]) / 1e9:.1f} s: " if self._died_ns else ""
+    def _tell_lost(self, window_ns: tuple[int, int]) -> None:
+        """Say that py-spy has no samples, where there was time for some."""
+        seconds = (window_ns[1] - window_ns[0]) / 1e9
+        if self._died_ns:
+            example = f"py-spy was ended from outside after {seconds:.1f} s"
+        elif seconds < SHORT_S:
+            return  # too short: what is exact, statements and lines, says it all
+        else:
+            example = f"py-spy took no sample in {seconds:.1f} s: the machine gave it no time"
         self._report.add(
             "py-spy-ended",
             "loss",
-            example=f"{when}{words.splitlines()[-1][:120] if words else 'it was killed'}",
+            example=example,
             effect="stacks are from the process itself instead, every 50 ms before and every 5 ms after it "
             "ended; child processes are missing",
             advice="record again; --engine alarm does without py-spy",

@@ -42,7 +42,18 @@ class Calls(NamedTuple):
 
 
 class Backend(Protocol):
-    """Something that traces calls."""
+    """Something that traces calls.
+
+    Attributes
+    ----------
+    slot : int
+        Number of the tool of `sys.monitoring` that it is; -1 for none.
+    sets_profile : bool
+        Whether it needs the interpreter's profile function.
+    """
+
+    slot: int
+    sets_profile: bool
 
     def start(self) -> None:
         """Install the hooks."""

@@ -19,7 +19,7 @@ from .calls import Calls, Function
 MOST_EVENTS: Final = 2_000_000
 """Begins and ends of calls; then the tracer goes quiet."""
 
-_TOOLS: Final = (2, 3, 4)
+_TOOLS: Final = (4, 3, 2)
 _NAME: Final = "notebook_prof"
 _MONITORING: Final[Any] = getattr(sys, "monitoring", None)
 _DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
@@ -29,13 +29,11 @@ def refusal() -> str:
     """Return why this Python cannot be monitored here and now; empty if it can."""
     if _MONITORING is None:
         return "sys.monitoring needs Python 3.12"
-    return "" if _free_tool() is not None else "other tools hold all slots of sys.monitoring"
+    return "" if _free_tools() else "other tools hold all slots of sys.monitoring"
 
 
-def _free_tool() -> int | None:
-    if _MONITORING is None:
-        return None
-    return next((tool for tool in _TOOLS if _MONITORING.get_tool(tool) is None), None)
+def _free_tools() -> list[int]:
+    return [tool for tool in _TOOLS if _MONITORING is not None and _MONITORING.get_tool(tool) is None]
 
 
 class MonitoringBackend:
@@ -44,7 +42,10 @@ class MonitoringBackend:
     Code of libraries answers DISABLE at its first event and then costs nothing.
     """
 
+    sets_profile = False
+
     def __init__(self) -> None:
+        self.slot = next(iter(_free_tools()), -1)
         self._events: list[tuple[int, int, CodeType | None]] = []
         self._own: dict[int, tuple[CodeType, bool]] = {}
         self._threads: dict[int, str] = {}
@@ -54,8 +55,8 @@ class MonitoringBackend:
 
     def start(self) -> None:
         """Take a tool slot and register the callbacks."""
-        tool = _free_tool()
-        if tool is None:
+        tool = self.slot
+        if tool < 0:
             raise RuntimeError(refusal())
         monitoring = _MONITORING
         events = monitoring.events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ from ....trace.clocks import Clock
 from ....trace.intervals import contains, union
 from ....trace.report import ImportReport
 from ....trace.strings import Coded
+from ...giving_way import GivingWay
 from ..frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
 from ..thread_stacks import is_servant
 from . import monitoring, viztracer
@@ -33,6 +35,7 @@ class CallTracer:
         self._min_duration_ns = min_duration_ns
         self._report = report
         self._backend: Backend | None = None
+        self._giving_way: GivingWay | None = None
         self._clock = Clock()
 
     @staticmethod
@@ -55,12 +58,20 @@ class CallTracer:
             self._backend = monitoring.MonitoringBackend()
         else:
             raise RuntimeError(viztracer.refusal())
+        self._giving_way = GivingWay(self._backend.stop, self._backend.slot, self._backend.sets_profile)
+        self._giving_way.watch()
         self._backend.start()
+        self._giving_way.hook = threading._profile_hook
+        self._giving_way.armed = True
 
     def stop(self) -> None:
         """Remove the hooks."""
+        if self._giving_way is not None:
+            self._giving_way.armed = False  # not `unwatch` yet, which would be traced
         if self._backend is not None:
             self._backend.stop()
+        if self._giving_way is not None:
+            self._giving_way.unwatch()
 
     def result(self, builder: TraceBuilder) -> None:
         """Add one slice a call.
@@ -70,6 +81,13 @@ class CallTracer:
         """
         if self._backend is None:
             return
+        if self._giving_way is not None and self._giving_way.to:
+            self._report.add(
+                "calls-gave-way",
+                "loss",
+                example=f"the code used {self._giving_way.to}, beside which calls cannot be traced",
+                effect="calls were traced until then",
+            )
         calls = self._backend.calls(self._clock)
         self._backend = None
         self._report.add(

@@ -40,6 +40,8 @@ class VizBackend:
         Shorter calls take no room.
     """
 
+    slot, sets_profile = (2 if sys.version_info >= (3, 12) else -1), True
+
     def __init__(self, min_duration_ns: int) -> None:
         self._thread_hook = threading.getprofile()  # VizTracer replaces it when it is made
         tracer = require("viztracer", extra="calls", purpose="tracing of calls").VizTracer

@@ -15,7 +15,7 @@ from ....trace.builder import TraceBuilder
 from ....trace.report import ImportReport
 from ....trace.schema import Column, Table
 from ..heap import freed_bytes
-from ..polling import ResidentMemory
+from ..polling import resident_bytes
 from .array_objects import ArrayObjects
 from .buffers import EARLIER, HOST, NEW, NOT_COMPARED
 from .device_arrays import DeviceArrays, device_levels
@@ -253,10 +253,6 @@ def levels() -> list[dict[str, int]]:
 def _resident_bytes() -> int:
     """Return the resident memory of this process; 0 where it cannot be read."""
     try:
-        memory = ResidentMemory()
+        return resident_bytes()
     except (ImportError, OSError):
         return 0
-    try:
-        return memory.read_bytes()
-    finally:
-        memory.close()

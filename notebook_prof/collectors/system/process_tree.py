@@ -1,15 +1,10 @@
-"""Reads a process from outside its interpreter: resident memory and CPU time, at equal times.
-
-This file is also a program, which `watching` starts: ``python -I -S -E watcher.py PID ROOT`` with a socket as
-standard input. It needs no GIL of the process that it reads, so a long call into C hides nothing from it. It
-waits, asleep, for ``s`` (start) and ``e`` (end), and writes records to the same socket. It ends when the
-socket closes, when the process dies, and after some minutes without work. Standard library only.
-"""
+"""Reads memory and CPU time of a process, its threads and its children from ``/proc``."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-import select
+import re
 import struct
 import sys
 import time
@@ -19,38 +14,50 @@ from typing import Any, Final
 RECORD: Final = struct.Struct("<iiiiqqqq")
 """kind, pid, tid, place, ts (Unix ns), and three numbers."""
 FIELDS: Final = ("kind", "pid", "tid", "place", "ts", "a", "b", "c")
-RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE, END = range(8)
+RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE = range(7)
 """Kinds of records.
 
-RSS: resident bytes. PROCESS: CPU ns and wait ns of the process as a whole; THREAD: of one thread; CHILD: of
-a child process as a whole, with its resident bytes; these three only where they changed. PASS: all of them
-were looked at. NAME: 24 bytes of a name that begin at `place`. GONE: a thread or child has ended. END: the
-CPU time that the watcher took, its passes, its readings of memory.
+RSS: resident bytes, and the most there ever were. PROCESS: CPU ns and wait ns of the process as a whole;
+THREAD: of one thread; CHILD: of a child process as a whole, with its resident bytes; these three only where
+they changed. PASS: all of them were looked at. NAME: 24 bytes of a name that begin at `place`. GONE: a thread
+or child has ended.
 """
 
-RSS_INTERVAL_NS: Final = 4_000_000
-STILL_EVERY: Final = 5
-"""Where memory does not move, or reading took more than its budget, so many intervals lie between readings.
-
-To wake up is what costs: 60 to 150 µs of CPU time in a virtual machine.
-"""
-MOVED_BYTES: Final = 2**19
-BUDGET_SHARE: Final = 100
-BUDGET_NS: Final = 20_000_000
-"""The watcher may use one part in `BUDGET_SHARE` of a core, and so much in advance."""
-CPU_EVERY: Final = 2 * STILL_EVERY
-"""Intervals between two looks at threads and children."""
-LOOK_SHARE: Final = 200
-"""A look may take one part in so many of the time between two."""
-DOUBLE_EVERY: Final = 15_000
-"""After so many readings of memory the interval doubles: a minute at 4 ms, two at 8 ms, and so on."""
-IDLE_S: Final = 600.0
-_FLUSH_NS: Final = 250_000_000
 _MOST_THREADS: Final = 300
+_HIGH_WATER: Final = re.compile(rb"VmHWM:\s*(\d+) kB")
+_THREADS: Final = re.compile(rb"Threads:\s*(\d+)")
 _SCAN_NS: Final = 500_000_000
 _NAMED_AT: Final = (1, 2, 5, 20, 100)
+"""Looks at which a child's command is read: a forked one soon becomes another program."""
 _TICK_NS: Final = 10**9 // (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_LIST_EVERY: Final = 10
+
+
+def _reader() -> Callable[[int, int], bytes]:
+    """Return what reads the beginning of an open file.
+
+    `os.pread` lets go of the GIL. Beside a thread that computes, each of the hundred reads of a look
+    would then wait 5 ms to get it back.
+    """
+    if sys.platform != "linux" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return lambda file, size: os.pread(file, size, 0)
+    pread: Any = ctypes.PyDLL(None, use_errno=True).pread
+    pread.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
+    pread.restype = ctypes.c_ssize_t
+
+    def read(file: int, size: int) -> bytes:
+        buffer = ctypes.create_string_buffer(size)
+        count = pread(file, buffer, size, 0)
+        if count < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return ctypes.string_at(buffer, count)
+
+    return read
+
+
+_pread: Final = _reader()
 
 
 class Thread:
@@ -78,7 +85,7 @@ class Thread:
 
     def read(self) -> None:
         """Read the two times; OSError once the thread has ended."""
-        text = os.pread(self._file, 1024, 0)
+        text = _pread(self._file, 256)
         if self.exact:
             ran, waited, _ = text.split(None, 2)
             self.cpu_ns, self.wait_ns = int(ran), int(waited)
@@ -90,7 +97,7 @@ class Thread:
         """Return processes that this thread forked; None where the kernel does not say."""
         if self._children < 0:
             return None
-        return [int(word) for word in os.pread(self._children, 65536, 0).split()]
+        return [int(word) for word in _pread(self._children, 16384).split()]
 
     def close(self) -> None:
         """Close the files."""
@@ -119,15 +126,25 @@ class Process:
         # the process's CPU clock, as clock_getcpuclockid(3) names it; it counts ended threads, to the ns
         self._clock: int | None = (~pid << 3) | 2 if root == "/proc" else None
         self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._status = os.open(f"{self.folder}/status", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._status = -1
 
     def rss_bytes(self) -> int:
         """Return resident bytes now."""
-        return int(os.pread(self._statm, 64, 0).split(None, 2)[1]) * _PAGE_BYTES
+        return int(_pread(self._statm, 64).split(None, 2)[1]) * _PAGE_BYTES
+
+    def status(self) -> tuple[int, int]:
+        """Return the most bytes that were ever resident, and the number of threads; 0 if unknown."""
+        text = _pread(self._status, 4096) if self._status >= 0 else b""
+        high, threads = _HIGH_WATER.search(text), _THREADS.search(text)
+        return int(high[1]) * 1024 if high else 0, int(threads[1]) if threads else 0
 
     def read(self, room: int) -> list[int]:
         """Read all threads, at most `room` new ones; gives the threads that have ended."""
         self.passes += 1
-        for name in os.listdir(f"{self.folder}/task"):
+        for name in self._task_names():
             if (tid := int(name)) not in self.threads and room > 0:
                 try:
                     self.threads[tid] = Thread(f"{self.folder}/task/{name}")
@@ -148,6 +165,13 @@ class Process:
         self.wait_ns = self._ended_wait_ns + sum(thread.wait_ns for thread in self.threads.values())
         self.cpu_ns = self._cpu_ns()
         return gone
+
+    def _task_names(self) -> list[str]:
+        """Return threads that may be new. `os.listdir` lets go of the GIL many times, so it is rare."""
+        count = self.status()[1]
+        if count and count == len(self.threads) and self.passes % _LIST_EVERY:
+            return []
+        return os.listdir(f"{self.folder}/task")
 
     def children(self) -> list[int] | None:
         """Return its child processes; None where the kernel does not say."""
@@ -174,6 +198,8 @@ class Process:
     def close(self) -> None:
         """Close all files."""
         os.close(self._statm)
+        if self._status >= 0:
+            os.close(self._status)
         for thread in self.threads.values():
             thread.close()
         self.threads.clear()
@@ -200,8 +226,6 @@ class Tree:
     pid : int
     emit : callable
         Gets each record.
-    names : bool
-        Whether to read names as well.
     skip : collection of int
         Processes that are left out, with all that they started.
     """
@@ -211,13 +235,12 @@ class Tree:
         root: str,
         pid: int,
         emit: Callable[[bytes], object],
-        names: bool = True,
         skip: Collection[int] = (),
     ) -> None:
-        self._root, self._emit, self._names, self._skip = root, emit, names, skip
+        self._root, self._emit, self._skip = root, emit, skip
         self.main = Process(root, pid)
         self.descendants: dict[int, Process] = {}
-        self.news = False
+        self.has_news = False
         self._last: dict[tuple[int, int], tuple[int, ...]] = {}
         self._scanned_ns = 0
         self._parents: dict[int, list[int]] = {}
@@ -225,7 +248,7 @@ class Tree:
     def memory(self, now: int) -> int:
         """Emit the resident memory of the process, in bytes, and give it."""
         level = self.main.rss_bytes()
-        self._put(RSS, self.main.pid, -1, now, level)
+        self._put(RSS, self.main.pid, -1, now, level, self.main.status()[0])
         return level
 
     def look(self, now: int) -> None:
@@ -237,14 +260,18 @@ class Tree:
         self._changed(PROCESS, main.pid, -1, now, main.cpu_ns, main.wait_ns)
         for tid, thread in main.threads.items():
             self._changed(THREAD, main.pid, tid, now, thread.cpu_ns, thread.wait_ns)
-            if main.passes in _NAMED_AT:
-                self._name(main, tid, now)
         alive = self._walk(now)
         for pid in [pid for pid in self.descendants if pid not in alive]:
             self.descendants.pop(pid).close()
             self._last.pop((pid, -1), None)
             self._put(GONE, pid, -1, now)
         self._put(PASS, main.pid, -1, now)
+
+    def name_threads(self, now: int) -> None:
+        """Emit what the threads of the process are called by the system."""
+        for pid, tid in self._last:
+            if pid == self.main.pid and tid >= 0:
+                self._name(self.main, tid, now)
 
     def close(self) -> None:
         """Close all files."""
@@ -287,15 +314,13 @@ class Tree:
         if before == numbers:
             return
         if before is None:
-            self.news = True
-            if kind == THREAD and self.main.passes not in _NAMED_AT:
-                self._name(self.main, tid, now)
+            self.has_news = True
+            if kind == THREAD and self.main.passes > 1:
+                self._name(self.main, tid, now)  # it may end at any time; of the first, see `name_threads`
         self._last[pid, tid] = numbers
         self._put(kind, pid, tid, now, *numbers)
 
     def _name(self, process: Process, tid: int, now: int) -> None:
-        if not self._names:
-            return
         name = process.name(tid)[:256]
         for offset in range(0, len(name), 24):
             a, b, c = struct.unpack("<qqq", name[offset : offset + 24].ljust(24, b"\0"))
@@ -317,118 +342,3 @@ def _parents(root: str) -> dict[int, list[int]]:
                 continue
             children.setdefault(parent, []).append(int(name))
     return children
-
-
-class Watcher:
-    """Answers on a socket: waits for ``s``, records until ``e``.
-
-    Parameters
-    ----------
-    control : socket
-        Both ways; any object with ``fileno``, and file descriptors that can be read and written.
-    pid : int
-    root : str
-    """
-
-    def __init__(self, control: Any, pid: int, root: str = "/proc") -> None:
-        self._control, self._pid, self._root = control, pid, root
-        self._waiting = bytearray()
-        self._flushed_ns = 0
-        self._sources: list[Any] = [control]
-        try:
-            self._death = os.pidfd_open(pid) if root == "/proc" else -1
-        except (AttributeError, OSError):
-            self._death = -1
-        if self._death >= 0:
-            self._sources.append(self._death)
-
-    def serve(self) -> None:
-        """Wait and record until there is nothing left to do."""
-        while self._wait(IDLE_S) == b"s":
-            if not self._record():
-                return
-
-    def _wait(self, seconds: float) -> bytes:
-        """Return the next command; empty at the end of all, or if the time is over."""
-        ready = select.select(self._sources, [], [], max(0.0, seconds))[0]
-        if self._death in ready or self._control not in ready:
-            return b"" if seconds == IDLE_S or self._death in ready else b"-"
-        return os.read(self._control.fileno(), 1)
-
-    def _record(self) -> bool:
-        """Record until told to end; False if nobody is there any more."""
-        tree = Tree(self._root, self._pid, self._waiting.extend, skip=(os.getpid(),))
-        began_cpu, began = time.process_time_ns(), time.time_ns()
-        interval, due, next_look = RSS_INTERVAL_NS, began, began
-        self._flushed_ns = began
-        readings = passes = level = 0
-        command = b"-"
-        try:
-            while command == b"-":
-                now = time.time_ns()
-                before, level = level, tree.memory(now)
-                readings += 1
-                if readings % DOUBLE_EVERY == 0:
-                    interval *= 2
-                if now >= next_look:
-                    look_began_ns = time.process_time_ns()
-                    tree.look(now)
-                    passes += 1
-                    took = time.process_time_ns() - look_began_ns
-                    next_look = due + max(CPU_EVERY * interval, took * LOOK_SHARE) - interval // 2
-                if tree.news or now - self._flushed_ns >= _FLUSH_NS:
-                    tree.news = False
-                    self._flush(now, False)
-                used = time.process_time_ns() - began_cpu
-                fast = abs(level - before) >= MOVED_BYTES and used < BUDGET_NS + (now - began) // BUDGET_SHARE
-                due += interval * (1 if fast else STILL_EVERY)
-                now = time.time_ns()
-                due += interval * max(0, (now - due) // interval + 1)
-                command = self._wait((due - now) / 1e9)
-            now = time.time_ns()
-            if command == b"e":
-                tree.memory(now)
-                tree.look(now)
-            used = time.process_time_ns() - began_cpu
-            self._waiting += RECORD.pack(END, self._pid, -1, 0, now, used, passes, readings)
-            self._flush(now, True)
-        except (ProcessLookupError, FileNotFoundError, BrokenPipeError, ConnectionError):
-            return False  # the process, or who listens, is gone
-        finally:
-            tree.close()
-        return command == b"e"
-
-    def _flush(self, now: int, wholly: bool) -> None:
-        self._flushed_ns = now
-        while self._waiting:
-            try:
-                sent = os.write(self._control.fileno(), self._waiting)
-                del self._waiting[:sent]
-            except BlockingIOError:
-                if not wholly:
-                    return
-                gone = self._sources[1:]
-                if select.select(gone, [self._control], [], 1.0)[0]:
-                    raise ConnectionError from None
-
-
-class _Standard:
-    """Standard input as a socket that is written to as well."""
-
-    def __init__(self) -> None:
-        os.set_blocking(0, False)
-
-    def fileno(self) -> int:
-        return 0
-
-
-def main() -> None:
-    """Leave the parent's session and its list of children, then serve."""
-    if os.fork():
-        os._exit(0)
-    os.chdir("/")
-    Watcher(_Standard(), int(sys.argv[1]), sys.argv[2]).serve()
-
-
-if __name__ == "__main__":
-    main()

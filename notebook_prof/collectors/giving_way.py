@@ -1,0 +1,99 @@
+"""Ours gives way: it ends when the user's code starts a tool that cannot run beside it."""
+
+from __future__ import annotations
+
+import _lsprof
+import ctypes
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..optional import installed, require
+
+
+class GivingWay:
+    """Ends ours before a tool of the user's starts that needs the interpreter's profile function or memray.
+
+    Parameters
+    ----------
+    end : callable
+        Ends ours. It is called once at most, in the thread that starts the other tool.
+    slot : int
+        Number of the tool of `sys.monitoring` that ours is; -1 for none.
+    sets_profile : bool
+        Whether ours needs the interpreter's profile function.
+
+    Attributes
+    ----------
+    to : str
+        The tool; empty while there is none.
+    armed : bool
+        Whether ours is at work. Attributes are set, no method called: ours may trace calls.
+    hook : object
+        What ours gave to `threading.setprofile`: each new thread calls `sys.setprofile` with it.
+    """
+
+    def __init__(self, end: Callable[[], object], slot: int = -1, sets_profile: bool = True) -> None:
+        self.to = ""
+        self.armed = False
+        self.hook: object = None
+        self._slot, self._sets_profile = slot, sets_profile
+        self._end, self._pid = end, os.getpid()
+        self._lock = threading.RLock()
+        self._undo: list[Callable[[], None]] = []
+
+    def watch(self) -> None:
+        """Make ready to notice such tools, before ours starts."""
+        if self._sets_profile:
+            self._before(sys, "setprofile", "sys.setprofile")
+            self._before(_lsprof.Profiler, "enable", "cProfile")
+        if self._sets_profile and installed("memray"):
+            self._before(require("memray", extra="heap", purpose="").Tracker, "__enter__", "memray.Tracker")
+        if self._slot >= 0:
+            self._before(vars(sys)["monitoring"], "use_tool_id", "sys.monitoring")
+
+    def unwatch(self) -> None:
+        """Leave everything as it was; safe to repeat."""
+        self.armed = False
+        while self._undo:
+            self._undo.pop()()
+
+    def _before(self, owner: Any, name: str, tool: str) -> None:
+        # the type's own dictionary: code that imported the type long ago uses it too
+        attributes = gc.get_referents(owner.__dict__)[0] if isinstance(owner, type) else vars(owner)
+        original = attributes[name]
+
+        def start(*arguments: Any, **named: Any) -> Any:
+            first = arguments[:1]
+            if not self.armed or (self.hook is not None and first == (self.hook,)):
+                return original(*arguments, **named)
+            if tool == "sys.setprofile" and first == (None,):
+                return None  # it would end ours, and without ours it does nothing
+            if tool != "sys.monitoring" or first == (self._slot,):
+                self._give_way(tool)
+            return original(*arguments, **named)
+
+        def undo() -> None:
+            if attributes.get(name) is start:
+                attributes[name] = original
+                _forget_cached(owner)
+
+        attributes[name] = start
+        _forget_cached(owner)
+        self._undo.append(undo)
+
+    def _give_way(self, tool: str) -> None:
+        with self._lock:
+            if self.to or self._pid != os.getpid():
+                return
+            self.to = tool
+            self.unwatch()
+            self._end()
+
+
+def _forget_cached(owner: Any) -> None:
+    if isinstance(owner, type):
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))

@@ -1,0 +1,281 @@
+"""Processes of ours that the user's code does not meet: no SIGCHLD, nothing for ``os.wait()`` to return.
+
+They are no children of this process. `pids` tells them from the user's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import mmap
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+_CLONE_VM: Final = 0x100
+_CLONE_VFORK: Final = 0x4000
+_WALL: Final = 0x40000000
+_STACK_BYTES: Final = 256 << 10
+_PR_GET_CHILD_SUBREAPER: Final = 37
+_START_S: Final = 30.0
+
+_BEGIN: Final = """
+import os, sys, _signal
+os.setsid()
+_signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+    _signal.signal(number, _signal.SIG_DFL)
+os.write(3, b".")
+if os.read(0, 1):
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for file in os.listdir("/proc/self/fd"):
+        if int(file) > 2 and file != "4":
+            try:
+                os.close(int(file))
+            except OSError:
+                pass
+    os.execvp(sys.argv[1], sys.argv[1:])
+"""
+# A session of its own keeps the kernel's Ctrl-C away; descriptors that the user made inheritable are closed.
+
+_pids: deque[int] = deque(maxlen=100)  # older numbers may be the user's by now
+_cpu_ns = 0
+_at_exit: list[Callable[[], object]] = []
+
+
+def pids() -> frozenset[int]:
+    """Return the last processes that were started here; recordings ask after their end."""
+    return frozenset(_pids)
+
+
+def reaped_cpu_ns() -> int:
+    """Return the CPU time of ours that is in ``RUSAGE_CHILDREN``.
+
+    Examples
+    --------
+    >>> reaped_cpu_ns() >= 0
+    True
+    """
+    return _cpu_ns
+
+
+def at_exit(function: Callable[[], object]) -> None:
+    """Call something when this process ends, once, and not when a forked child does."""
+    if function not in _at_exit:
+        _at_exit.append(function)
+        atexit.register(function)
+
+
+def _forget_exit() -> None:
+    while _at_exit:
+        atexit.unregister(_at_exit.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_exit)
+
+
+class Process:
+    """A process that is no child of this one, by a descriptor that never comes to mean another.
+
+    Parameters
+    ----------
+    pid : int
+
+    Raises
+    ------
+    OSError
+        If there is no such process, or this kernel has no such descriptors (Linux 5.3).
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._file: int | None = os.pidfd_open(pid)
+
+    def is_running(self) -> bool:
+        """Return whether it has not ended."""
+        return not self.wait(0)
+
+    def wait(self, patience_s: float | None) -> bool:
+        """Wait for its end; whether it has ended."""
+        return self._file is None or bool(_readable([self._file], patience_s))
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._file, number)
+
+    def fileno(self) -> int:
+        """Return the descriptor, which can be read once the process has ended; -1 when closed."""
+        return -1 if self._file is None else self._file
+
+    def close(self) -> None:
+        """Close the descriptor; safe to repeat."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+def refusal() -> str:
+    """Return why no such process can be started here; empty if one can."""
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+        return "it needs Linux 5.3"
+    if not sys.executable:
+        return "Python does not know its own program"
+    with contextlib.suppress(ValueError, OSError):
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        if name == "glibc" and tuple(map(int, version.split(".")[:2])) < (2, 29):
+            return f"glibc {version} is older than 2.29"
+    if os.getpid() == 1 or _is_subreaper():  # processes without a parent become its children
+        return "this process adopts the processes that lose their parent"
+    return ""
+
+
+def start(
+    command: Sequence[str], output: int, errors: int, fourth: int, allow: Callable[[int], object] = id
+) -> Process:
+    """Start a program that is no child of this process.
+
+    Parameters
+    ----------
+    command : sequence of str
+    output, errors : int
+        Descriptors of files for what it prints.
+    fourth : int
+        Descriptor of a file that it has open as 4.
+    allow : callable
+        Called with its number before the program begins.
+
+    Raises
+    ------
+    OSError
+        If it cannot be started.
+    """
+    if why := refusal():
+        raise OSError(why)
+    files = [*os.pipe(), *os.pipe()]
+    go, say_go, news, say_news = files
+    try:
+        here = f"/proc/{os.getpid()}/fd"  # opened there, so that no descriptor has to be inheritable
+        begin = shlex.join([sys.executable, "-I", "-S", "-E", "-c", _BEGIN, *command])
+        _run_in_shell(
+            f"{begin} <{here}/{go} >>{here}/{output} 2>>{here}/{errors} 3>{here}/{say_news} "
+            f"4>>{here}/{fourth} & echo $$ $! >{here}/{say_news}"
+        )
+        process = _wait_until_begun(news)
+        try:
+            allow(process.pid)
+            os.write(say_go, b"g")
+        except BaseException:
+            process.close()
+            raise
+        return process
+    finally:
+        for file in files:
+            os.close(file)
+
+
+def run(command: Sequence[str], seconds: float | None = None) -> tuple[str, str] | None:
+    """Return what a program prints on standard output and error; None where it has not ended in time.
+
+    Raises
+    ------
+    OSError
+        If it cannot be started.
+    """
+    if refusal():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            )
+            return done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+        return None
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = start(command, output.fileno(), errors.fileno(), errors.fileno())
+        try:
+            if not process.wait(seconds):
+                return None
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.close()
+        return output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
+
+
+def _run_in_shell(line: str) -> None:
+    """Run a shell in a child that no SIGCHLD and no plain ``wait()`` tells of.
+
+    Such a child (`clone` with no signal at its end) becomes an ordinary one when it executes a program. So it
+    calls the C library's ``system``, whose child does. It shares our memory, as after ``vfork``: a signal of
+    its own would call this process's handlers in it, so all are blocked.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    with mmap.mmap(-1, _STACK_BYTES) as stack:
+        bottom = ctypes.c_char.from_buffer(stack)
+        top = (ctypes.addressof(bottom) + _STACK_BYTES - 64) & ~63
+        try:
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                system = ctypes.cast(libc.system, ctypes.c_void_p)
+                pid = libc.clone(system, top, _CLONE_VM | _CLONE_VFORK, line.encode())
+                if pid < 0:
+                    number = ctypes.get_errno()
+                    raise OSError(number, os.strerror(number))
+                _reap(pid)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        finally:
+            del bottom
+
+
+def _reap(pid: int) -> None:
+    global _cpu_ns
+    _pids.append(pid)
+    with contextlib.suppress(ChildProcessError):  # somebody else waited for it, with __WALL
+        used = os.wait4(pid, _WALL)[2]
+        _cpu_ns += round((used.ru_utime + used.ru_stime) * 1e9)
+
+
+def _wait_until_begun(news: int) -> Process:
+    """Return the process once it has a session of its own and waits to be allowed."""
+    os.set_blocking(news, False)
+    said, process = b"", None
+    until = time.monotonic() + _START_S
+    while process is None or b"." not in said:
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(news, 100)
+        match = re.search(rb"(\d+) (\d+)\n", said)
+        if match is None or time.monotonic() > until:
+            raise OSError("the shell could not start it")
+        if process is None:
+            _pids.extend((int(match[1]), int(match[2])))
+            process = Process(int(match[2]))
+        if b"." not in said and _readable([news, process.fileno()], _START_S) == [process.fileno()]:
+            process.close()
+            raise OSError("it ended before it began")
+    return process
+
+
+def _readable(files: Sequence[int], seconds: float | None) -> list[int]:
+    poll = select.poll()  # select() knows no descriptor above 1023
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return [file for file, _ in poll.poll(None if seconds is None else seconds * 1000)]
+
+
+def _is_subreaper() -> bool:
+    answer = ctypes.c_int()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(answer.value)

@@ -1,0 +1,167 @@
+"""Memory and CPU times of a process, its threads and its children, read from a folder like /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from notebook_prof.collectors.system import process_tree, readings
+from notebook_prof.collectors.system.process_tree import Tree
+from notebook_prof.collectors.system.readings import ProcessFacts, cpu_table, decode, resident
+
+PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+MAIN = 9_000_001
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "pread"), reason="/proc is read where files can be read in place"
+)
+
+
+class Proc:
+    """A folder like /proc."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def process(self, pid: int, pages: int, command: str = "python\0train.py\0") -> None:
+        folder = self.root / str(pid)
+        folder.mkdir(exist_ok=True)
+        (folder / "statm").write_text(f"9 {pages} 0 0 0 0 0\n")
+        (folder / "cmdline").write_text(command)
+
+    def thread(self, pid: int, tid: int, ran: int, waited: int, children: tuple[int, ...] = ()) -> None:
+        folder = self.root / str(pid) / "task" / str(tid)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "schedstat").write_text(f"{ran} {waited} 7\n")
+        (folder / "children").write_text(" ".join(map(str, children)))
+        (folder / "comm").write_text(f"name {tid}\n")
+
+    def end(self, path: str) -> None:
+        for file in sorted((self.root / path).rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+        (self.root / path).rmdir()
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    made = Proc(tmp_path)
+    made.process(MAIN, 100)
+    made.thread(MAIN, MAIN, 1000, 10)
+    return made
+
+
+def watched(proc: Proc, *changes: object) -> np.ndarray:  # type: ignore[type-arg]
+    """Records of a look at every 100 ns, each after one more change."""
+    data = bytearray()
+    tree = Tree(str(proc.root), MAIN, data.extend)
+    for turn, change in enumerate((None, *changes)):
+        if callable(change):
+            change()
+        tree.memory(100 * turn)
+        tree.look(100 * turn)
+    tree.close()
+    return decode(data)
+
+
+def process_facts(**more: object) -> ProcessFacts:
+    facts = {"ours": (), "threads": {MAIN: "MainThread"}, "children": {}, "ended_ns": 0, **more}
+    return ProcessFacts(MAIN, **facts)  # type: ignore[arg-type]
+
+
+def of(table: object, pid: int, tid: int = -1) -> list[list[int]]:
+    rows = table[(table["pid"] == pid) & (table["tid"] == tid)]  # type: ignore[index]
+    return rows[["ts", "cpu_ns", "wait_ns"]].values.tolist()  # type: ignore[no-any-return]
+
+
+def test_only_what_changed_is_reported_and_idle_time_stays_idle(proc: Proc) -> None:
+    records = watched(proc, None, None, lambda: proc.thread(MAIN, MAIN, 1090, 12), None)
+    assert (records["kind"] == process_tree.THREAD).sum() == 2
+    table = cpu_table(records, process_facts())
+    assert of(table, MAIN, MAIN) == [[0, 1000, 10], [200, 1000, 10], [300, 1090, 12], [400, 1090, 12]]
+    assert of(table, MAIN) == of(table, MAIN, MAIN)  # one thread is the whole process
+    assert table[table["tid"] == MAIN]["name"].unique().tolist() == ["MainThread"]
+    assert set(table["kind"]) == {"process", "python"}
+
+
+def test_a_thread_that_comes_and_goes(proc: Proc) -> None:
+    def come() -> None:
+        proc.thread(MAIN, 7, 50, 5)
+
+    def work() -> None:
+        proc.thread(MAIN, 7, 140, 5)
+
+    records = watched(proc, None, come, work, lambda: proc.end(f"{MAIN}/task/7"), None)
+    table = cpu_table(records, process_facts())
+    # files of a folder can be read after they were removed; those of /proc cannot
+    assert of(table, MAIN, 7)[:4] == [[0, 0, 0], [100, 0, 0], [200, 50, 5], [300, 140, 5]]
+    assert of(table, MAIN, 7)[-1] == [500, 140, 5]
+    assert table.loc[table["tid"] == 7, "name"].unique().tolist() == ["name 7"]
+    assert of(table, MAIN)[-1] == [500, 1140, 15]
+
+
+def test_children_and_their_children_are_whole_processes(proc: Proc) -> None:
+    child, grandchild, ours = MAIN + 1, MAIN + 2, MAIN + 3
+
+    def fork() -> None:
+        proc.process(child, 30, "/usr/bin/python3\0worker.py\0")
+        proc.thread(child, child, 400, 3, (grandchild,))
+        proc.thread(child, child + 10, 100, 1)
+        proc.process(grandchild, 5)
+        proc.thread(grandchild, grandchild, 9, 0)
+        proc.process(ours, 99)
+        proc.thread(ours, ours, 10**6, 0)
+        proc.thread(MAIN, MAIN, 1000, 10, (child, ours))
+
+    def end() -> None:
+        proc.thread(MAIN, MAIN, 1000, 10)
+
+    records = watched(proc, fork, end, None)
+    table = cpu_table(records, process_facts(ours=(ours,), ended_ns=600))
+    assert of(table, child) == [[0, 0, 0], [100, 500, 4], [300, 500, 4]]
+    assert of(table, grandchild)[-1] == [300, 9, 0]
+    assert of(table, ours) == []
+    assert of(table, readings.ENDED) == [[0, 0, 0], [300, 600 - 509, 0]]
+    names = table.drop_duplicates("pid").set_index("pid")["name"].to_dict()
+    assert names[child] == "python3 worker.py"
+    ts, level = readings.children_bytes(records, (ours,), MAIN)
+    assert (ts.tolist(), level.tolist()) == ([100, 200, 300], [35 * PAGE, 0, 0])
+
+
+def test_kernels_that_do_not_list_children_are_searched(proc: Proc) -> None:
+    (proc.root / str(MAIN) / "task" / str(MAIN) / "children").unlink()
+    proc.process(MAIN + 1, 5)
+    proc.thread(MAIN + 1, MAIN + 1, 5, 0)
+    (proc.root / str(MAIN + 1) / "stat").write_text(f"{MAIN + 1} (a ) b) S {MAIN} 1 1")
+    data = bytearray()
+    tree = Tree(str(proc.root), MAIN, data.extend)
+    tree.look(10**10)
+    assert list(tree.descendants) == [MAIN + 1]
+    tree.close()
+
+
+def test_kernels_without_scheduler_statistics_count_ticks(proc: Proc) -> None:
+    folder = proc.root / str(MAIN) / "task" / str(MAIN)
+    (folder / "schedstat").unlink()
+    (folder / "stat").write_text(f"{MAIN} (py) R " + " ".join(str(n) for n in range(4, 14)) + " 30 20 0 0")
+    tick = 10**9 // os.sysconf("SC_CLK_TCK")
+    table = cpu_table(watched(proc), process_facts())
+    assert of(table, MAIN)[0] == [0, 50 * tick, 0]
+
+
+def test_a_peak_between_two_readings_is_the_systems(proc: Proc) -> None:
+    def highest(pages: int, now: int) -> None:
+        (proc.root / str(MAIN) / "status").write_text(f"VmHWM:\t{pages * PAGE // 1024} kB\nThreads:\t1\n")
+        proc.process(MAIN, now)
+
+    highest(900, 100)
+    below = watched(proc, lambda: highest(900, 500), lambda: highest(900, 200))
+    ts, level, is_exact = resident(below)
+    assert (level.tolist(), is_exact) == ([100 * PAGE, 500 * PAGE, 200 * PAGE], False)
+    highest(900, 100)
+    above = watched(proc, lambda: highest(950, 950), lambda: highest(2000, 200), lambda: highest(2000, 100))
+    ts, level, is_exact = resident(above)
+    assert ts.tolist() == [0, 100, 150, 200, 300]
+    assert (level / PAGE).tolist() == [100, 950, 2000, 200, 100]
+    assert is_exact
