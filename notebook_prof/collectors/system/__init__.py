@@ -106,9 +106,10 @@ class SystemCollector(Collector):
     def result(self, builder: TraceBuilder) -> None:
         """Add counters ``process RSS`` (bytes), ``process CPU`` (0–1 of all cores), energy; table ``cpu``."""
         watched = bytearray()
-        if self._recorded is not None:
-            self._recorded.wait()
-            watched += self._recorded.data
+        recorded, self._recorded = self._recorded, None  # which holds this collector
+        if recorded is not None:
+            recorded.wait()
+            watched += recorded.data
         if self._poller is not None:
             self._tell(self._poller)
             watched = watched[: len(watched) // RECORD.size * RECORD.size] + self._poller.data
@@ -140,8 +141,9 @@ class SystemCollector(Collector):
     def abandon(self) -> None:
         """Let the watcher end and forget the readings."""
         self.stop()
-        if self._recorded is not None:
-            self._recorded.wait()
+        recorded, self._recorded = self._recorded, None
+        if recorded is not None:
+            recorded.wait()
 
     def _read(self, into: bytearray, clock: Clock) -> None:
         """Read all there is from inside, once."""

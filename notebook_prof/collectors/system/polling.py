@@ -24,18 +24,18 @@ class ResidentMemory:
 
     def __init__(self) -> None:
         self._file: int | None = None
+        self._otherwise: Callable[[], int] | None = None
         self._page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
         try:
             self._file = os.open("/proc/self/statm", os.O_RDONLY)
-            self._read: Callable[[], int] = self._from_statm
-            self._read()
+            self._from_statm()
         except (OSError, ValueError, IndexError):
             self.close()
-            self._read = _psutil_reader()
+            self._otherwise = _psutil_reader()
 
     def read_bytes(self) -> int:
         """Return resident bytes now."""
-        return self._read()
+        return self._from_statm() if self._otherwise is None else self._otherwise()
 
     def close(self) -> None:
         """Close the file; safe to repeat."""
