@@ -11,6 +11,8 @@ In a notebook::
 Collectors and readers make a `Trace`; analyses turn a Trace into tables; views draw tables; one
 `Selection` links the views. Importing this package loads none of the heavy libraries: names are
 resolved when they are first used (PEP 562).
+
+PYTEST_DONT_REWRITE: there is no assertion here, and pytest would warn that this was imported before it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from IPython.core.inputtransformer2 import cell_magic
+from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
+from ..collectors.python.frames import MARKERS
 from ..errors import OptionError
 from ..interrupts import DelayedInterrupt
 from ..session import current
@@ -43,14 +44,39 @@ def strip_magic(lines: list[str]) -> list[str]:
     body = lines[1:]
     for i, text in enumerate(body):
         if text.strip():
-            # IPython looks for a magic in the first line only, which the marker holds
-            body = cell_magic(body[i:]) if text.startswith("%%") else body
+            # IPython looks for a magic, and for an indent, in the first line only, which the marker holds
+            first = leading_indent(body[i:])
+            body = cell_magic(first) if first[0].startswith("%%") else [*body[:i], *first]
             break
     return [f"{marker!r}\n", *body]
 
 
 # check_complete of older IPythons must not treat the transformer as one that changes state
 strip_magic.has_side_effects = False  # type: ignore[attr-defined]
+
+
+class OneLine:
+    """Treats the one line below ``%%profile`` as IPython treats a cell of one line: ``ls`` becomes ``%ls``.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Transform a marked cell of one line; any other comes back as it is."""
+        if not lines or not lines[0].startswith(MARKERS):
+            return lines
+        blank = next((i for i, text in enumerate(lines[1:]) if text.strip()), 0) + 1
+        body = "".join(lines[blank:])
+        if len(body.splitlines()) != 1:
+            return lines
+        with self._shell.builtin_trap:
+            body = self._shell.prefilter_manager.prefilter_lines(body) + "\n"
+        return [*lines[:blank], *body.splitlines(keepends=True)]
 
 
 def _options_of(first: str) -> str | None:

@@ -9,7 +9,7 @@ from ..collectors import registry
 from ..collectors.python.py_spy import attachment as py_spy
 from ..interrupts import DelayedInterrupt
 from . import history, opening, turns
-from .cell import CellTransformer, strip_magic, watch
+from .cell import CellTransformer, OneLine, strip_magic, watch
 from .history import HistoryMagics
 from .magic import ProfileMagics
 from .opening import OpenMagics
@@ -28,6 +28,7 @@ def load(shell: Any) -> None:
 def _load(shell: Any) -> None:
     # last: leading empty lines and prompts are gone by then
     shell.input_transformers_cleanup.append(strip_magic)
+    shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython does it
     shell.ast_transformers.append(
         CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
     )
@@ -51,6 +52,8 @@ def _unload(shell: Any) -> None:
 
         _when_over(shell, ticks.withdraw)
     shell.input_transformers_cleanup.remove(strip_magic)
+    post = shell.input_transformers_post
+    post[:] = [transformer for transformer in post if not isinstance(transformer, OneLine)]
     shell.ast_transformers[:] = [
         transformer for transformer in shell.ast_transformers if not isinstance(transformer, CellTransformer)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import keyword
 import shlex
 from collections.abc import Sequence
@@ -87,9 +88,15 @@ def parse(line: str, *, named: bool = True) -> MagicOptions:
     return _checked(namespace, parser.prog)
 
 
+@functools.cache  # parsers are reference cycles
 def build_parser(named: bool = True) -> argparse.ArgumentParser:
     """Declare every option, once."""
-    parser = _Parser(prog=MAGIC if named else MAGIC[1:], add_help=False, allow_abbrev=False)
+    parser = _Parser(
+        prog=MAGIC if named else MAGIC[1:],
+        add_help=False,
+        allow_abbrev=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
+    )
     if named:
         parser.add_argument("name", nargs="?", metavar="NAME", help="variable that gets the Profile")
     add = parser.add_argument
@@ -171,9 +178,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
 
 def help_text(named: bool = True) -> str:
     """Return the usage and options as text of at most 100 columns."""
-    parser = build_parser(named)
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100)
-    return parser.format_help()
+    return build_parser(named).format_help()
 
 
 def flags(named: bool = True) -> dict[str, bool]:

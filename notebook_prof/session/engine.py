@@ -151,6 +151,11 @@ class Session:
             self.abandon()
             self._end()
 
+    def let_go(self) -> None:
+        """Let go of what holds this; all that one needs that never began."""
+        self._sources.disconnect()
+        self.window.release()
+
     def close(self, *, failed: bool = False, error: BaseException | None = None) -> list[DeferredTrace]:
         """End. The Traces of all cycles are made later; an empty one that explains if nothing was recorded.
 
@@ -343,7 +348,7 @@ class Session:
         first, self._first = self._first, None
         if first is not None:  # its window never came
             first.abandon()
-        self._sources.disconnect()
+        self.let_go()
         current.release(self)
 
     def _after_tick(self) -> None:

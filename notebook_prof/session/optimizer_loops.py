@@ -94,6 +94,10 @@ class OptimizerLoops:
         elif me not in self._members:
             self._once[me] = self._now()
 
+    def end(self) -> None:
+        """Tell no more."""
+        self._tick = lambda run, at_ns: None
+
     def _become_leader(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
         begin_ns = max(self._last_ns, since_ns)
         if self.first_forward_ns > begin_ns:

@@ -145,7 +145,7 @@ class profile(Profile):
             on_cycle=None if on_trace_ready is None else self._deliver_trace,
             title="started by nbp.profile(...)",
         )
-        Session(self._plan)  # says now, not in start(), what cannot be understood
+        Session(self._plan).let_go()  # says now, not in start(), what cannot be understood
 
     @property
     def cycles(self) -> tuple[Profile, ...]:

@@ -110,10 +110,12 @@ class StepSources:
             self._undo_hooks.pop()()
 
     def disconnect(self) -> None:
-        """Take everything away."""
+        """Take everything away, and let go of whom it has called: they hold this."""
         self.drop_hook()
         while self._undo:
             self._undo.pop()()
+        self._loops.end()
+        self._after = _nothing
 
     def tick(self, source: str = "mark") -> None:
         """End a step by an explicit mark; `collectors.marks` calls this."""
@@ -160,3 +162,7 @@ class StepSources:
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()
         return me == self._thread
+
+
+def _nothing() -> None:
+    """Follow a tick that nobody waits for."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..interrupts import DelayedInterrupt
 from .records import EarlyEnd, Progress, Run, StepRecords
@@ -47,6 +47,21 @@ class Actions(Protocol):
 
     def abandon(self) -> None:
         """Give up a warm-up that led to nothing."""
+
+
+class _Nobody:
+    """What a window drives that has ended."""
+
+    def warm(self) -> None:
+        pass
+
+    start = abandon = warm
+
+    def stop(self, steps: StepRecords) -> None:
+        pass
+
+
+_NOBODY: Final = _Nobody()
 
 
 class StepWindow:
@@ -253,6 +268,10 @@ class StepWindow:
             self._keep(self._steps, self._now(), partial=True)
             self.step_count += 1
         self._move(RecordingState.NONE)
+
+    def release(self) -> None:
+        """Let go of the collectors, whose owner holds this; only after the end."""
+        self._actions = _NOBODY
 
     def _state_of(self, step: int) -> RecordingState:
         state = self._schedule(step)

@@ -75,7 +75,9 @@ class Kernel:
                 self.manager.interrupt_kernel()
 
         source = textwrap.dedent(code).strip("\n")
-        answer = self.client.execute_interactive(source, timeout=timeout, output_hook=hear, allow_stdin=False)
+        answer = self.client.execute_interactive(
+            source, timeout=timeout, output_hook=hear, allow_stdin=False, stop_on_error=False
+        )
         reply.status = answer["content"]["status"]
         if reply.status == "error":
             reply.error = reply.error or answer["content"]["ename"]

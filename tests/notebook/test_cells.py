@@ -213,6 +213,38 @@ def test_two_magic_lines(kernel: Kernel) -> None:
     assert kernel.must("%%profile --quiet\n1").results == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("", "ls -d ."),
+        ("", "\n\npwd"),
+        ("", "cd ."),
+        ("", "    6 * 7"),
+        ("", "  ls -d ."),
+        ("", "alias_magic"),
+        ("pwd = 5", "pwd"),
+        ("", "pwd\n\n"),
+        ("%autocall 1", "len 'abc'"),
+        ("%autocall 2", "len 'abc'"),
+        ("", ",print a b"),
+        ("", "!echo a"),
+        ("%automagic 0", "pwd"),
+        ("from IPython.core.macro import Macro; twice = Macro('print(2)\\nprint(3)\\n')", "twice"),
+    ],
+)
+def test_a_line_alone_is_the_magic_that_it_is_without(kernel: Kernel, before: str, line: str) -> None:
+    after = "%autocall 0\n%automagic 1\nglobals().pop('pwd', None); globals().pop('twice', None);"
+    replies = []
+    for head in ("", "%%profile --quiet\n"):
+        kernel.must(before or "pass")
+        replies.append(kernel.run(head + line))
+        kernel.must(after)
+    bare, profiled = [
+        (reply.status, reply.error, reply.message, reply.stdout, reply.results) for reply in replies
+    ]
+    assert profiled == bare
+
+
 def test_leading_blank_lines_and_an_empty_cell(kernel: Kernel) -> None:
     kernel.must("%%profile p --quiet\n")
     reply = kernel.run("\n\n%%profile p --quiet\n1/0")
@@ -276,6 +308,7 @@ def test_unload_removes_everything_and_load_brings_it_back(kernel: Kernel) -> No
     assert kernel.run("%%profile\n1").status == "error"
     left = kernel.value(
         "[str(x) for x in [*get_ipython().ast_transformers, *get_ipython().input_transformers_cleanup,"
+        " *get_ipython().input_transformers_post,"
         " *get_ipython().events.callbacks['pre_run_cell'], *get_ipython().events.callbacks['post_run_cell']]"
         " if 'notebook_prof' in str(getattr(x, '__module__', x)) + str(x)]"
     )

@@ -16,6 +16,7 @@ class Shell:
 
     def __init__(self) -> None:
         self.input_transformers_cleanup: list[Any] = []
+        self.input_transformers_post: list[Any] = []
         self.ast_transformers: list[Any] = []
         self.configurables: list[Any] = []
         self.magics: list[Any] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -198,3 +200,23 @@ def test_second_try():
         str(one.get("value")).split()[0] for one in ET.parse(pytester.path / "junit.xml").iter("property")
     ]
     assert rows == ["FAIL", "PASS"]  # JUnit's file lists the properties of both reports
+
+
+def test_pytest_in_a_kernel_does_not_warn_that_the_package_was_imported_before(tmp_path: Path) -> None:
+    """pytest wants to rewrite the packages of all distributions that have plugins."""
+    installed = tmp_path / "plugged-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\nplugged = plugged_plugin\n")
+    (installed / "RECORD").write_text("notebook_prof/__init__.py,,\nstatistics.py,,\n")
+    (tmp_path / "plugged_plugin.py").write_text("")
+    (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
+    code = "import notebook_prof, statistics, pytest; pytest.main(['-q', 'test_one.py'])"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "1 passed" in ran.stdout, ran
+    assert "cannot be rewritten" in ran.stdout  # of the other module: the warning is there
+    assert "notebook_prof" not in ran.stdout, ran.stdout

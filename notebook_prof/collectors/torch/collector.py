@@ -27,7 +27,6 @@ from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts
 from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
-from .quiet import prime
 from .session import Session, open_session
 
 MANY_EVENTS: Final = 2_000_000
@@ -38,9 +37,9 @@ class TorchCollector(Collector):
     """Records operators, kernels, memory and module calls with PyTorch's profiler.
 
     Outside ``warm`` … ``stop`` nothing is installed but, from ``open`` on, the watch of DataLoaders. If
-    another profiler is running, it refuses; if the user's code starts one, that one wins (torch has room for
-    one) and the report says so. With `stack`, Python calls of the notebook's kernel and of our hooks are left
-    out.
+    another profiler is running, it refuses. If the user's code starts one, that one wins (torch has room for
+    one): no range of ours is in it, and the report says so. With `stack`, Python calls of the notebook's
+    kernel and of our hooks are left out.
 
     Parameters
     ----------
@@ -84,7 +83,6 @@ class TorchCollector(Collector):
         if self._session is not None or "profiler-busy" in self.report or self._refuses():
             return
         torch = self._torch
-        prime(torch, memory=self._options.memory)
         self._session = open_session(torch, self._options)
         self._session.prepare()
         if self._options.modules:
@@ -99,7 +97,7 @@ class TorchCollector(Collector):
             self.abandon()
             return
         self._clock = clock
-        self._conflicts = ConflictWatch(self._torch)
+        self._conflicts = ConflictWatch(self._torch, self._leave_ranges_out)
         self._running = True  # first: an interrupt behind the next line must find what to stop
         self._session.start()
         self._conflicts.watch()
@@ -203,6 +201,11 @@ class TorchCollector(Collector):
     def _is_superseded(self) -> bool:
         started = self._conflicts is not None and self._conflicts.count > 0
         return started or not profiling(self._torch)
+
+    def _leave_ranges_out(self) -> None:
+        """Open no range from now on: it would stand in the table of another profiler."""
+        if self._modules is not None:
+            self._modules.remove()
 
     def _take_hooks_away(self) -> None:
         if self._modules is not None:

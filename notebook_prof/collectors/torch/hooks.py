@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+from .tracing import compilations
 
 Tick = Callable[[], None]
 Remove = Callable[[], None]
@@ -35,7 +38,18 @@ def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
         callback(optimizer)
 
     handle = register_optimizer_step_post_hook(after_step)
-    return lambda: handle.remove()
+    registered = handle.hooks_dict_ref()
+
+    def leave_alone() -> None:  # TorchDynamo would trace the hook, and warn of what it cannot trace
+        if registered is not None and registered.get(handle.id) is after_step:
+            registered[handle.id] = sys.modules["torch._dynamo"].disable(after_step)
+
+    def remove() -> None:
+        compilations.drop(handle)
+        handle.remove()
+
+    compilations.add(handle, leave_alone, lambda: None)
+    return remove
 
 
 def dataloader_ticks(callback: Tick) -> Remove:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ...trace.taxonomy import EVALUATION_SUFFIX, MODULE_PREFIX
+from .tracing import compilations, never_compile, traces
 
 COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")
 
@@ -27,6 +28,11 @@ class ParameterCounts:
 
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and of all inside it; `names` are by ``id``."""
+        torch = sys.modules["torch"]
+        with torch._C.DisableTorchFunction():  # modes and subclasses of the user's do not hear of it
+            self._add(root, names)
+
+    def _add(self, root: Any, names: dict[int, str]) -> None:
         counted: set[int] = set()
         for module in root.modules():
             count = trainable = size = 0
@@ -35,10 +41,11 @@ class ParameterCounts:
                     continue
                 counted.add(id(parameter))
                 try:
-                    own = int(parameter.numel())
-                    width = int(parameter.element_size())
+                    own, width = parameter.numel(), parameter.element_size()
                 except (AttributeError, RuntimeError, TypeError, ValueError):
                     continue  # a lazy module's parameter has no size yet
+                if type(own) is not int:  # a symbol: int() of it would be a guard
+                    continue
                 count, size = count + own, size + own * width
                 trainable += own * bool(getattr(parameter, "requires_grad", False))
             name = names.get(id(module))
@@ -54,7 +61,7 @@ class ParameterCounts:
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-_HOOK_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
+_HAS_ANY: Final = "_has_any_global_hook"
 
 Range = Any
 Names = dict[int, str]
@@ -80,9 +87,10 @@ class ModuleRanges:
     outermost one by its class. A part that is called by itself later (by checkpointing, say) keeps
     its path, also in a new container of known parts, as ``model[:3]`` is. If another outermost module has
     the same path, the later one's paths start with its class (``Discriminator.main.0``). The range of an
-    outermost module that evaluates (in eval mode, or without gradients) says so at its end. Compiled
-    modules are left alone: a hook in
-    what the compiler traces would make it compile again.
+    outermost module that evaluates (in eval mode, or without gradients) says so at its end.
+
+    The hooks do nothing while something traces, and are not there while TorchDynamo compiles: it
+    would inline them, and compile again when they are gone.
 
     Parameters
     ----------
@@ -96,37 +104,35 @@ class ModuleRanges:
 
     def __init__(self, torch: Any) -> None:
         self.counts = ParameterCounts()
-        self._torch = torch
+        self._hooks = torch.nn.modules.module
         self._open: Callable[[str], Range] = _range_type(torch)
         self._grad_enabled: Callable[[], bool] = torch.is_grad_enabled
-        self._compiling: Callable[[], bool] = _compiling(torch)
+        self._compiling, self._tracing = traces(torch)
+        never_compile(torch, ModuleRanges._begin_call, ModuleRanges._end_call, self._tracing)
         self._local = threading.local()
         self._cache: dict[int, tuple[weakref.ref[Any], Names]] = {}
         self._owner: dict[str, int] = {}
         self._containers: dict[tuple[type, tuple[int, ...]], str] = {}
         self._handles: list[Any] = []
-        self._ignored: Any = None
+        self._has_any: Callable[[], object] | None = None
 
     def install(self) -> None:
         """Begin to open ranges. Twice is once."""
         if self._handles:
             return
-        hooks = self._torch.nn.modules.module
-        self._handles.append(hooks.register_module_forward_pre_hook(self._begin_call))
-        try:
-            after = hooks.register_module_forward_hook(self._end_call, always_call=True)
-        except TypeError:  # torch < 2.1 calls no hook after an exception: _after tidies up
-            after = hooks.register_module_forward_hook(self._end_call)
-        self._handles.append(after)
-        self._ignored = _ignore_warning()
+        self._hook()
+        compilations.add(self, self._unhook, self._hook)
+        self._has_any = getattr(self._hooks, _HAS_ANY, None)
+        if self._has_any is not None:
+            setattr(self._hooks, _HAS_ANY, self._others_hook)
 
     def remove(self) -> None:
         """Take the hooks away and close what this thread has open."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
-        if self._ignored in warnings.filters:
-            warnings.filters.remove(self._ignored)  # type: ignore[attr-defined]
+        if self._has_any is not None and getattr(self._hooks, _HAS_ANY) == self._others_hook:
+            setattr(self._hooks, _HAS_ANY, self._has_any)
+        self._has_any = None
+        compilations.drop(self)
+        self._unhook()
         opened = getattr(self._local, "opened", None)
         while opened:
             opened.pop()[1].__exit__(None, None, None)
@@ -134,8 +140,29 @@ class ModuleRanges:
         self._owner.clear()
         self._containers.clear()
 
+    def _hook(self) -> None:
+        if self._handles:
+            return
+        hooks = self._hooks
+        self._handles.append(hooks.register_module_forward_pre_hook(self._begin_call))
+        try:
+            after = hooks.register_module_forward_hook(self._end_call, always_call=True)
+        except TypeError:  # torch < 2.1 calls no hook after an exception: _close_down_to tidies up
+            after = hooks.register_module_forward_hook(self._end_call)
+        self._handles.append(after)
+
+    def _unhook(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _others_hook(self) -> bool:
+        """Return whether there are global hooks beside ours, of which torch warns for compiled modules."""
+        ours = {handle.id for handle in self._handles}
+        tables = [value for name, value in vars(self._hooks).items() if name.startswith("_global_")]
+        return any(table.keys() - ours for table in tables if isinstance(table, dict))
+
     def _begin_call(self, module: Any, inputs: Any) -> None:
-        if self._compiling() or type(module).__name__ == "OptimizedModule":
+        if self._compiling() or self._tracing() or type(module).__name__ == "OptimizedModule":
             return
         local = self._local
         opened = getattr(local, "opened", None)
@@ -161,6 +188,8 @@ class ModuleRanges:
         if not opened:
             return
         inner, span = opened[-1]
+        if self._tracing():  # a call inside of that which is open
+            return
         if inner is module:
             opened.pop()
             span.__exit__(None, None, None)
@@ -221,14 +250,3 @@ class ModuleRanges:
 def _range_type(torch: Any) -> Callable[[str], Range]:
     fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return fast if fast is not None else torch.autograd.profiler.record_function  # type: ignore[no-any-return]
-
-
-def _compiling(torch: Any) -> Callable[[], bool]:
-    test = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-    return test if test is not None else lambda: False
-
-
-def _ignore_warning() -> Any:
-    """Keep compiled modules from warning the user of our hooks; the new entry of the filters."""
-    warnings.filterwarnings("ignore", message=_HOOK_WARNING, category=UserWarning)
-    return warnings.filters[0]

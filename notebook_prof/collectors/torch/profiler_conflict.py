@@ -8,6 +8,7 @@ it. Such a session is kept here and ended when its thread records again.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from .session import Session
@@ -31,7 +32,8 @@ def release() -> None:
         session.stop()
 
 
-_ENABLE: Final = "_enable_profiler"
+_STARTS: Final = "_run_on_profiler_start"
+_OBSERVES: Final = "_enable_execution_trace_observer"
 _FLAG: Final = "_is_profiler_enabled"
 
 
@@ -47,36 +49,53 @@ class ConflictWatch:
     """Counts profilers that are started between `watch` and `unwatch`.
 
     torch (2.13) tells nobody: the second profiler takes over, the first ends with nothing. Stopping
-    ours would then stop the user's. So the one private function through which every profiler of
-    `torch.autograd.profiler` starts is wrapped while we record; where it does not exist, nothing is
-    counted.
+    ours would then stop the user's. So the private function that every profiler of `torch.autograd.profiler`
+    calls before it starts is wrapped while we record; where it does not exist, nothing is counted. It has
+    returned when the profiler starts, so no frame of ours is in a profile with stacks.
+
+    Parameters
+    ----------
+    torch : module
+    before : callable
+        Called before another profiler starts, and before an observer of execution traces does, which is not
+        counted: it records beside us.
 
     Attributes
     ----------
     count : int
     """
 
-    def __init__(self, torch: Any) -> None:
-        self._home = torch.autograd.profiler
-        self._original: Any = None
-        self._wrapper: Any = None
+    def __init__(self, torch: Any, before: Callable[[], None]) -> None:
+        self._homes = (torch.autograd.profiler, _STARTS), (torch.profiler.profiler, _OBSERVES)
+        self._before = before
+        self._undo: list[tuple[Any, str, Any, Any]] = []
         self.count = 0
 
     def watch(self) -> None:
         """Begin to count."""
-        original = getattr(self._home, _ENABLE, None)
-        if original is None or self._original is not None:
-            return
-
-        def counting(*args: Any, **kwargs: Any) -> Any:
-            self.count += 1
-            return original(*args, **kwargs)
-
-        self._original, self._wrapper = original, counting
-        setattr(self._home, _ENABLE, counting)
+        for home, name in self._homes if not self._undo else ():
+            original = getattr(home, name, None)
+            if original is not None:
+                new = self._telling(original, 1 if name == _STARTS else 0)
+                self._undo.append((home, name, original, new))
+                setattr(home, name, new)
 
     def unwatch(self) -> None:
-        """Put the original back."""
-        if self._original is not None and getattr(self._home, _ENABLE) is self._wrapper:
-            setattr(self._home, _ENABLE, self._original)
-        self._original = self._wrapper = None
+        """Put the originals back, and call nobody any more; a second call does nothing."""
+        while self._undo:
+            home, name, original, new = self._undo.pop()
+            if getattr(home, name) is new:
+                setattr(home, name, original)
+        self._before = _nothing
+
+    def _telling(self, original: Any, count: int) -> Any:
+        def tell(*args: Any, **kwargs: Any) -> Any:
+            self.count += count
+            self._before()
+            return original(*args, **kwargs)
+
+        return tell
+
+
+def _nothing() -> None:
+    """Follow another profiler's start when ours has ended."""

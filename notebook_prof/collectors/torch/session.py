@@ -7,6 +7,8 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,10 +16,13 @@ from ...readers.kineto import KinetoColumns, read_columns
 from ...trace.report import ImportReport
 from ..options import CollectorOptions
 from . import result
-from .quiet import quiet_stderr
 
 _ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
 """What torch 2.11 warns of with every profiler; ours has one cycle."""
+
+
+_LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
+_ERRORS: Final = "6"
 
 
 class Session(Protocol):
@@ -87,21 +92,19 @@ class FastSession:
 
     def prepare(self) -> None:
         """Initialise Kineto, and CUPTI where there is a GPU."""
-        with quiet_stderr():
+        with _kineto_is_quiet():
             self._profiler._prepare_trace()
 
     def start(self) -> None:
         """Begin to record."""
         self.owner = threading.get_ident() if self._options.memory else None
-        with quiet_stderr():
-            self._profiler._start_trace()
+        self._profiler._start_trace()
 
     def stop(self) -> None:
         """End; 2 µs an event, 6 with shapes."""
         self._threads = result.live_threads()
         begun = time.perf_counter()
-        with quiet_stderr():
-            self._profiler.__exit__(None, None, None)
+        self._profiler.__exit__(None, None, None)
         self._stop_s = time.perf_counter() - begun
 
     def columns(self, report: ImportReport) -> KinetoColumns:
@@ -128,13 +131,12 @@ class PublicSession:
         self._exported = b""
         activity = torch.profiler.ProfilerActivity
         on = [activity.CPU, activity.CUDA] if torch.cuda.is_available() else [activity.CPU]
-        with quiet_stderr():
-            self._profiler: Any = torch.profiler.profile(
-                activities=on,
-                record_shapes=options.shapes is not False,
-                profile_memory=options.memory,
-                with_stack=options.stack,
-            )
+        self._profiler: Any = torch.profiler.profile(
+            activities=on,
+            record_shapes=options.shapes is not False,
+            profile_memory=options.memory,
+            with_stack=options.stack,
+        )
 
     def prepare(self) -> None:
         """Prepare nothing: the public profiler prepares when it starts."""
@@ -142,24 +144,36 @@ class PublicSession:
     def start(self) -> None:
         """Begin to record."""
         self.owner = threading.get_ident()
-        with quiet_stderr(), warnings.catch_warnings():
+        with _kineto_is_quiet(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_ONE_CYCLE, category=UserWarning)
             self._profiler.start()
 
     def stop(self) -> None:
-        """End, and export at once: what torch says meanwhile is held back, which no other thread may do."""
+        """End, and export at once: the profiler may be used in this thread only."""
         profiler, self._profiler = self._profiler, None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
-            with quiet_stderr():
-                profiler.stop()
-                profiler.export_chrome_trace(str(path))
+            profiler.stop()
+            profiler.export_chrome_trace(str(path))
             self._exported = path.read_bytes()
 
     def columns(self, report: ImportReport) -> KinetoColumns:
         """Read what was exported."""
         exported, self._exported = self._exported, b""
         return read_columns(exported, report)
+
+
+@contextmanager
+def _kineto_is_quiet() -> Iterator[None]:
+    """Let Kineto read a log level of errors alone, which it does when the process first profiles."""
+    if _LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[_LOG_LEVEL] = _ERRORS
+    try:
+        yield
+    finally:
+        os.environ.pop(_LOG_LEVEL, None)  # children of the user's inherit the environment
 
 
 def _all_threads(torch: Any) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from ..tracing import compilations
 from . import ring as rings
 from .patches import Patches, drop_frame
 from .ring import DONE, ENDED, FAILED, ITEM, Ring, clock
@@ -229,11 +230,15 @@ class FetchHook:
     def restore(self) -> None:
         """End; a second call does nothing."""
         self.patches.restore()
-        while self._timed_children:
-            untime(self._timed_children.pop()())
+        self._untime()
         while self._schedstat:
             with suppress(OSError):
                 os.close(self._schedstat.popitem()[1])
+
+    def _untime(self) -> None:
+        compilations.drop(self)
+        while self._timed_children:
+            untime(self._timed_children.pop()())
 
     def _timed(self, original: Any) -> Any:
         def fetch(self_: Any, possibly_batched_index: Any) -> Any:
@@ -269,6 +274,8 @@ class FetchHook:
                 ring, epoch = ring_of_fetcher
                 if ring.recording:
                     self._timed_children += time_transforms(fetcher.dataset)
+                    if self._timed_children:  # a compiler would take them for the user's
+                        compilations.add(self, self._untime, lambda: None)
                     fetches = fetcher.__dict__[_STATE] = Fetches(fetcher, ring, epoch)
                     return fetches
             elif fetches.ring.recording:

@@ -128,7 +128,7 @@ class LoaderWatch:
         self._folder = ""
         self._pid = os.getpid()
         self._patches: Patches | None = None
-        self._hook = FetchHook(self._ring_of)
+        self._hook: FetchHook | None = None
         self._making: dict[int, LoaderIterator] = {}
         self._pinning = PinWatch()
 
@@ -147,8 +147,9 @@ class LoaderWatch:
         patches.replace(
             import_module("torch.utils.data._utils.pin_memory"), "pin_memory", self._pinning.timed
         )
-        self._hook.install()
-        inherited[:] = [*inherited, patches, self._hook.patches]
+        hook = self._hook = FetchHook(self._ring_of)
+        hook.install()
+        inherited[:] = [*inherited, patches, hook.patches]
 
     def begin_recording(self) -> None:
         """Let what ends from now on be recorded; what workers did before is left out."""
@@ -168,8 +169,10 @@ class LoaderWatch:
         if patches is None:
             return
         patches.restore()
-        self._hook.restore()
-        inherited[:] = [each for each in inherited if each not in (patches, self._hook.patches)]
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            hook.restore()
+            inherited[:] = [each for each in inherited if each not in (patches, hook.patches)]
         for state in self.iterators:
             self._close(state)
         self.in_process = {loader: ring.read() for loader, ring in self._rings.items()}

@@ -1,0 +1,160 @@
+"""What traces the user's code: our hooks do nothing meanwhile, and are gone while TorchDynamo compiles."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any, Final
+
+Call = Callable[[], None]
+
+_CAPTURES: Final = ("get_traced_fn", "fullgraph_capture")
+"""What ``torch.export`` and ahead-of-time compilation call in place of the callbacks."""
+_HOMES: Final = {
+    "torch._dynamo.callback": (),
+    "torch._dynamo.convert_frame": _CAPTURES,
+    "torch._dynamo.functional_export": _CAPTURES,
+}
+
+
+def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
+    """Return what tells whether TorchDynamo compiles or exports, and whether anything else traces.
+
+    The first is a constant to TorchDynamo. The second is true for code under ``torch.compile``, for
+    ``torch.jit.trace`` (ONNX's exporter and TensorBoard's graphs use it), ``torch.fx``, transforms of
+    ``torch.func``, and tensors that stand for others: fake ones, those of ``make_fx`` and of
+    functionalization. A user's dispatch mode does not trace.
+    """
+    core, fx = torch._C, torch.fx._symbolic_trace
+    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+    compiles_frames = getattr(core._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
+    traced, transform = core._get_tracing_state, core._functorch.peek_interpreter_stack
+    depth, mode_of, keys = core._len_torch_dispatch_stack, core._get_dispatch_mode, core._TorchDispatchModeKey
+    kinds = keys.FAKE, keys.PROXY, keys.FUNCTIONAL
+
+    def tracing() -> bool:
+        if compiles_frames() is not None or traced() or transform() is not None or fx._is_fx_tracing_flag:
+            return True
+        return depth() > 0 and any(mode_of(kind) is not None for kind in kinds)
+
+    return compiling, tracing
+
+
+def never_compile(torch: Any, *functions: Any) -> None:
+    """Let TorchDynamo run these as they are where torch's own frames, which it leaves alone, call them."""
+    home = torch._C._dynamo.eval_frame
+    if hasattr(home, "set_code_exec_strategy"):  # torch 2.7; what they call is left alone too
+        strategy = home._FrameExecStrategy(home._FrameAction.SKIP, home._FrameAction.SKIP)
+        for function in functions:
+            home.set_code_exec_strategy(function.__code__, strategy)
+    elif hasattr(home, "skip_code"):
+        for function in functions:
+            home.skip_code(function.__code__)
+
+
+class Compilations:
+    """Tells when TorchDynamo begins to compile or to export, and when it has ended.
+
+    Parts of TorchDynamo are wrapped while somebody listens, also those that are imported meanwhile. Its own
+    callbacks cannot be used: ``torch._dynamo.reset()`` drops them, and exports do not call them.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, tuple[Call, Call]] = {}
+        self._undo: dict[str, Call] = {}
+        self._lock = threading.RLock()
+        self._depth = 0
+
+    def add(self, owner: object, began: Call, ended: Call) -> None:
+        """Call these from now on, until `owner` is dropped."""
+        self._listeners[owner] = began, ended
+        if self not in sys.meta_path:
+            for home in _HOMES:
+                self._wrap(home)
+            sys.meta_path.insert(0, self)
+
+    def drop(self, owner: object) -> None:
+        """Call no more; without listeners TorchDynamo is as it was. A second call does nothing."""
+        self._listeners.pop(owner, None)
+        if not self._listeners and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            while self._undo:
+                self._undo.popitem()[1]()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Let a part of TorchDynamo be wrapped as soon as it is imported; find nothing else."""
+        if name not in _HOMES or name in self._undo:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        loader: Any = spec.loader
+
+        def exec_module(module: Any) -> None:
+            del loader.exec_module
+            loader.exec_module(module)
+            self._wrap(name)
+
+        loader.exec_module = exec_module
+        return spec
+
+    def _wrap(self, home: str) -> None:
+        module: Any = sys.modules.get(home)
+        if module is None or home in self._undo or not self._listeners:
+            return
+        if home == "torch._dynamo.callback":
+            handler = module.callback_handler
+            calls = {"run_start_callbacks": self._begin, "run_end_callbacks": self._end}
+            vars(handler).update({name: _first(call, getattr(handler, name)) for name, call in calls.items()})
+
+            def undo() -> None:
+                for name in calls:
+                    vars(handler).pop(name, None)
+
+            self._undo[home] = undo
+            return
+        originals = {name: getattr(module, name) for name in _HOMES[home] if hasattr(module, name)}
+        originals = {name: getattr(one, "_notebook_prof_wraps", one) for name, one in originals.items()}
+        vars(module).update({name: self._around(one) for name, one in originals.items()})
+        self._undo[home] = lambda: vars(module).update(originals)
+
+    def _around(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._begin()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._end()
+
+        run._notebook_prof_wraps = original  # type: ignore[attr-defined]
+        return run
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                for began, _ in tuple(self._listeners.values()):
+                    began()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._depth = max(self._depth - 1, 0)
+            if not self._depth:
+                for _, ended in tuple(self._listeners.values()):
+                    ended()
+
+
+def _first(call: Call, original: Callable[..., None]) -> Callable[..., None]:
+    def run(*args: Any) -> None:
+        call()
+        original(*args)
+
+    return run
+
+
+compilations: Final = Compilations()
+"""Of this process."""

@@ -1,0 +1,46 @@
+"""Whole notebooks that nobody wrote to please a profiler do under ``%%profile`` what they do without."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.notebook.conftest import Kernel
+
+FOLDER = REPOSITORY.parent / "shared" / "workloads" / "notebooks"
+CHANGING = re.compile(r"0x[0-9a-f]{6,}|\x1b\[[0-9;]*m|\d+(\.\d+)? ?(ns|µs|μs|us|ms|s)\b")
+
+
+def outcomes(kernel: Kernel, sources: list[str], head: str) -> tuple[list[Any], list[str]]:
+    """What the cells print, show and raise, and the names that they leave; the names are taken away."""
+    kernel.must("_names_before = set(globals())")
+    replies = [
+        kernel.run(source if source.lstrip().startswith("%%") else head + source) for source in sources
+    ]
+    shown = [
+        [CHANGING.sub("", text) for text in (one.error, one.message, one.stdout, one.stderr, *one.results)]
+        for one in replies
+    ]
+    new = "[name for name in globals() if name[0] != '_' and name not in _names_before]"
+    names = kernel.value(f"sorted(name + ':' + type(globals()[name]).__name__ for name in {new})")
+    kernel.must(f"for name in {new}: del globals()[name]\ndel globals()['_names_before']")
+    return [*zip(sources, shown, strict=True)], names
+
+
+@pytest.mark.parametrize("name", ["ww_gen", "ww_err"])
+def test_a_notebook_under_profile_is_the_notebook(kernel: Kernel, name: str) -> None:
+    path = FOLDER / f"{name}.ipynb"
+    if not path.exists():
+        pytest.skip("the notebooks of strangers are not here (shared/workloads beside the repository)")
+    nbformat = pytest.importorskip("nbformat")
+    sources = [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    sources = [source for source in sources if source.strip()]
+    bare, names = outcomes(kernel, sources, "")
+    profiled, names_profiled = outcomes(kernel, sources, "%%profile --quiet\n")
+    assert len(bare) > 5
+    for (source, before), (_, after) in zip(bare, profiled, strict=True):
+        assert after == before, source
+    assert names_profiled == names
