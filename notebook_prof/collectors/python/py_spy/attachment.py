@@ -26,11 +26,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import IO, Final
 
 from ... import own_processes
 from ...machine import is_free_threaded
+from ..thread.walk import walk
 from .heartbeat import Heartbeat
 
 RATES_HZ: Final = (100, 400)
@@ -90,15 +90,8 @@ def refusal() -> str:
 
 def first_rate_hz() -> int:
     """Return how often to look at first, by what there is to read at a look."""
-    frames = sum(_depth(frame) for frame in sys._current_frames().values())
+    frames = sum(map(len, walk(time.time_ns).codes))
     return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
-
-
-def _depth(frame: FrameType | None) -> int:
-    depth = 0
-    while frame is not None:
-        depth, frame = depth + 1, frame.f_back
-    return depth
 
 
 class Process:
