@@ -22,13 +22,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+import numpy as np
+
 import notebook_prof as nbp
 from notebook_prof.collectors.python.py_spy import attachment as py_spy
 
 from .overhead import training
 
 TITLE = "Engines that sample Python"
-ENGINES: Final = ("py-spy", "alarm")
+ENGINES: Final = ("py-spy", "thread")
 
 _NO_PTRACE: Final = """
 import ctypes, time
@@ -126,25 +128,29 @@ def costs(rounds: int) -> Iterator[dict[str, Any]]:
 
 
 def agreement(rounds: int) -> Iterator[dict[str, Any]]:
-    """Shares of two lines by the stopwatch and by each engine, for codes of several lengths."""
-    for seconds in (0.2, 0.5, 2.0):
+    """Shares of two lines by the stopwatch and by each engine, for codes of several lengths.
+
+    In the last code pieces of Python take less than the switch interval of 5 ms, so that a thread gets the
+    GIL when they end and never within them.
+    """
+    codes = {f"{seconds:g} s": (seconds, 8, 1.0) for seconds in (0.2, 0.5, 2.0)}
+    codes["0.5 s, pieces of 2 and 0.5 ms"] = (0.5, 200, 0.25)
+    for code, given in codes.items():
         for engine in ENGINES:
             errors, spread = [], []
             for _ in range(rounds):
                 with nbp.profile("python", engine=engine) as p:  # type: ignore[arg-type]
-                    truth = two_parts(seconds)
+                    truth = two_parts(*given)
                 slices = p.trace.slices
                 own = slices.groupby(slices["name"].astype(str))["dur"].sum()
-                one = own.filter(like="first_part").max() / (
-                    own.filter(like="first_part").max() + own.filter(like="second_part").max()
-                )
-                errors.append(100 * abs(one - truth))
+                first, second = (own.filter(like=part).max() for part in ("first_part", "second_part"))
+                errors.append(100 * abs(np.nan_to_num(first) / np.nansum([first, second]) - truth))
                 spread.append("sampler-starved" in p.trace.report)
             yield {
-                "code of": f"{seconds:g} s",
+                "code of": code,
                 "engine": engine,
-                "error, points (median)": round(statistics.median(errors), 1),
-                "worst": round(max(errors), 1),
+                "error, points (median)": round(float(np.median(errors)), 1),
+                "worst": round(float(max(errors)), 1),
                 "starved": f"{sum(spread)} of {rounds}",
             }
 
@@ -161,15 +167,16 @@ def second_part(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def two_parts(seconds: float) -> float:
-    """Eight pieces of each part; the true share of the first."""
+def two_parts(seconds: float, pieces: int = 8, ratio: float = 1.0) -> float:
+    """Pieces of both parts in turn, the second `ratio` times as long; the true share of the first."""
     took = 0.0
+    each = seconds / pieces / (1 + ratio)
     began = time.perf_counter()
-    for i in range(8):
+    for i in range(pieces):
         start = time.perf_counter()
-        first_part(seconds / 16 * (0.5 + i / 8))
+        first_part(each * (0.5 + i / pieces))
         took += time.perf_counter() - start
-        second_part(seconds / 16)
+        second_part(each * ratio)
     return took / (time.perf_counter() - began)
 
 

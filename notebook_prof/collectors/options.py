@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from ..errors import OptionError, nearest
 
 PythonMode = Literal["sample", "calls"]
-EngineName = Literal["auto", "py-spy", "alarm"]
+EngineName = Literal["auto", "py-spy", "thread"]
+GONE: Mapping[str, str] = {"alarm": "its signals interrupted calls into C; use 'thread'"}
+"""Engines that there were, and what to use now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class CollectorOptions:
     stack : bool
         Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones.
     python : {"sample", "calls"} or None
-        How the `python` collector works: sample lines every millisecond, or trace every call.
+        How the `python` collector works: sample lines, or trace every call.
         ``None`` lets the collector choose.
     min_duration_ns : int
         Python calls shorter than this are dropped.
@@ -35,8 +38,8 @@ class CollectorOptions:
         Keep device work, memory and counters of these GPUs only; None for all.
     pcie : bool
         Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
-    engine : {"auto", "py-spy", "alarm"}
-        Who takes the stacks when Python is sampled: py-spy from outside the process, or the alarm in it.
+    engine : {"auto", "py-spy", "thread"}
+        Who takes the stacks when Python is sampled: py-spy from outside the process, or a thread in it.
         ``auto`` takes py-spy where it may look at this process.
     heap : bool
         Who allocated what is on the host's heap at its peak, and what is kept.
@@ -72,9 +75,8 @@ class CollectorOptions:
             )
         engines = get_args(EngineName)
         if self.engine not in engines:
-            raise OptionError(
-                f"engine={self.engine!r} is not an engine: {nearest(str(self.engine), engines)}"
-            )
+            known = nearest(str(self.engine), engines)
+            raise OptionError(f"engine={self.engine!r} is not an engine: {GONE.get(self.engine, known)}")
         if self.devices is not None and (not self.devices or min(self.devices) < 0):
             raise OptionError(f"devices={self.devices!r}: give numbers of GPUs from 0, as in (0, 1)")
         if self.heap and (self.stack or self.python == "calls"):

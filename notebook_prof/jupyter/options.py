@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, cast, get_args
 
-from ..collectors.options import CollectorOptions, EngineName, PythonMode
+from ..collectors.options import GONE, CollectorOptions, EngineName, PythonMode
 from ..errors import OptionError, nearest
 from ..session.interleaved import interleave
 from ..session.plan import recording_text
@@ -139,13 +139,14 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add(
         "--python",
         choices=("sample", "calls"),
-        help="how Python code is recorded: sample lines every millisecond (default), or trace calls",
+        help="how Python code is recorded: sample lines (default), or trace calls",
     )
     add(
         "--engine",
+        type=_engine,
         choices=get_args(EngineName),
         default="auto",
-        help="who takes the stacks: py-spy from outside the process, or the alarm in it",
+        help="who takes the stacks: py-spy from outside the process, or a thread in it",
     )
     add("--warmup", type=int, default=1, metavar="N", help="steps before A that warm up and are dropped (1)")
     add(
@@ -191,6 +192,12 @@ def _switch(parser: argparse.ArgumentParser, flag: str, meaning: str) -> None:
     parser.add_argument(
         flag, action=argparse.BooleanOptionalAction, default=True, help=f"record {meaning} (default: yes)"
     )
+
+
+def _engine(word: str) -> str:
+    if word in GONE:
+        raise argparse.ArgumentTypeError(f"there is no engine {word!r} any more: {GONE[word]}")
+    return word
 
 
 def _checked(namespace: argparse.Namespace, prog: str) -> MagicOptions:

@@ -55,7 +55,7 @@ class profile(Profile):
         See `CollectorOptions`.
     python : {"sample", "calls"}, optional
         How the Python collector works.
-    engine : {"auto", "py-spy", "alarm"}
+    engine : {"auto", "py-spy", "thread"}
         Who takes the stacks when it samples, see `CollectorOptions`.
     min_duration : str or number
         Shorter Python calls are dropped: ``"5us"``, or nanoseconds.

@@ -89,6 +89,7 @@ class Server:
         here = str(Path(__file__).parent)
         env = dict(
             os.environ,
+            PYTHONFAULTHANDLER="1",
             JUPYTER_CONFIG_DIR=str(home / "config"),
             JUPYTER_DATA_DIR=str(home / "data"),
             JUPYTER_RUNTIME_DIR=str(home / "runtime"),

@@ -136,7 +136,12 @@ def _plain(text: str) -> str:
 def new_kernel(directory: Any, **options: Any) -> Iterator[Kernel]:
     """Start a kernel with the extension loaded, and shut it down after its one use."""
     # the cost of a debugger's checks at every start is not what is tested here
-    env = {**os.environ, "IPYTHONDIR": str(directory), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env = {
+        **os.environ,
+        "IPYTHONDIR": str(directory),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
     manager, client = start_new_kernel(startup_timeout=PATIENCE_S, kernel_name="python3", env=env, **options)
     try:
         kernel = Kernel(manager, client)

@@ -128,7 +128,12 @@ def _heard(kernel: Kernel, msg_id: str, count: int) -> list[dict[str, dict[str, 
 def test_a_kernel_may_end_while_it_is_made(tmp_path: Path) -> None:
     """By a restart, and then for good."""
     pytest.importorskip("torch")
-    env = {**os.environ, "IPYTHONDIR": str(tmp_path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env = {
+        **os.environ,
+        "IPYTHONDIR": str(tmp_path),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
     with (tmp_path / "kernel.txt").open("w") as log:
         manager, client = start_new_kernel(startup_timeout=PATIENCE_S, env=env, stdout=log, stderr=log)
         try:

@@ -75,7 +75,12 @@ def _in_the_middle(client: Any, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["waits", "computes"])
 def test_a_kernel_may_end_in_the_middle_of_it(how: str, tmp_path: Path) -> None:
-    env = {**os.environ, "IPYTHONDIR": str(tmp_path), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env = {
+        **os.environ,
+        "IPYTHONDIR": str(tmp_path),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
     with (tmp_path / "kernel.txt").open("w") as log:
         manager, client = start_new_kernel(startup_timeout=PATIENCE_S, env=env, stdout=log, stderr=log)
         try:

@@ -67,7 +67,7 @@ class Kind:
 
 KINDS: Final = (
     Kind("python", "values = [crunch(20_000) for _ in range(150)]"),
-    Kind("alarm", "values = [crunch(20_000) for _ in range(150)]", "--engine alarm"),
+    Kind("thread", "values = [crunch(20_000) for _ in range(150)]", "--engine thread"),
     Kind("arrays", "total = 0\nfor i in range(12):\n    total += np.sort(np.random.rand(300_000)).sum()"),
     Kind("training", TRAINING),
     Kind("steps", TRAINING, "--steps 3:9"),
@@ -95,7 +95,7 @@ KINDS: Final = (
         "rang = []\nsignal.signal(signal.SIGALRM, lambda *_: rang.append(1))\n"
         "signal.setitimer(signal.ITIMER_REAL, 0.05)\ntry:\n    time.sleep(0.3)\nfinally:\n"
         "    signal.setitimer(signal.ITIMER_REAL, 0)\n    signal.signal(signal.SIGALRM, signal.SIG_DFL)",
-        "--engine alarm",
+        "--engine thread",
     ),
     Kind("saved", "values = [crunch(20_000) for _ in range(60)]", "--save saved.nbprof.zip"),
     Kind("saved as Chrome's", TRAINING, "--save saved.json.gz"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.collectors.journal import Edges
-from notebook_prof.collectors.python.alarm.sampler import credit_late
-from notebook_prof.collectors.python.alarm.samples import Samples
 from notebook_prof.collectors.python.assemble import Exact, Timed, boundaries, put
 from notebook_prof.collectors.python.frames import (
     CELL,
+    FOLDED,
+    KEPT_FRAMES,
     LIBRARY,
     MACHINERY,
     NOTEBOOK,
@@ -24,11 +26,12 @@ from notebook_prof.collectors.python.frames import (
     Frame,
     Stacks,
     context_of,
-    decode,
     owner_of,
     trim,
 )
 from notebook_prof.collectors.python.sample_spans import bridged
+from notebook_prof.collectors.python.thread.call_tree import CallTree, decode
+from notebook_prof.collectors.python.thread.walk import walk
 from notebook_prof.trace import Trace, TraceBuilder
 
 CELL_1 = Frame("<module>", "<ipython-input-1-a>", 1, 3, CELL)
@@ -136,12 +139,6 @@ def test_samples_meet_at_the_edges_of_annotations() -> None:
     assert (begin.tolist(), end.tolist()) == ([0, 5], [5, 5])
 
 
-def test_a_tick_after_a_delay_has_the_line_seen_during_the_delay() -> None:
-    late = np.array([False, True, True, False, False])
-    assert credit_late(np.array([0, 1, 1, 2, 2]), late).tolist() == [0, 1, 1, 1, 2]
-    assert credit_late(np.array([], np.int64), np.array([], bool)).tolist() == []
-
-
 @given(
     st.lists(
         st.lists(st.sampled_from([CELL_1, CELL_2, TRAIN_8, TRAIN_9, SVD]), max_size=6), min_size=1, max_size=6
@@ -202,41 +199,49 @@ def test_whose_code_a_file_holds() -> None:
 
 
 def test_stacks_are_decoded_to_the_lines_that_ran() -> None:
-    import sys
+    tree = CallTree()
 
-    samples = Samples()
+    def inner() -> tuple[int, int]:
+        first = seen(tree)
+        return first, seen(tree)
 
-    def inner() -> None:
-        samples.add(1, sys._getframe())
-        samples.add(2, sys._getframe())
-
-    inner()
-    stacks = decode(samples.packed, samples.codes)
+    nodes = np.array([*inner(), 0])
+    stacks = decode(nodes, tree)
     first = inner.__code__.co_firstlineno
     leaves = [
         stacks.distinct[stacks.frames[offset + n - 1]]
-        for offset, n in zip(stacks.offsets, stacks.lengths, strict=True)
+        for offset, n in zip(stacks.offsets[:2], stacks.lengths[:2], strict=True)
     ]
     assert [frame.line for frame in leaves] == [first + 1, first + 2]
     assert leaves[0].function.endswith("inner")
-    assert len(samples) == 2
+    assert stacks.lengths[2] == 0
     assert (
         context_of(Stacks(stacks.frames[: stacks.lengths[0]], stacks.lengths[:1], stacks.distinct))[-1]
         == leaves[0]
     )
 
 
-def test_a_stack_ends_at_the_cell_runner() -> None:
-    import sys
+def seen(tree: CallTree) -> int:
+    """The node of the caller's stack."""
+    walked = walk(time.time_ns)
+    at = walked.idents.index(threading.get_ident())
+    return tree.node(walked.codes[at][2:], walked.instructions[at][2:])
 
-    samples = Samples(below=sys._getframe())
 
-    def inner() -> None:
-        samples.add(1, sys._getframe())
-
-    inner()
-    stacks = decode(samples.packed, samples.codes)
-    assert [frame.function.rpartition(".")[2] for frame in stacks.distinct] == ["inner"]
+def test_of_deep_stacks_the_ends_are_kept() -> None:
+    tree, (outer, inner, middle) = CallTree(), (compile("0", f"/{name}.py", "exec") for name in "oim")
+    ends = [inner] * KEPT_FRAMES, [outer] * KEPT_FRAMES
+    deep = [[*ends[0], *[middle] * many, *ends[1]] for many in (1, 9_000)]
+    nodes = np.array([tree.node(codes, [0] * len(codes)) for codes in deep])
+    assert nodes[0] == nodes[1], "they differ in what is left out only"
+    stacks = decode(nodes[:1], tree)
+    frames = [stacks.distinct[number] for number in stacks.frames]
+    assert [frame.file for frame in frames] == [
+        *["/o.py"] * KEPT_FRAMES,
+        FOLDED.file,
+        *["/i.py"] * KEPT_FRAMES,
+    ]
+    assert (tree.folded, tree.deepest) == (2, 9_000 + 2 * KEPT_FRAMES)
 
 
 def test_a_line_of_a_compiled_module_is_the_fused_kernel_that_it_calls(tmp_path: Path) -> None:

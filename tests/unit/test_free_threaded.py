@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from notebook_prof.collectors.machine import has_gil, is_free_threaded
-from notebook_prof.collectors.python.alarm import delayed_tick
 from notebook_prof.collectors.python.collector import PythonCollector
 from notebook_prof.collectors.python.py_spy import attachment
+from notebook_prof.collectors.python.thread.sampler import Sampler
+from notebook_prof.trace import Clock
+from notebook_prof.trace.report import ImportReport
 
 SENTENCE = "py-spy cannot read a Python without a GIL"
 PROFILE = """
@@ -59,7 +66,6 @@ def test_what_cannot_be_done_is_refused_with_a_sentence(monkeypatch: pytest.Monk
     if sys.platform == "linux" and attachment.binary():
         assert attachment.refusal() == SENTENCE
         assert SENTENCE in PythonCollector.availability().reason
-    assert delayed_tick.refusal() == "threads of a Python without a GIL do not wait for one another"
 
 
 def test_a_gil_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,8 +83,40 @@ def test_a_cell_is_recorded_without_a_gil(tmp_path: Path) -> None:
     answers = json.loads(done.stdout.splitlines()[-1])
     for answer in answers.values():
         assert answer["gil"] is False
-        assert answer["engine"] == "alarm"
-        assert 4 in answer["lines"], "the body of the loop has most of its time"
+        assert answer["engine"] == "thread"
+        if importlib.util.find_spec("_remote_debugging"):
+            assert 4 in answer["lines"], "the body of the loop has most of its time"
+        else:
+            assert "without a GIL stacks can be read from Python 3.14 on" in answer["report"]
     if sys.platform == "linux" and attachment.binary():
         assert answers["au"]["reason"] == answers["py"]["reason"] == SENTENCE
-        assert f"engine-refused: {SENTENCE}" in answers["py"]["report"]
+        assert all(f"· sampled-in-process: {SENTENCE}" in answer["report"] for answer in answers.values())
+
+
+@pytest.mark.usefixtures("without_gil")
+def test_without_a_gil_stacks_are_read_from_copies_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames of a thread that runs on would be gone while they are read."""
+
+    class Reader:
+        def __init__(self, pid: int, *, all_threads: bool) -> None:
+            assert (pid, all_threads) == (os.getpid(), True)
+
+        def get_stack_trace(self) -> list[Any]:
+            frames = [Frame("inner", __file__, 7), Frame("outer", __file__, 3)]
+            here = SimpleNamespace(thread_id=threading.get_native_id(), frame_info=frames)
+            return [here, SimpleNamespace(thread_id=-1, frame_info=frames)]
+
+    class Frame(NamedTuple):
+        funcname: str
+        filename: str
+        lineno: int
+
+    monkeypatch.setitem(sys.modules, "_remote_debugging", SimpleNamespace(RemoteUnwinder=Reader))
+    sampler = Sampler(ImportReport())
+    sampler.by_hand(Clock(), 1_000_000)()
+    recorded = sampler.recorded()
+    [thread] = recorded.threads
+    stacks = recorded.stacks
+    frames = [stacks.distinct[number] for number in stacks.frames]
+    assert thread.tid == threading.get_native_id()
+    assert [(frame.function, frame.line) for frame in frames] == [("outer", 3), ("inner", 7)]

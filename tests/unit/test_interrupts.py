@@ -200,7 +200,7 @@ from notebook_prof.jupyter import cell, run
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "notebook_prof")
 BODY = "x = 0\\nfor i in range(3):\\n    x += i\\n"
-CELL = "%%profile p --quiet --engine alarm --with " + sys.argv[1] + "\\n" + BODY
+CELL = "%%profile p --quiet --engine thread --with " + sys.argv[1] + "\\n" + BODY
 quick = ("notebook_prof trace", "notebook_prof py-spy")  # they end by themselves
 threads = lambda: sorted(t.name for t in threading.enumerate() if t.name not in quick)
 
@@ -223,9 +223,8 @@ for line in chosen:
     lines, result, told = ran(line)
     found = []
     late = os.path.basename(line[0]) in ("cell.py", "run.py") and "Error in callback" in told
-    # in IPython's event, before we can do anything, or in a tick of the alarm within IPython's own code,
-    # which may tell no event then: the next cell ends the recording
-    if late or os.path.basename(line[0]) == "alarm.py":
+    # in IPython's event, before we can do anything: the next cell ends the recording
+    if late:
         if current.running() is not None or cell.watch._waiting:
             shell.run_cell("0")
         told, result = "", None

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from array import array
 from itertools import pairwise
-from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from notebook_prof.collectors.python.alarm.sampler import _recorded_thread
-from notebook_prof.collectors.python.alarm.samples import Samples
-from notebook_prof.collectors.python.alarm.tick_attribution import TickAttribution
-from notebook_prof.collectors.python.alarm.timer import AlarmTicker
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
 from notebook_prof.collectors.python.frames import (
     CELL,
+    FOLDED,
+    KEPT_FRAMES,
     LIBRARY,
     Frame,
     Stacks,
@@ -41,7 +37,7 @@ from notebook_prof.collectors.python.py_spy.heartbeat import NAMES, STARVED_INTE
 from notebook_prof.collectors.python.py_spy.threads import samples_by_thread
 from notebook_prof.collectors.python.snapping import Ranges
 from notebook_prof.collectors.python.statements import Rows
-from notebook_prof.collectors.python.thread_stacks import ObservedThread, is_servant
+from notebook_prof.collectors.python.thread.thread_stacks import ObservedThread, is_servant
 from notebook_prof.trace import Clock, Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 
@@ -103,11 +99,30 @@ def test_begins_and_ends_become_stacks_with_times() -> None:
     assert stacks.lengths.tolist() == [2, 1, 0]
 
 
+def test_a_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [event("B", ts, 'f},{"args"' + str(ts), "a.py", ts) for ts in range(40)]
+    data = json.dumps(events, separators=(",", ":")).encode()
+    whole = parse(data)[1].frame
+    monkeypatch.setattr("notebook_prof.collectors.python.py_spy.file._PIECE_BYTES", 100)
+    assert parse(data)[1].frame == whole
+    for broken in (b"", b"{}", data[:-9]):
+        with pytest.raises(ValueError):  # noqa: PT011
+            parse(broken)
+
+
+def test_deep_stacks_of_a_file_are_folded() -> None:
+    report, depth = ImportReport(), 4_000
+    events = [event("B", 0, "f", "a.py", 1) for _ in range(depth)]
+    events += [event("E", 9, "f", "a.py", 1) for _ in range(depth)]
+    [changes], paths = parse(json.dumps(events).encode())
+    stacks = stacks_of(paths, changes.node[:1], Functions(), report)
+    assert stacks.lengths.tolist() == [2 * KEPT_FRAMES + 1]
+    assert stacks.distinct[stacks.frames[KEPT_FRAMES]] == FOLDED
+    assert f"{depth:,}" in report["deep-stacks-folded"].example
+
+
 def observed_thread(ident: int, tid: int, name: str, *looks: int) -> ObservedThread:
-    samples = Samples()
-    for look in looks:
-        samples.add(look, None)
-    return ObservedThread(ident, tid, name, samples)
+    return ObservedThread(ident, tid, name, array("q", looks), array("q", [0] * len(looks)))
 
 
 def threads_of(rows: list[tuple[int, int]], inside: list[ObservedThread], looks: list[int]) -> Any:
@@ -449,97 +464,6 @@ def test_a_function_is_found_by_a_line_in_it() -> None:
     assert (unknown.first_line, again.first_line) == (8, 8)
 
 
-# late ticks
-
-
-def charged_line(code: CodeType, caller: CodeType | None, caller_line: int) -> int:
-    """The line that a late tick is charged to which finds `code` at its first instruction."""
-    import dis
-
-    assert caller is not None
-    call = max(
-        i.offset
-        for i in dis.get_instructions(caller)
-        if i.opname.startswith("CALL") and line_of(caller, i.offset) == caller_line
-    )
-    start = next((i.offset for i in dis.get_instructions(code) if i.opname == "RESUME"), 0)
-    codes = {id(code): code, id(caller): caller}
-    packed = array("q", [id(code), id(caller), start, call]).tobytes()
-    numbers = array("q", TickAttribution(codes).charged(packed))
-    assert len(numbers) == 2
-    return line_of(caller, numbers[1])
-
-
-def line_of(code: CodeType, offset: int) -> int:
-    return next(line for begin, end, line in code.co_lines() if begin <= offset < end and line)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="RESUME is new in 3.11")
-def test_a_late_tick_is_charged_to_the_operator_before_the_call() -> None:
-    def move(x: Any) -> Any:
-        return x
-
-    def run(a: Any, b: Any) -> None:
-        r = a @ b
-        move(r)
-
-    def together(a: Any, b: Any) -> None:
-        move(a @ b)
-
-    def after_a_call(a: Any) -> None:
-        a.sort()
-        move(a)
-
-    first = run.__code__.co_firstlineno
-    assert charged_line(move.__code__, run.__code__, first + 2) == first + 1
-    first = together.__code__.co_firstlineno
-    assert charged_line(move.__code__, together.__code__, first + 1) == first + 1
-    first = after_a_call.__code__.co_firstlineno
-    assert charged_line(move.__code__, after_a_call.__code__, first + 2) == first + 2
-
-
-def test_a_tick_behind_a_call_stays() -> None:
-    import dis
-
-    def waits(f: Any) -> None:
-        f()
-
-    call = next(i.offset for i in dis.get_instructions(waits) if i.opname.startswith("CALL"))
-    code = waits.__code__
-    packed = array("q", [id(code), call]).tobytes()
-    assert TickAttribution({id(code): code}).charged(packed) == packed
-    assert TickAttribution({}).charged(b"") == b""
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="RESUME is new in 3.11")
-@pytest.mark.parametrize("late_ms", [3.3, 3.9, 4.1, 7.0])
-def test_a_look_that_found_the_handler_came_after_the_delay(late_ms: float) -> None:
-    """The thread that looks gets the GIL from the handler at last, which runs in the next function."""
-    import dis
-
-    def move(x: Any) -> Any:
-        return x
-
-    def run(a: Any, b: Any) -> None:
-        r = a @ b
-        move(r)
-
-    def frame(code: CodeType, at: int, back: Any = None) -> Any:
-        return SimpleNamespace(f_code=code, f_lasti=at, f_back=back)
-
-    call = max(i.offset for i in dis.get_instructions(run) if i.opname.startswith("CALL"))
-    product = next(i.offset for i in dis.get_instructions(run) if i.opname.startswith("BINARY"))
-    start = next(i.offset for i in dis.get_instructions(move) if i.opname == "RESUME")
-    moves = frame(move.__code__, start, frame(run.__code__, call))
-    ticks, late = Samples(), Samples()
-    ticks.add(0, moves)
-    late.add(round(late_ms * 1e6), frame(AlarmTicker._tick.__code__, 0, moves))
-    ticks.add(round(late_ms * 1e6) + 130_000, moves)
-    ts, stack, packed = _recorded_thread(ticks, late, ticks.codes | late.codes)
-    assert ts.tolist() == [0, round(late_ms * 1e6), round(late_ms * 1e6) + 130_000]
-    assert [list(array("q", packed[i])) for i in stack[1:]] == [[id(run.__code__), product]] * 2
-
-
 # what ends in the middle
 
 
@@ -549,16 +473,16 @@ class Ended:
     rate_hz = 100
 
     def __init__(self) -> None:
-        self.killed = False
+        self.killed = self.interrupted = False
 
     def is_running(self) -> bool:
         return False
 
     def watch(self, each_beat: Any, died: Any) -> None:
-        self.died = died
+        self.beat, self.died = each_beat, died
 
     def interrupt(self) -> None:
-        pass
+        self.interrupted = True
 
     def kill(self) -> None:
         self.killed = True
@@ -571,6 +495,24 @@ def test_a_py_spy_that_ends_after_its_recording_is_not_taken_over() -> None:
     engine.start(Clock())
     engine.stop()
     ended.died()
+    assert set(threading.enumerate()) == before
+
+
+def test_where_stacks_are_deep_py_spy_leaves_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would write each of their frames that comes or goes."""
+    before, left, report = set(threading.enumerate()), Ended(), ImportReport()
+    engine = PySpy(report, left)  # type: ignore[arg-type]
+    monkeypatch.setattr("notebook_prof.collectors.python.py_spy.engine.MOST_FRAMES", 2 * KEPT_FRAMES)
+    engine.start(Clock())
+
+    def deep(n: int) -> None:
+        deep(n - 1) if n else engine._beat()
+
+    deep(2 * KEPT_FRAMES)
+    assert left.interrupted
+    assert "py-spy-left-early" in report
+    assert {thread.name for thread in set(threading.enumerate()) - before} == {"notebook_prof sampler"}
+    engine.stop()
     assert set(threading.enumerate()) == before
 
 

@@ -1,9 +1,9 @@
-"""The sampler at work: real ticks, generous bounds."""
+"""The sampler at work."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
-import json
 import os
 import signal
 import subprocess
@@ -23,27 +23,23 @@ from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.marks import annotate
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector
-from notebook_prof.collectors.python.alarm import delayed_tick, timer
-from notebook_prof.collectors.python.alarm.sampler import Sampler
-from notebook_prof.collectors.python.thread_stacks import ThreadStacks
+from notebook_prof.collectors.python.frames import KEPT_FRAMES
+from notebook_prof.collectors.python.thread import sampler
+from notebook_prof.collectors.python.thread.thread_stacks import ThreadStacks
+from notebook_prof.collectors.python.thread.walk import Walked
 from notebook_prof.collectors.registry import make
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 
-# pytest-timeout's default method uses the alarm itself
-pytestmark = [
-    pytest.mark.timeout(600, method="thread"),
-    pytest.mark.clock("ticks of a real timer come late where the machine is busy"),
-]
-needs_alarm = pytest.mark.skipif(bool(delayed_tick.refusal()), reason="the alarm is used on Linux only")
+waits_for_the_gil = pytest.mark.clock("a look comes late where the machine is busy")
 
 
-def by_alarm() -> PythonCollector:
-    return PythonCollector(CollectorOptions(engine="alarm"))
+def by_thread() -> PythonCollector:
+    return PythonCollector(CollectorOptions(engine="thread"))
 
 
 def recorded(body: Callable[[], object], collector: PythonCollector | None = None) -> Trace:
-    collector = collector or by_alarm()
+    collector = collector or by_thread()
     recording = Recording([collector])
     recording.start()
     try:
@@ -79,11 +75,6 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
         nap(0.005)
 
 
-def sampler_of(collector: PythonCollector) -> Sampler:
-    assert isinstance(collector._engine, Sampler)
-    return collector._engine
-
-
 def share(trace: Trace, word: str) -> float:
     """Of the recorded thread's time: test runners have threads of their own, which wait."""
     tracks = trace.tracks
@@ -92,7 +83,7 @@ def share(trace: Trace, word: str) -> float:
     return float(times[[word in name for name in times.index]].sum() / times.sum())
 
 
-@needs_alarm
+@waits_for_the_gil
 def test_time_is_credited_to_the_lines_that_ran() -> None:
     took: list[float] = []
 
@@ -110,9 +101,8 @@ def test_time_is_credited_to_the_lines_that_ran() -> None:
     assert not trace.report
 
 
-@needs_alarm
+@waits_for_the_gil
 def test_an_operator_that_gives_up_the_gil_is_credited_to_its_own_line() -> None:
-    """CPython runs the handler at the next call, which here is in another line."""
     a = np.ones((900, 900))
 
     def body() -> Any:
@@ -125,17 +115,16 @@ def test_an_operator_that_gives_up_the_gil_is_credited_to_its_own_line() -> None
     times = self_ms(recorded(body))
     product = times[[name.endswith("product = a @ a") for name in times.index]].sum()
     total = times[[("product" in name) or ("_sum" in name) for name in times.index]].sum()
-    assert product / total > 0.5  # without a look from outside it is nothing
+    assert product / total > 0.5
 
 
-@needs_alarm
 def test_lines_run_inside_the_annotation_that_holds_them() -> None:
     def body() -> None:
         for _ in range(4):
             with annotate("piece"):
                 nap(0.02)
 
-    recording = Recording(make(["python"], CollectorOptions(engine="alarm")))
+    recording = Recording(make(["python"], CollectorOptions(engine="thread")))
     recording.start()
     body()
     recording.stop()
@@ -156,99 +145,26 @@ def test_the_track_is_that_of_the_thread() -> None:
     assert tracks.loc[main.name, "tid"] == main.native_id
 
 
-def test_in_another_thread_it_looks_from_outside() -> None:
+def test_a_recording_may_begin_in_another_thread() -> None:
     traces: list[Trace] = []
     thread = threading.Thread(target=lambda: traces.append(recorded(lambda: nap(0.2))), name="other")
     thread.start()
     thread.join()
-    assert "main thread" in traces[0].report["coarse-sampling"].example
     assert self_ms(traces[0]).filter(like="time.sleep(seconds)").sum() > 100
 
 
-@needs_alarm
-def test_a_user_who_has_the_alarm_keeps_it() -> None:
-    hits: list[int] = []
-    before = signal.signal(signal.SIGALRM, lambda *args: hits.append(1))
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    try:
-        trace = recorded(lambda: nap(0.2))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    assert hits == [1]
-    assert "SIGALRM" in trace.report["coarse-sampling"].example
-    assert share(trace, "time.sleep(seconds)") > 0.5
-
-
-@needs_alarm
-def test_a_user_who_takes_the_alarm_finds_it_unused() -> None:
-    results: list[object] = []
-
-    def body() -> None:
-        nap(0.05)
-        results.append(signal.getsignal(signal.SIGALRM))
-        results.append(signal.signal(signal.SIGALRM, lambda *args: results.append("rang")))
-        results.append(signal.alarm(0))
-        signal.setitimer(signal.ITIMER_REAL, 0.03)
-        nap(0.15)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-    trace = recorded(body)
-    assert results == [signal.SIG_DFL, signal.SIG_DFL, 0, "rang"]
-    assert "signal.getsignal" in trace.report["coarse-sampling"].example
-    assert share(trace, "time.sleep(seconds)") > 0.5
-
-
-FAULTS = """
-import faulthandler, json, signal, sys, time
-from notebook_prof.collectors.python.alarm.sampler import Sampler
-from notebook_prof.trace.clocks import Clock
-from notebook_prof.trace.report import ImportReport
-
-def ring():
-    signal.raise_signal(signal.SIGALRM)
-
-report = ImportReport()
-sampler = Sampler(report)
-if sys.argv[1] == "before":
-    faulthandler.register(signal.SIGALRM, file=sys.stderr)
-sampler.start(Clock())
-if sys.argv[1] == "during":
-    faulthandler.register(signal.SIGALRM, file=sys.stderr)
-end = time.monotonic() + 0.3
-while time.monotonic() < end:
-    pass
-ring()
-sampler.stop()
-ring()
-sampler.recorded()
-print(json.dumps([issue.example for issue in report]))
-"""
-
-
-@needs_alarm
-@pytest.mark.parametrize("when", ["before", "during"])
-def test_faulthandler_keeps_the_alarm(when: str) -> None:
-    """It sets its handler without Python's knowledge; each tick would write a traceback."""
-    ran = subprocess.run([sys.executable, "-c", FAULTS, when], capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    assert ran.stderr.count("in ring") == 2, "what the user rang for, during and after the recording"
-    assert any("faulthandler.register" in warning for warning in json.loads(ran.stdout)), ran.stdout
-
-
-@needs_alarm
-def test_other_signals_do_not_stop_it() -> None:
-    def body() -> None:
-        signal.getsignal(signal.SIGUSR1)
-        signal.signal(signal.SIGUSR1, signal.signal(signal.SIGUSR1, signal.SIG_IGN))
-        nap(0.05)
-
-    assert not recorded(body).report
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")
+def test_calls_into_c_are_not_interrupted() -> None:
+    """A signal would end them before their time: `poll` is restarted by nobody."""
+    libc, results = ctypes.CDLL(None), []
+    recorded(lambda: results.extend(libc.poll(None, 0, 20) for _ in range(10)))
+    assert results == [0] * 10
 
 
 def state() -> tuple[object, ...]:
-    functions = tuple(getattr(module, name) for module, name in timer._MET_BY)
-    return (*functions, signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL))
+    timers = [signal.getitimer(which) for which in range(3)] if hasattr(signal, "getitimer") else []
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    return gc.isenabled(), sys.getswitchinterval(), timers, handlers
 
 
 def threads_and_files() -> tuple[set[threading.Thread], int]:
@@ -257,24 +173,22 @@ def threads_and_files() -> tuple[set[threading.Thread], int]:
     return set(threading.enumerate()), files
 
 
-@needs_alarm
 def test_fifty_recordings_leave_nothing_behind() -> None:
     before, (threads, files) = state(), threads_and_files()
     for round_ in range(50):
-        sampler = by_alarm()
-        sampler.start(Clock())
+        collector = by_thread()
+        collector.start(Clock())
         busy(0.003)
         if round_ % 2:
-            sampler.stop()
-            sampler.result(TraceBuilder())
-        sampler.abandon()
-        sampler.stop()
+            collector.stop()
+            collector.result(TraceBuilder())
+        collector.abandon()
+        collector.stop()
     assert state() == before
     assert threads_and_files()[0] <= threads
     assert threads_and_files()[1] <= files
 
 
-@needs_alarm
 def test_a_look_keeps_nothing_alive() -> None:
     """What a function held whose stack another thread saw goes with the function, without the collector."""
 
@@ -306,30 +220,66 @@ def test_a_look_keeps_nothing_alive() -> None:
     assert len(looks.threads) >= 2, "it saw both threads"
 
 
-def test_a_failure_while_ticking_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_while_looking_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     look, looks = ThreadStacks.look, []
 
-    def fail(self: ThreadStacks) -> None:
+    def fail(self: ThreadStacks, due_ns: int | None = None) -> int:
         looks.append(1)
         if 1 < len(looks) < 4:
             raise OSError("no frames")
-        look(self)
+        return look(self, due_ns)
 
     monkeypatch.setattr(ThreadStacks, "look", fail)
     trace = recorded(lambda: until(lambda: len(looks) > 4))
-    assert "no frames" in trace.report["ticks-failed"].example
+    assert "no frames" in trace.report["looks-failed"].example
 
 
-@needs_alarm
 def test_long_recordings_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timer, "THIN_AFTER", 20)
-    collector = by_alarm()
-    ticks = timer.THIN_AFTER + 1
-    trace = recorded(lambda: until(lambda: sampler_of(collector).ticks > ticks), collector)
+    monkeypatch.setattr(sampler, "THIN_AFTER", 5)
+    look, looks = ThreadStacks.look, []
+    monkeypatch.setattr(ThreadStacks, "look", lambda *given: looks.append(1) or look(*given))
+    trace = recorded(lambda: until(lambda: len(looks) > 10))
     assert "ms at the end" in trace.report["sampling-thinned"].example
 
 
-@needs_alarm
+def test_time_until_the_gil_is_given_up_is_of_what_ran_before() -> None:
+    """A thread that waits for the GIL sees at first the very call that gives it up."""
+    ms, ident = 1_000_000, threading.get_ident()
+    stacks = iter([(2, busy), (9, busy), (14, nap), (16, nap), (25, busy)])
+
+    def walk(*_: object) -> Walked:
+        ts, function = next(stacks)
+        return Walked(ts * ms, 0, [ident], [[function.__code__]], [[0]])
+
+    looks = ThreadStacks(time.time_ns, read=walk)
+    for due in (2, 4, 11, 16, 18):  # the second and the last get it by force
+        looks.look(due * ms)
+    [seen] = looks.threads
+    before, after = looks.tree.node([busy.__code__], [0]), looks.tree.node([nap.__code__], [0])
+    assert list(seen.node) == [before, before, before, after, before]
+
+
+@pytest.mark.parametrize("depth", [300, 10_000])
+def test_deep_stacks_are_folded(depth: int) -> None:
+    def deep(n: int) -> int:
+        return 0 if n == 0 else 1 + deep(n - 1)
+
+    def body() -> None:
+        until_ns = time.perf_counter_ns() + 200_000_000
+        while time.perf_counter_ns() < until_ns:
+            deep(depth)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth + 500)
+    try:
+        trace = recorded(body)
+    finally:
+        sys.setrecursionlimit(limit)
+    folded = [issue for issue in trace.report if issue.code == "deep-stacks-folded"]
+    assert bool(folded) == (depth > 1_000)
+    assert trace.slices["depth"].max() < 2 * (2 * KEPT_FRAMES + 1)
+
+
 def test_an_interrupt_in_the_cell_keeps_what_was_sampled() -> None:
     def body() -> None:
         nap(0.05)
@@ -344,7 +294,6 @@ def test_an_interrupt_in_the_cell_keeps_what_was_sampled() -> None:
     assert threads_and_files()[1] <= files
 
 
-@needs_alarm
 def test_children_and_blocking_calls_are_undisturbed() -> None:
     def body() -> None:
         done = subprocess.run(
@@ -423,8 +372,8 @@ def test_the_lines_of_a_notebook_cell_have_their_source(tmp_path: Any) -> None:
 
 
 def test_options_choose_the_way() -> None:
-    collector = PythonCollector(CollectorOptions(python="sample", engine="alarm"))
+    collector = PythonCollector(CollectorOptions(python="sample", engine="thread"))
     collector.start(Clock())
-    assert sampler_of(collector).name == "alarm"
+    assert isinstance(collector._engine, sampler.Sampler)
     collector.abandon()
     collector.result(TraceBuilder())

@@ -186,7 +186,7 @@ class Notebook:
         shutil.copy(CELLS / "mytrain.py", folder)
         env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
         # threads of OpenMP that spin for a core make cells on a busy machine a hundred times longer
-        env |= {"MPLBACKEND": "agg", "OMP_WAIT_POLICY": "PASSIVE"}
+        env |= {"MPLBACKEND": "agg", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONFAULTHANDLER": "1"}
         self.log = (folder / "kernel.txt").open("w")
         self.manager, self.client = start_new_kernel(
             startup_timeout=PATIENCE_S,

@@ -37,18 +37,22 @@ class Timed(NamedTuple):
         Times in ns, ascending: stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``.
     stack : ndarray of int64, shape (n,)
         Positions of stacks; -1 where nothing is known.
+    looks : ndarray of int64, shape (n,), or None
+        How many looks in a row saw stack i; None: one each.
     """
 
     bounds: IntArray
     stack: IntArray
+    looks: IntArray | None = None
 
-    def ticks(self, interval_ns: int) -> Timed:
-        """Return the same in spans of at most an interval."""
-        length = np.diff(self.bounds)
-        spans = np.maximum(-(-length // interval_ns), 1)
-        home = np.repeat(np.arange(len(spans)), spans)
-        position = np.arange(len(home)) - np.repeat(np.cumsum(spans) - spans, spans)
-        begin = self.bounds[home] + position * interval_ns
+    def ticks(self) -> Timed:
+        """Return the same with a span for every look."""
+        if self.looks is None:
+            return self
+        looks = np.maximum(self.looks, 1)
+        home = np.repeat(np.arange(len(looks)), looks)
+        position = np.arange(len(home)) - np.repeat(np.cumsum(looks) - looks, looks)
+        begin = self.bounds[home] + position * np.diff(self.bounds)[home] // looks[home]
         return Timed(np.append(begin, self.bounds[-1:]), self.stack[home])
 
 
@@ -319,7 +323,7 @@ def put(
     """
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
-        samples = samples.ticks(interval_ns)
+        samples = samples.ticks()
     if exact.statements is not None:  # in a statement each stack leads to the cell, if it was read whole
         stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
         samples = Timed(samples.bounds, stack)
@@ -371,13 +375,12 @@ def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
 
 def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
     """Return the builder's key of every node's stack, in which a function and its line are one frame."""
-    paths: list[tuple[tuple[str, str, int], ...]] = []
-    keys = []
+    keys: list[int] = []
+    without_last: list[int] = []
     for parent, number in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):
         frame = labels.frames[number]
-        above = paths[parent] if parent >= 0 else ()
-        if number >= labels.functions:
-            above = above[:-1]
-        paths.append((*above, (frame.function, frame.file, frame.line)))
-        keys.append(builder.stack(paths[-1]))
+        of_parent = without_last if number >= labels.functions else keys
+        above = of_parent[parent] if parent >= 0 else -1
+        without_last.append(above)
+        keys.append(builder.stack([(frame.function, frame.file, frame.line)], above=above))
     return keys

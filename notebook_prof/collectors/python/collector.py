@@ -20,7 +20,6 @@ from ..base import Availability, Collector
 from ..journal import Edges
 from ..options import CollectorOptions
 from ..statements import watched_lines
-from .alarm.sampler import Sampler
 from .assemble import Exact, Timed, put
 from .engine import Engine, Recorded, ThreadSamples
 from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
@@ -31,6 +30,7 @@ from .py_spy import attachment as py_spy
 from .py_spy.engine import PySpy
 from .snapping import Ranges
 from .statements import Rows
+from .thread.sampler import Sampler
 from .tracing.tracer import CallTracer
 
 _INTERPRETED: Final = frozenset({"annotation", "module", "python", "io"})
@@ -52,8 +52,8 @@ seen `count` times in a row."""
 class PythonCollector(Collector):
     """Records the Python code of all threads, and of child processes where the engine can.
 
-    By default it samples stacks, from outside by py-spy where that may look at this process, else by the
-    alarm in it; with ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for code
+    By default it samples stacks, from outside by py-spy where that may look at this process, else by a
+    thread in it; with ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for code
     that makes many small calls). Slices lie on the tracks of their threads, where other collectors put
     theirs: this one comes last, and fits its slices to what is known exactly.
 
@@ -74,7 +74,6 @@ class PythonCollector(Collector):
     ) -> None:
         self._options = options if options is not None else CollectorOptions()
         self._edges = edges
-        self._sampler: Sampler | None = None
         self._engine: Engine | None = None
         self._instead = ""
         self._tracer: CallTracer | None = None
@@ -90,14 +89,14 @@ class PythonCollector(Collector):
     def availability(cls) -> Availability:
         """Return that it is always available, how it looks, and whether calls can be traced too."""
         no_spy = py_spy.refusal()
-        how = f"samples lines by the alarm ({no_spy})" if no_spy else "samples lines by py-spy"
+        how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
         calls = "or every call (--python calls)" if not why_not else f"no tracing of calls: {why_not}"
         return Availability(True, f"{how}, {calls}")
 
     def warm(self, clock: Clock) -> None:
         """Start py-spy if it shall be kept warm; nothing is sampled."""
-        if self._options.python != "calls" and self._options.engine != "alarm":
+        if self._options.python != "calls" and self._options.engine != "thread":
             py_spy.prepare()
 
     def start(self, clock: Clock) -> None:
@@ -132,7 +131,7 @@ class PythonCollector(Collector):
                 self._window_ns = (self._window_ns[0], self._clock.now_ns())
             self._children = _named_children()
             self._engine.stop()
-            if self._options.engine != "alarm":
+            if self._options.engine != "thread":
                 py_spy.prepare()
         if self._tracer is not None:
             self._tracer.stop()
@@ -151,7 +150,7 @@ class PythonCollector(Collector):
             self._tracer = None
 
     def abandon(self) -> None:
-        """Give the alarm, processes, threads and hooks back."""
+        """Give processes, threads and hooks back."""
         if self._garbage is not None:
             self._garbage.stop()
         engine, self._engine = self._engine, None
@@ -163,18 +162,17 @@ class PythonCollector(Collector):
 
     def _choose(self) -> Engine:
         engine = self._options.engine
-        if engine != "alarm":
+        if engine != "thread":
             attachment = py_spy.take()
             if attachment is not None:
                 return PySpy(self.report, attachment)
             self._instead = py_spy.refusal() or "py-spy did not attach soon enough"
-            if engine == "py-spy":
-                self.report.add(
-                    "engine-refused",
-                    "loss",
-                    example=self._instead,
-                    effect="lines were sampled by the alarm in the process",
-                )
+            self.report.add(
+                "sampled-in-process",
+                "info",
+                example=self._instead,
+                effect="a thread of this process took the stacks; child processes have none",
+            )
         return Sampler(self.report)
 
     def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
@@ -246,7 +244,7 @@ class PythonCollector(Collector):
         put(
             builder,
             track,
-            Timed(thread.bounds, thread.stack),
+            Timed(thread.bounds, thread.stack, thread.looks),
             stacks,
             exact,
             interval_ns=recorded.interval_ns,
@@ -273,7 +271,7 @@ class PythonCollector(Collector):
                 suffix = "" if thread is threads_of_pid[0] else f": {thread.name or thread.tid}"
                 checkpoint()
                 track = builder.track(f"{name}{suffix}", pid=pid, tid=thread.tid)
-                timed = Timed(thread.bounds, thread.stack)
+                timed = Timed(thread.bounds, thread.stack, thread.looks)
                 self._put_looks(thread, stacks, track)
                 put(builder, track, timed, stacks, interval_ns=recorded.interval_ns, roots_are_lines=False)
 

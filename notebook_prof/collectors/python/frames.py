@@ -6,15 +6,15 @@ import linecache
 import os
 import re
 import sysconfig
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from ...trace.arrays import BoolArray, IntArray
+from ...trace.report import ImportReport
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
 """Whose code a frame runs: a notebook cell's, the user's modules', an installed package's, what starts
@@ -49,8 +49,6 @@ tracebacks show as a comment."""
 _GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
 """Folders of sources that a compiler wrote."""
 
-_Lines = tuple[list[int], list[int]]
-
 
 class Frame(NamedTuple):
     """One line of one function."""
@@ -60,6 +58,12 @@ class Frame(NamedTuple):
     first_line: int
     line: int
     owner: int
+
+
+KEPT_FRAMES: Final = 250
+"""So many outermost frames of a deep stack are kept, and as many innermost ones."""
+FOLDED: Final = Frame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
+"""Stands for the frames between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +89,16 @@ class Stacks:
         return np.asarray(np.cumsum(self.lengths) - self.lengths, dtype=np.int64)
 
 
-def decode(packed: Sequence[bytes], codes: Mapping[int, CodeType]) -> Stacks:
-    """Look up the lines of stacks from `Samples`.
-
-    Returns
-    -------
-    Stacks
-        One a packed stack, in the same order, root first.
-    """
-    lengths = np.fromiter((len(key) // 16 for key in packed), np.int64, len(packed))
-    code_ids = np.frombuffer(b"".join(key[: len(key) // 2] for key in packed), dtype=np.int64)
-    instructions = np.frombuffer(b"".join(key[len(key) // 2 :] for key in packed), dtype=np.int64)
-    ids, code_of = np.unique(code_ids, return_inverse=True)
-    packed_keys, frame_of = np.unique(code_of.ravel() * 2**32 + instructions + 1, return_inverse=True)
-    numbers: dict[Frame, int] = {}
-    lines: dict[int, _Lines] = {}
-    line_of = []
-    for packed_key in packed_keys.tolist():
-        code = codes[int(ids[packed_key >> 32])]
-        frame = _frame(code, (packed_key & 0xFFFFFFFF) - 1, lines)
-        line_of.append(numbers.setdefault(frame, len(numbers)))
-    frames = np.array(line_of, dtype=np.int64)[frame_of.ravel()]
-    begins = np.cumsum(lengths) - lengths
-    mirrored = np.repeat(2 * begins + lengths - 1, lengths) - np.arange(len(frames))
-    return Stacks(frames[mirrored], lengths, list(numbers))
+def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
+    """Say how many stacks lack frames in their middle."""
+    report.add(
+        "deep-stacks-folded",
+        "info",
+        stacks,
+        example=f"the deepest has {deepest:,} frames",
+        effect=f"of each, the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames are kept; "
+        f"'{FOLDED.function}' stands for those between",
+    )
 
 
 def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
@@ -340,21 +330,3 @@ def cell_runner(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not frame.f_code.co_filename.endswith(ending):
         frame = frame.f_back
     return frame
-
-
-def _frame(code: CodeType, instruction: int, lines: dict[int, _Lines]) -> Frame:
-    if (table := lines.get(id(code))) is None:
-        table = lines[id(code)] = _lines(code)
-    at = bisect_right(table[0], instruction) - 1
-    function = getattr(code, "co_qualname", code.co_name)
-    line = table[1][at] if at >= 0 else code.co_firstlineno
-    return Frame(function, code.co_filename, code.co_firstlineno, line, owner_of(code.co_filename))
-
-
-def _lines(code: CodeType) -> _Lines:
-    starts, lines, latest = [], [], code.co_firstlineno
-    for start, _, line in code.co_lines():
-        latest = line if line else latest
-        starts.append(start)
-        lines.append(latest)
-    return starts, lines

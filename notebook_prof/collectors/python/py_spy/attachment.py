@@ -28,6 +28,7 @@ from typing import IO, Final
 
 from .... import own_processes
 from ...machine import is_free_threaded
+from ..thread.walk import walk
 from .heartbeat import Heartbeat
 
 RATES_HZ: Final = (100, 400)
@@ -84,10 +85,8 @@ def refusal() -> str:
 
 def first_rate_hz() -> int:
     """Return how often to look at first, by what there is to read at a look."""
-    frame, frames = sys._getframe(), FRAMES_OF_A_THREAD * threading.active_count()
-    while (caller := frame.f_back) is not None:  # only this thread's: the others run, and theirs change
-        frame, frames = caller, frames + 1
-    return int(min(max(FRAMES_PER_S / frames, RATES_HZ[0]), RATES_HZ[1]))
+    frames = sum(map(len, walk(time.time_ns).codes))
+    return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
 
 
 class Attachment:

@@ -14,9 +14,9 @@ import numpy as np
 from ....trace.arrays import IntArray
 from ....trace.clocks import Clock
 from ....trace.report import ImportReport
-from ..alarm.sampler import Sampler
 from ..engine import Recorded, join
 from ..frames import Frame
+from ..thread.sampler import Sampler
 from .attachment import Attachment
 from .file import CallPaths, Changes, parse, stacks_of
 from .functions import Functions
@@ -30,6 +30,10 @@ NET_NS: Final = round(CALM_S * 1e9)
 
 SHORT_S: Final = 0.1
 """Where py-spy has no sample of a recording that is shorter, none was lost: its statements are exact."""
+
+MOST_FRAMES: Final = 1_000
+"""Of deeper stacks py-spy writes every frame that comes or goes, some megabytes a second, and above 4,096
+frames it sees nothing."""
 
 CALMER: Final = ((4.0, 4), (120.0, 20))
 """After so many seconds it looks so many times less often than at first."""
@@ -69,9 +73,9 @@ class PySpy:
         self._clock = Clock()
         self._net = Sampler(report)
         self._children = Children(Clock().now_ns)
-        self._look: Callable[[], None] = lambda: None
+        self._look: Callable[[], object] = lambda: None
         self._window_ns = (0, 0)
-        self._look_ns = self._died_ns = 0
+        self._look_ns = self._handed_over_ns = 0
         self._ended = False
         self._lock = threading.Lock()
 
@@ -104,7 +108,9 @@ class PySpy:
     def recorded(self) -> Recorded:
         """Return what was seen within the recording, of all processes."""
         inside = self._net.recorded()
-        ends = [segment.begin_ns for segment in self._segments[1:]] + [self._died_ns or self._window_ns[1]]
+        ends = [segment.begin_ns for segment in self._segments[1:]] + [
+            self._handed_over_ns or self._window_ns[1]
+        ]
         look_ns, children = self._net.look_ns, self._children.ends()
         parts = []
         for segment, end_ns in zip(self._segments, ends, strict=True):
@@ -113,8 +119,8 @@ class PySpy:
             alive = self._children.seen_pids
             within = inside.within(*window)
             parts.append(within if part is None else ended(part, inside, look_ns, children, alive, window[0]))
-        if self._died_ns:
-            parts.append(inside.within(self._died_ns, self._window_ns[1]))
+        if self._handed_over_ns:
+            parts.append(inside.within(self._handed_over_ns, self._window_ns[1]))
         _kill(self._launched)
         return join(parts)
 
@@ -137,6 +143,9 @@ class PySpy:
         if now - self._look_ns >= NET_NS * 3 // 4:  # not at every quick beat
             self._look_ns = now
             self._look_inside()
+            if self._net.deepest > MOST_FRAMES:
+                self._leave_to_thread()
+                return
         due = CALMER[len(self._segments) - 1 : len(self._segments)]
         if not due or self._clock.now_ns() - self._window_ns[0] < due[0][0] * 1e9:
             return
@@ -206,19 +215,33 @@ class PySpy:
             )
             for one in recorded.threads
         ]
-        return Recorded(threads, stacks_of(paths, nodes, Functions()), interval_ns)
+        return Recorded(threads, stacks_of(paths, nodes, Functions(), self._report), interval_ns)
+
+    def _leave_to_thread(self) -> None:
+        """Let a thread of this process go on where stacks are deep; called in a watching thread."""
+        self._note_death()
+        for attachment in self._launched:
+            attachment.interrupt()
+        self._report.add(
+            "py-spy-left-early",
+            "info",
+            example=f"{self._net.deepest:,} frames",
+            effect="stacks are deep: from then on a thread took them; child processes have none",
+        )
 
     def _note_death(self) -> None:
         """Note that it has ended in the middle; called in its own watching thread."""
         with self._lock:
-            if not self._ended:  # else nobody would stop what takes over
-                self._died_ns = self._clock.now_ns()
+            if not self._ended and not self._handed_over_ns:  # else nobody would stop what takes over
+                self._handed_over_ns = self._clock.now_ns()
                 self._net.take_over()
 
     def _tell_lost(self, window_ns: tuple[int, int]) -> None:
         """Say that py-spy has no samples, where there was time for some."""
         seconds = (window_ns[1] - window_ns[0]) / 1e9
-        if self._died_ns:
+        if "py-spy-left-early" in self._report:
+            return  # what it did not see is told there
+        if self._handed_over_ns:
             example = f"py-spy was ended from outside after {seconds:.1f} s"
         elif seconds < SHORT_S:
             return  # too short: what is exact, statements and lines, says it all
@@ -228,9 +251,9 @@ class PySpy:
             "py-spy-ended",
             "loss",
             example=example,
-            effect="stacks are from the process itself instead, every 50 ms before and every 5 ms after it "
+            effect="stacks are from the process itself instead, every 50 ms before and every 2 ms after it "
             "ended; child processes are missing",
-            advice="record again; --engine alarm does without py-spy",
+            advice="record again; --engine thread does without py-spy",
         )
 
     def _tell_starved(self, offset: Offset) -> None:

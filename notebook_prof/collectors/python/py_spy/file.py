@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ....trace.arrays import IntArray
-from ..frames import Frame, Stacks
+from ....trace.report import ImportReport
+from ..frames import FOLDED, KEPT_FRAMES, Frame, Stacks, tell_folded
 from .functions import Functions
 from .heartbeat import BEAT
 
 _PROCESS: Final = re.compile(r'process \d+:"(.*)"\Z', re.DOTALL)
 _THREAD: Final = re.compile(r"thread \((\d+|0x[0-9A-Fa-f]+)\)(?:: (.*))?\Z", re.DOTALL)
+_NEXT_EVENT: Final = b'},{"args"'
+_PIECE_BYTES: Final = 1 << 20
 
 
 class Home(NamedTuple):
@@ -120,13 +124,10 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     >>> changes.ts_us.tolist(), paths.path(int(changes.node[0]))
     ([5, 9], [('f', 'a.py', 3)])
     """
-    events = json.loads(data)
-    if not isinstance(events, list):
-        raise ValueError("not a list of events")
     paths = CallPaths()
     threads: dict[tuple[int, int], _Thread] = {}
     below, parent = paths.below, paths.parent
-    for event in events:  # text, not rows: one pass over what json made of it
+    for event in _events(data):  # text, not rows: one pass over what json made of it
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
             thread = threads[key] = _Thread()
@@ -138,6 +139,23 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
         else:
             thread.now = parent[thread.now]
     return [thread.changes(*key) for key, thread in threads.items()], paths
+
+
+def _events(data: bytes) -> Iterator[dict[str, Any]]:
+    """Read a list piece by piece: its objects take twenty times the memory of their text.
+
+    Examples
+    --------
+    >>> [event["ts"] for event in _events(b'[{"args":{},"ts":1},{"args":{},"ts":2}]')]
+    [1, 2]
+    """
+    begin = data.find(b"[") + 1
+    if not begin or not data.rstrip().endswith(b"]"):
+        raise ValueError("not a list of events")
+    while begin < len(data):
+        end = data.find(_NEXT_EVENT, begin + _PIECE_BYTES)  # within a text its quotes would be escaped
+        yield from json.loads(b"[" + (data[begin : end + 1] + b"]" if end >= 0 else data[begin:]))
+        begin = end + 2 if end >= 0 else len(data)
 
 
 class _Thread:
@@ -163,15 +181,24 @@ class _Thread:
         return Changes(pid, ident, np.array(self.ts, dtype=np.int64), np.array(self.nodes, dtype=np.int64))
 
 
-def stacks_of(paths: CallPaths, nodes: IntArray, functions: Functions) -> Stacks:
-    """Return the stacks of some call paths, in the same order."""
+def stacks_of(
+    paths: CallPaths, nodes: IntArray, functions: Functions, report: ImportReport | None = None
+) -> Stacks:
+    """Return the stacks of some call paths, in the same order; folded ones are told to a report."""
     code_of: dict[Frame, int] = {}
     frames: list[int] = []
     lengths = []
+    deep = [0]
     for node in nodes.tolist():
         path = paths.path(node)
-        frames += [code_of.setdefault(functions.frame(*frame), len(code_of)) for frame in path]
-        lengths.append(len(path))
+        numbers = [code_of.setdefault(functions.frame(*frame), len(code_of)) for frame in path]
+        if len(path) > 2 * KEPT_FRAMES:
+            deep.append(len(path))
+            numbers[KEPT_FRAMES:-KEPT_FRAMES] = [code_of.setdefault(FOLDED, len(code_of))]
+        frames += numbers
+        lengths.append(len(numbers))
+    if report is not None:
+        tell_folded(report, len(deep) - 1, max(deep))
     return Stacks(np.array(frames, dtype=np.int64), np.array(lengths, dtype=np.int64), list(code_of))
 
 

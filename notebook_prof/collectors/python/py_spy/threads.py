@@ -16,7 +16,7 @@ import numpy as np
 
 from ....trace.arrays import IntArray
 from ..engine import ThreadSamples, with_gaps
-from ..thread_stacks import ObservedThread, is_servant
+from ..thread.thread_stacks import ObservedThread, is_servant
 from .file import CallPaths, Changes, Home
 
 
@@ -88,7 +88,7 @@ def _owners(
     """
     at_look = np.zeros(len(look_ns) + 2, dtype=np.int64)  # one before the first and one after the last
     for thread in with_ident:
-        at_look[np.searchsorted(look_ns, thread.samples.ts) + 1] = thread.tid
+        at_look[np.searchsorted(look_ns, thread.ts) + 1] = thread.tid
     later = np.searchsorted(look_ns, begin, side="right") + 1
     before, after = at_look[later - 1], at_look[later]
     either = np.where(after > 0, after, before)

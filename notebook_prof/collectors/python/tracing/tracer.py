@@ -16,7 +16,7 @@ from ....trace.report import ImportReport
 from ....trace.strings import Coded
 from ...giving_way import GivingWay
 from ..frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
-from ..thread_stacks import is_servant
+from ..thread.thread_stacks import is_servant
 from . import monitoring, viztracer
 from .calls import Backend, Calls, Function
 

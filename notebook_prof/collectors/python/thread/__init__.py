@@ -1,0 +1,1 @@
+"""The engine in the process: a thread looks at the others."""

@@ -1,0 +1,138 @@
+"""Stacks of all threads of this process, as one of its threads sees them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from array import array
+from collections.abc import Callable
+from types import FrameType
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ....trace.arrays import IntArray
+from .call_tree import CallTree
+from .walk import Walked, walk
+
+_SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")
+_OWN: Final = "notebook_prof"
+PROMPT_NS: Final = 300_000
+"""Later than so long, a look has waited for the GIL."""
+
+
+def is_servant(thread: str) -> bool:
+    """Return whether a thread of this name belongs to the notebook's kernel or to notebook_prof.
+
+    Examples
+    --------
+    >>> is_servant("IOPub"), is_servant("MainThread")
+    (True, False)
+    """
+    lowered = thread.lower()
+    return lowered.startswith((*_SERVANTS, _OWN)) or "_watch_pipe_fd" in lowered
+
+
+class ObservedThread(NamedTuple):
+    """What was seen of one thread.
+
+    Attributes
+    ----------
+    ident : int
+        Its identifier in Python.
+    tid : int
+        Its number in the operating system.
+    name : str
+    when, node : array of int64
+        Times of looks, and the stack that ran before each: 0 for the kernel's threads and ours.
+    """
+
+    ident: int
+    tid: int
+    name: str
+    when: array[int]
+    node: array[int]
+
+    @property
+    def ts(self) -> IntArray:
+        """Times of looks, absolute ns."""
+        return np.array(self.when, dtype=np.int64)
+
+
+class ThreadStacks:
+    """Looks at all threads when it is told to; one writer at a time.
+
+    Parameters
+    ----------
+    now_ns : callable
+        The recording's clock.
+    below : FrameType, optional
+        A frame at which stacks end.
+    read : callable, optional
+        Reads stacks: `walk`, or a `MemoryReader`.
+    """
+
+    def __init__(
+        self,
+        now_ns: Callable[[], int],
+        below: FrameType | None = None,
+        read: Callable[[Callable[[], int], FrameType | None], Walked] = walk,
+    ) -> None:
+        self._read = read
+        self._now_ns = now_ns
+        self._below = below
+        self._when = array("q")
+        self._by_key: dict[tuple[int, int], ObservedThread] = {}
+        self._node: dict[tuple[int, int], int] = {}
+        self.tree = CallTree()
+
+    def look(self, due_ns: int | None = None) -> int:
+        """Note what every thread runs now.
+
+        A look that was due earlier had to wait for the GIL. If it did not get it by force, after the switch
+        interval, a thread has just given it up, as for a sleep or a product of matrices, and has run
+        something else until now: the stacks of the look before stand for that time.
+
+        Returns
+        -------
+        int
+            The CPU time in ns that reading the stacks took.
+        """
+        walked = self._read(self._now_ns, self._below)
+        late_ns = 0 if due_ns is None else walked.ts - due_ns
+        waited = PROMPT_NS < late_ns < sys.getswitchinterval() * 1e9
+        before_ns = self._when[-1] if self._when else 0
+        self._when.append(walked.ts)
+        for ident, codes, instructions in zip(walked.idents, walked.codes, walked.instructions, strict=True):
+            # the dict itself: threading.enumerate() takes a lock that a thread may hold while it waits for us
+            thread = getattr(threading, "_active", {}).get(ident)
+            tid = (thread.native_id or ident) if thread is not None else ident
+            if (seen := self._by_key.get((ident, tid))) is None:
+                name = thread.name if thread is not None else ""
+                seen = ObservedThread(ident, tid, name, array("q"), array("q"))
+                self._by_key[ident, tid] = seen
+            node = 0 if is_servant(seen.name) else self.tree.node(codes, instructions)
+            was_seen = bool(seen.when) and seen.when[-1] == before_ns
+            seen.when.append(walked.ts)
+            seen.node.append(self._node[ident, tid] if waited and was_seen else node)
+            self._node[ident, tid] = node
+        return walked.took_ns
+
+    def let_go(self) -> None:
+        """Forget the frame at which stacks end, and with it its variables."""
+        self._below = None
+
+    @property
+    def ts(self) -> IntArray:
+        """When it looked."""
+        return np.array(self._when, dtype=np.int64)
+
+    @property
+    def threads(self) -> list[ObservedThread]:
+        """The user's threads that were seen, in order of appearance."""
+        return [thread for thread in self._by_key.values() if not is_servant(thread.name)]
+
+    @property
+    def all_threads(self) -> list[ObservedThread]:
+        """The kernel's threads and ours too, these without stacks."""
+        return list(self._by_key.values())
