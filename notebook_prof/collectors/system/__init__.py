@@ -55,6 +55,7 @@ class SystemCollector(Collector):
         self._tid = 0
         self._energy: list[Energy] = []
         self._name_threads: Callable[[int], object] = id
+        self._failure: Exception | None = None
 
     @classmethod
     def availability(cls) -> Availability:
@@ -74,10 +75,11 @@ class SystemCollector(Collector):
 
     def stop(self) -> None:
         """Let the thread end and take last readings."""
-        reader, self._reader = self._reader, None
-        if self._poller is None or reader is None:
+        (reader, self._reader), (poller, self._poller) = (self._reader, None), (self._poller, None)
+        if poller is None or reader is None:
             return
-        self._poller.stop()
+        poller.stop()
+        self._failure = poller.failure
         self._read(reader, Clock().now_ns())
         self._energy.append(read_energy(Clock()))
         self._freed_bytes = self._freed_bytes[0], heap.freed_bytes()
@@ -88,12 +90,13 @@ class SystemCollector(Collector):
 
     def result(self, builder: TraceBuilder) -> None:
         """Add counters ``process RSS`` (bytes), ``process CPU`` (0–1 of all cores), energy; table ``cpu``."""
-        self._name_threads(Clock().now_ns())
+        name_threads, self._name_threads = self._name_threads, id  # it holds this collector
+        name_threads(Clock().now_ns())
         records = decode(self._data)
         if not len(records):
             return
-        if self._poller is not None and self._poller.failure is not None:
-            self.report.add("counters-cut-short", "loss", example=repr(self._poller.failure))
+        if self._failure is not None:
+            self.report.add("counters-cut-short", "loss", example=repr(self._failure))
         pid, cores, ours = os.getpid(), usable_cores(), own_processes.pids()
         ts, level, is_exact = resident(records)
         if len(ts):
@@ -116,6 +119,7 @@ class SystemCollector(Collector):
     def abandon(self) -> None:
         """Let the thread end and forget the readings."""
         self.stop()
+        self._name_threads = id
 
     def _read(self, reader: Reader, now: int) -> None:
         """Read all there is, in the thread whose cell is recorded."""
