@@ -12,7 +12,7 @@ from ...trace import Trace, contains, length, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...units import format_count, format_ns, format_share
-from ..device.launches import LAUNCHES, launching_rows, least_launch_delay
+from ..device.launches import launch_names, launching_rows, least_launch_delay
 from ..scope import Scope, WindowLike, on_device, on_host
 from .finding import Finding
 
@@ -50,7 +50,8 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
     """Find calls that must have started a kernel, and have none."""
     host = on_host(trace, window)
-    calls = host.only(_names(host, LAUNCHES))
+    known = host.slices["name"].cat.categories.isin(launch_names(trace))
+    calls = host.only(np.append(known, False)[host.codes("name")])
     calls = calls.only(~_while_capturing(trace, calls))
     if not len(calls.rows):
         return
@@ -249,11 +250,6 @@ def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
     src, dst = as_ints(flows["src"].to_numpy()), as_ints(flows["dst"].to_numpy())
     keep = (flows["kind"] == "launch").to_numpy() & in_scope[dst]
     return src[keep], dst[keep]
-
-
-def _names(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
-    matching = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.array([*matching, False])[scope.codes("name")], dtype=bool)
 
 
 def _share(trace: Trace, rows: IntArray, total: int) -> float:
