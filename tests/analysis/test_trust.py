@@ -97,6 +97,17 @@ def test_a_graph_that_is_captured_starts_nothing():
     assert codes(b.seal()) == []
 
 
+@pytest.mark.parametrize(
+    ("version", "blamed"), [(None, True), (22, False), (24, True), (130_001, True), (130_100, False)]
+)
+def test_advice_on_lost_kernels_is_that_of_cuptis_version(version: int | None, blamed: bool) -> None:
+    metadata = {} if version is None else {"cupti_version": version}
+    table = trust(run(lose=(0, 1), metadata=metadata).seal()).set_index("code")
+    advice = table.loc["kernels-lost-at-start", "advice"]
+    assert ("CUPTI 12.6 to 13.0" in advice) == blamed
+    assert "--warmup 2" in advice
+
+
 def test_kernels_before_their_launch():
     row = trust(run(shift_ns=-5_000).seal()).iloc[0]
     assert (row["code"], row["severity"], row["count"], row["device_share"]) == (

@@ -98,6 +98,7 @@ def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
 
 _MAY_START_NOTHING: Final = re.compile(r"(?i)memcpy|memset|prefetch")
 _ENOUGH: Final = 3
+GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
 GAP_NS: Final = 3_000
 """Kernels that wait in a queue follow within 1 to 2 µs; after a longer gap, one was waited for."""
 

@@ -12,8 +12,10 @@ from ...trace import Trace, contains, length, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...units import format_count, format_ns, format_share
-from ..device.launches import launch_names, launching_rows, least_launch_delay
+from ..device.counters import device_attributes
+from ..device.launches import GRAPH_LAUNCH, launch_calls, launch_names, launching_rows, least_launch_delay
 from ..scope import Scope, WindowLike, on_device, on_host
+from .cupti_faults import fault_advice
 from .finding import Finding
 
 CLOCK_STEP_NS: Final = 20_000
@@ -43,6 +45,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
     yield from _lost_kernels(trace, work, window)
     yield from _early_kernels(trace, work, total)
     yield from _unknown(trace, work, total)
+    yield from _wrong_graph_launches(trace, work, total)
     yield from _shifted(trace)
     yield from _overlapping(trace, work, total)
 
@@ -77,12 +80,7 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Fin
     mean = float((work.end - work.ts).mean())
     seen_ns = float((work.end - work.ts).sum())
     for code, where, advice in (
-        (
-            "kernels-lost-at-start",
-            position < first,
-            "known fault of repeated CUDA recordings in one process (pytorch#192021, pytorch#175790): "
-            "record a step later (--warmup 2), or restart the kernel",
-        ),
+        ("kernels-lost-at-start", position < first, fault_advice("kernels-lost-at-start", trace)),
         (
             "kernels-lost-at-end",
             position > last,
@@ -183,6 +181,34 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
                 advice=advice,
                 example=str(trace.slices["name"].iloc[rows[0]]),
             )
+
+
+def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+    """Find kernels of CUDA graphs that hang on another call than the one that launches graphs."""
+    attributes = device_attributes(trace, work)
+    graph = [name for name in ("graph", "graph_node") if attributes is not None and name in attributes]
+    if attributes is None or not graph:
+        return
+    of_graph = (attributes[graph].fillna(0) > 0).any(axis=1).to_numpy()
+    call = launch_calls(trace)[work.rows]
+    names = trace.slices["name"]
+    launches = np.array([GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.cat.categories])
+    wrong = of_graph & (call >= 0)
+    wrong[wrong] = ~launches[names.cat.codes.to_numpy()[call[wrong]]]
+    if not wrong.any():
+        return
+    rows = work.rows[wrong]
+    yield Finding(
+        "graph-launch-wrong",
+        "loss",
+        len(rows),
+        _share(trace, rows, total),
+        effect="kernels of CUDA graphs hang on calls that did not launch them: their operators, steps and "
+        "launch delays are wrong, their times hold",
+        advice=fault_advice("graph-launch-wrong", trace),
+        example=f"{names.iloc[rows[0]]} of a graph hangs on {names.iloc[call[wrong][0]]}",
+        slices=rows,
+    )
 
 
 def _shifted(trace: Trace) -> Iterator[Finding]:
