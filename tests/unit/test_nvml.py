@@ -219,6 +219,7 @@ def test_a_driver_that_hangs_holds_nobody(
     issue = collector.report["gpu-counters-late"]
     assert (issue.severity, "did not answer" in issue.example) == ("loss", True)
     assert ("GPU 0 memory" in set(builder.seal().tracks["name"])) == (where != "nvmlInit")
+    assert MISSING not in collector.report  # of what was not asked for, nothing is known
     answer.set()
     thread.join(60)
     assert not thread.is_alive()

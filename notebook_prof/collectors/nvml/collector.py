@@ -72,6 +72,8 @@ class _Gpu:
     """How often in a row a counter could not be read, and the last error."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Why a counter is read no more."""
+    answered: set[str] = field(default_factory=set)
+    """Counters for which the driver said anything at all."""
     gaps: int = 0
 
 
@@ -202,7 +204,7 @@ class NvmlCollector(Collector):
         """Return a sentence a reason for the metrics without a value."""
         names: dict[str, list[str]] = {}
         for metric in self._metrics:
-            if metric.name not in gpu.readings:
+            if metric.name not in gpu.readings and metric.name in gpu.answered:
                 error = gpu.failed[metric.name][1] if metric.name in gpu.failed else None
                 reason = gpu.left_out.get(metric.name) or why_missing(metric.name, error, gpu.card.name)
                 if reason:
@@ -244,6 +246,7 @@ class NvmlCollector(Collector):
                 continue
             begun = time.monotonic()
             _read_metric(nvml, gpu, metric, clock)
+            gpu.answered.add(metric.name)
             if (took := time.monotonic() - begun) > LIMIT_S:
                 gpu.metrics.remove(metric)
                 gpu.left_out[metric.name] = f"the driver took {took:.1f} s for one reading"
