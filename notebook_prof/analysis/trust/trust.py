@@ -35,7 +35,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
           ``kernels-lost-between``: launches without a kernel, by their place; what they would have taken is
           estimated by the mean of what was seen. ``kernels-before-launch``, ``launch-not-recorded``,
-          ``operator-unknown``, ``clock-shift``, ``stream-overlap``.
+          ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
           ``costly-recording``.
