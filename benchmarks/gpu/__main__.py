@@ -121,7 +121,8 @@ def _all(options: argparse.Namespace, temporary: Path, end_s: float) -> int:
         print(f"unpacked: {' '.join(wheels.unpack(options.wheels, site)) or 'nothing'}", flush=True)
     environment = runner.environment_with(site)
     jobs = list(plan.JOBS)
-    if not options.rehearse:
+    wants_tests = not options.only or any(one.startswith(("test/", "*")) for one in options.only)
+    if wants_tests and not options.rehearse:
         jobs += plan.tests(runner.collect(environment))
     jobs = [job for job in jobs if not options.only or any(fnmatch(job.name, one) for one in options.only)]
     if options.list:

@@ -30,10 +30,10 @@ def read(path: Path) -> Archive:
     if not path.is_file():
         return Archive()
     with zipfile.ZipFile(path) as file:
-        told = json.loads(file.read(_OUTCOMES))
+        rows = json.loads(file.read(_OUTCOMES))
         names = [name for name in file.namelist() if name.startswith(_RECORDINGS)]
         files = {name.removeprefix(_RECORDINGS): file.read(name) for name in names}
-    return Archive({one["name"]: Outcome(**one) for one in told}, files)
+    return Archive({one["name"]: Outcome(**one) for one in rows}, files)
 
 
 def write(

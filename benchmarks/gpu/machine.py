@@ -77,13 +77,13 @@ def counters(seconds: float = 3.0) -> list[dict[str, Any]]:
         }
     ]
     for metric in METRICS:
-        times, told = [], ""
+        times, answer = [], ""
         for _ in range(_READINGS):
             start = time.perf_counter()
             try:
-                told = str(metric.read(pynvml, cards[0].handle))
+                answer = str(metric.read(pynvml, cards[0].handle))
             except (pynvml.NVMLError, AttributeError) as error:
-                told = why_missing(metric.name, error, cards[0].name)
+                answer = why_missing(metric.name, error, cards[0].name)
             times.append(1e6 * (time.perf_counter() - start))
         other = _SMI.get(metric.name)
         query = ["nvidia-smi", f"--query-gpu={other}", "--format=csv,noheader", "-i", cards[0].uuid]
@@ -92,7 +92,7 @@ def counters(seconds: float = 3.0) -> list[dict[str, Any]]:
                 "nvml": metric.name,
                 "median µs": round(statistics.median(times), 1),
                 "most µs": round(max(times), 1),
-                "told": told,
+                "told": answer,
                 "nvidia-smi": _said(query) if other else "",
             }
         )

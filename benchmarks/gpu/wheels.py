@@ -21,10 +21,11 @@ ALONE: Final = ("cupti-python==13.0.*",)
 """Without what they need, which came with torch. The newest CUPTI that a driver for CUDA 13.0 takes."""
 _UNWANTED: Final = ("numpy", "torch", "setuptools", "debugpy")
 """They are there; kernels work without debugpy."""
+_LARGE: Final = 8_000_000
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "linux_x86_64")
 _SUPERFLUOUS: Final = re.compile(
     r"(?:^|/)(?:tests?|include|src|typeshed)/|\.(?:pyx|pxd|pxi|h|hpp|cc|c|map|d\.ts|pdb|dll)$|\.data/"
-    r"|flight|substrait|_cpp_tests|_orc|_?s3(?:fs)?\.|gcsfs|azurefs|hdfs|_?avif"
+    r"|flight|_cpp_tests|_orc|_?s3(?:fs)?\.|gcsfs|azurefs|hdfs|_?avif"
     r"|bokeh/server/static/js/(?!bokeh(?:-(?:api|gl|tables|widgets))?\.min\.js)|labextension|nbextension"
 )
 """Files of wheels that nothing here needs; they would make the folder half as large again."""
@@ -52,9 +53,9 @@ def make(folder: Path, python: str = "3.12", without: Iterable[str] = ()) -> int
     pip = [sys.executable, "-m", "pip", "download", "-q", "-d", str(folder), *target]
     left_out = {_plain(name) for name in (*_UNWANTED, *without)}
     for names, more in ((NEEDED, []), (ALONE, ["--no-deps"])):
-        wanted = [name for name in names if _plain(name.partition("=")[0]) not in left_out]
-        if wanted:
-            subprocess.run([*pip, *more, *wanted], check=True)
+        chosen = [name for name in names if _plain(name.partition("=")[0]) not in left_out]
+        if chosen:
+            subprocess.run([*pip, *more, *chosen], check=True)
     for wheel in folder.glob("*.whl"):
         if _plain(wheel.name.partition("-")[0]) in left_out:
             wheel.unlink()
@@ -67,12 +68,13 @@ def make(folder: Path, python: str = "3.12", without: Iterable[str] = ()) -> int
 
 
 def shrink(wheel: Path) -> None:
-    """Leave out what nothing needs."""
+    """Leave out what nothing needs, and compress large libraries better."""
     part = wheel.with_suffix(".part")
-    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as small:
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(part, "w") as small:
         for one in whole.infolist():
             if not _SUPERFLUOUS.search(one.filename):
-                small.writestr(one.filename, whole.read(one))
+                how = zipfile.ZIP_LZMA if one.file_size > _LARGE else zipfile.ZIP_DEFLATED
+                small.writestr(one.filename, whole.read(one), compress_type=how)
     part.replace(wheel)
 
 

@@ -158,11 +158,11 @@ def test_when_the_minutes_are_over_the_rest_is_named(tmp_path: Path) -> None:
 
 
 def test_the_archive_keeps_what_comes_first_and_has_room(tmp_path: Path) -> None:
-    told = [Outcome("scene/a", "ok", 1.0, rows=[{"x": 1}]), Outcome("scene/b", "failed", 2.0, "why", log="l")]
+    ends = [Outcome("scene/a", "ok", 1.0, rows=[{"x": 1}]), Outcome("scene/b", "failed", 2.0, "why", log="l")]
     files = {"a": os.urandom(3_000), "b": os.urandom(3_000), "c": os.urandom(100)}
-    assert archive.write(tmp_path / "deep" / "x.zip", told, files, most_bytes=4_000) == ["b"]
+    assert archive.write(tmp_path / "deep" / "x.zip", ends, files, most_bytes=4_000) == ["b"]
     kept = archive.read(tmp_path / "deep" / "x.zip")
-    assert list(kept.outcomes.values()) == told
+    assert list(kept.outcomes.values()) == ends
     assert kept.files == {name: files[name] for name in ("a", "c")}
     assert (tmp_path / "deep" / "x.zip").stat().st_size < 4_500
     assert archive.read(tmp_path / "none.zip") == archive.Archive()
@@ -297,8 +297,8 @@ def test_wheels_are_made_small_and_unpacked_where_they_lack(tmp_path: Path) -> N
     wheels.shrink(wheel)
     assert wheel.stat().st_size < 5_000
     assert wheels.unpack(tmp_path, tmp_path / "site") == ["not-there"]
-    found = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.*")}
-    assert found == {"a/__init__.py", "a/big.so"}
+    names = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.*")}
+    assert names == {"a/__init__.py", "a/big.so"}
     assert (tmp_path / "site" / "a" / "big.so").read_bytes() == large
 
 

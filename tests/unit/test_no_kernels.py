@@ -1,4 +1,4 @@
-"""Which devices torch's profiler is asked for, and why a recording has no kernels."""
+"""Which devices torch's profiler is calls for, and why a recording has no kernels."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def test_a_kind_without_a_recorder_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_public_profiler_is_asked_for_the_same() -> None:
-    torch, asked = played("CPU XPU"), []
-    torch.profiler.profile = lambda **options: asked.append(options)
+    torch, calls = played("CPU XPU"), []
+    torch.profiler.profile = lambda **options: calls.append(options)
     torch.profiler.ProfilerActivity = SimpleNamespace(CPU="cpu")
     PublicSession(torch, SimpleNamespace(shapes=None, memory=False, stack=False))  # type: ignore[arg-type]
-    first, second = asked[0]["activities"]
+    first, second = calls[0]["activities"]
     assert (first, second.name) == ("cpu", "XPU")
 
 
 def driver(code: int = 0, cards: int = 1, version: int = 13_000) -> Any:
     def put(value: int) -> Any:
-        def call(place: Any, *_: object) -> int:
-            place._obj.value = value
+        def call(target: Any, *_: object) -> int:
+            target._obj.value = value
             return 0
 
         return call
@@ -104,7 +104,7 @@ def test_why_torch_has_no_gpu(torch: Any, load: Any, words: str, monkeypatch: py
 
 
 class Library:
-    """Plays libcupti: what it was asked, and its answer to the recording of kernels."""
+    """Plays libcupti: what it was calls, and its answer to the recording of kernels."""
 
     def __init__(self, code: int) -> None:
         self.code, self.on, self.calls = code, False, 0

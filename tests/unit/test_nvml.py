@@ -121,16 +121,16 @@ def test_pcie_on_request(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "handles"),
+    ("variable", "handles"),
     [
         *(("1", [1]), ("1,0", [1, 0]), ("", []), ("0,-1,1", [0]), ("0,0,1", [0]), (UUIDS[1], [1])),
         *(("GPU-bbbb", [1]), ("GPU-b,GPU-a", [1, 0]), ("GPU-", []), ("GPU-c,0", [])),
     ],
 )
 def test_numbers_are_those_of_cuda(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, wanted: str, handles: list[int]
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, variable: str, handles: list[int]
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", wanted)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     cards, sure = visible(driver)
     assert [(card.number, card.handle) for card in cards] == list(enumerate(handles))
     assert sure
@@ -197,10 +197,10 @@ def test_a_driver_that_hangs_holds_nobody(
 ) -> None:
     """It answers only when the recording is over and its result is made."""
     monkeypatch.setattr(nvml, "LIMIT_S", 0.05)
-    answer, asked = threading.Event(), threading.Event()
+    answer, reached = threading.Event(), threading.Event()
 
     def hang(self: Driver, *_: object) -> int:
-        asked.set()
+        reached.set()
         assert answer.wait(60)
         return 0
 
@@ -208,10 +208,10 @@ def test_a_driver_that_hangs_holds_nobody(
     collector = NvmlCollector()
     if where == "nvmlInit":
         assert "did not answer" in NvmlCollector.availability().reason
-    asked.clear()
+    reached.clear()
     collector.start(Clock())
     thread = collector._thread
-    assert asked.wait(60)
+    assert reached.wait(60)
     collector.stop()
     collector.result(builder := TraceBuilder())
     assert thread is not None
@@ -318,7 +318,7 @@ def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Driver, "NVML_GPU_UTILIZATION_SAMPLES", 1, raising=False)
     collector = NvmlCollector()
     recorded(collector)
-    told = collector.report[MISSING].example
+    text = collector.report[MISSING].example
     for sentence in (
         "memory: this card has no figure of its own, as where it shares the system's memory",
         "power: no permission: the driver tells it to administrators only",
@@ -326,7 +326,7 @@ def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatc
         "memory of this process: the driver lists no process of this number, as in most containers",
         "utilisation: the driver had no value yet: it averages over up to a second",
     ):
-        assert sentence in told
+        assert sentence in text
     assert not [issue for issue in collector.report if issue.severity != "info"]
 
 

@@ -120,7 +120,7 @@ def launch_names(trace: Trace) -> set[str]:
     ['cudaRun']
     """
     name = trace.slices["name"]
-    known = {str(word) for word in name.cat.categories if LAUNCH_CALL.fullmatch(str(word))}
+    by_name = {str(word) for word in name.cat.categories if LAUNCH_CALL.fullmatch(str(word))}
     category = trace.slices["category"]
     kernel = np.append(category.isin(("kernel", "collective")).to_numpy(), False)
     calls = np.flatnonzero((category == "launch").to_numpy())
@@ -130,7 +130,7 @@ def launch_names(trace: Trace) -> set[str]:
     count = np.bincount(codes, minlength=len(name.cat.categories))
     with_kernel = np.bincount(codes, starts[calls], minlength=len(name.cat.categories))
     often = name.cat.categories[2 * with_kernel > count]
-    return known | {str(word) for word in often if not _MAY_START_NOTHING.search(str(word))}
+    return by_name | {str(word) for word in often if not _MAY_START_NOTHING.search(str(word))}
 
 
 def least_launch_delay(trace: Trace) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from ...units import format_count, format_ns, format_share
 from ..device.counters import device_attributes
 from ..device.launches import GRAPH_LAUNCH, launch_calls, launch_names, launching_rows, least_launch_delay
 from ..scope import Scope, WindowLike, on_device, on_host
-from .cupti_faults import fault_advice
 from .finding import Finding
 
 CLOCK_STEP_NS: Final = 20_000
@@ -27,6 +26,66 @@ MUCH: Final = 0.01
 
 _CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
+
+
+class Fault(NamedTuple):
+    """A fault of some versions, by the code of the finding in which it shows.
+
+    Attributes
+    ----------
+    code : str
+    since, until : int
+        CUPTI's own numbers, the second one not included: 24 is 12.6, 26 12.8, 28 12.9, 130000 13.0.
+    advice : str
+    """
+
+    code: str
+    since: int
+    until: int
+    advice: str
+
+
+CUPTI_FAULTS: Final = (
+    Fault(
+        "kernels-lost-at-start",
+        24,
+        130_100,
+        "known fault of CUPTI 12.6 to 13.0 in later recordings of one process (pytorch#192021): install a "
+        "torch for CUDA 13.1 or later, or record a step later (--warmup 2)",
+    ),
+    Fault(
+        "graph-launch-wrong",
+        0,
+        130_101,
+        "known fault of CUPTI before 13.1 Update 1 in later recordings of one process: install a torch for a "
+        "later CUDA, or restart the kernel before the recording",
+    ),
+)
+_OTHERWISE: Final = {
+    "kernels-lost-at-start": "record a step later (--warmup 2), or restart the kernel",
+    "graph-launch-wrong": "restart the kernel before the recording",
+}
+
+
+def fault_advice(code: str, trace: Trace) -> str:
+    """Return what to do about a finding, by the version of CUPTI that recorded it.
+
+    Where the version is not known, a fault that the finding may be is told.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> trace = TraceBuilder(metadata={"cupti_version": 130_200}).seal()
+    >>> fault_advice("kernels-lost-at-start", trace)
+    'record a step later (--warmup 2), or restart the kernel'
+    """
+    version: Any = trace.metadata.get("cupti_version") or 0
+    fitting = [
+        fault.advice
+        for fault in CUPTI_FAULTS
+        if fault.code == code and (not version or fault.since <= version < fault.until)
+    ]
+    return fitting[0] if fitting else _OTHERWISE[code]
 
 
 def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
@@ -53,8 +112,8 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
     """Find calls that must have started a kernel, and have none."""
     host = on_host(trace, window)
-    known = host.slices["name"].cat.categories.isin(launch_names(trace))
-    calls = host.only(np.append(known, False)[host.codes("name")])
+    launching = host.slices["name"].cat.categories.isin(launch_names(trace))
+    calls = host.only(np.append(launching, False)[host.codes("name")])
     calls = calls.only(~_while_capturing(trace, calls))
     if not len(calls.rows):
         return

@@ -68,9 +68,9 @@ def visible(nvml: Any) -> tuple[list[Card], bool]:
     """
     cards = [_card(nvml, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
     alike = len({card.name for card in cards}) <= 1 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
-    chosen = cards if wanted is None else _chosen(nvml, cards, wanted)
-    by_uuid = wanted is not None and not any(_is_number(word) for word in wanted.split(","))
+    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
+    chosen = cards if variable is None else _chosen(nvml, cards, variable)
+    by_uuid = variable is not None and not any(_is_number(word) for word in variable.split(","))
     sure = alike or by_uuid or not chosen
     if not sure:
         chosen = cards
@@ -79,17 +79,17 @@ def visible(nvml: Any) -> tuple[list[Card], bool]:
     return chosen, sure
 
 
-def _chosen(nvml: Any, cards: list[Card], wanted: str) -> list[Card]:
+def _chosen(nvml: Any, cards: list[Card], variable: str) -> list[Card]:
     """Return the cards in the order of the variable; CUDA ignores all from the first wrong entry on."""
     chosen: list[Card] = []
-    for word in (part.strip() for part in wanted.split(",")):
+    for word in (part.strip() for part in variable.split(",")):
         if _is_number(word):
-            found = cards[int(word) : int(word) + 1] if int(word) >= 0 else []
+            matches = cards[int(word) : int(word) + 1] if int(word) >= 0 else []
         else:
-            found = _named(nvml, cards, word)
-        if len(found) != 1 or found[0] in chosen:
+            matches = _named(nvml, cards, word)
+        if len(matches) != 1 or matches[0] in chosen:
             break
-        chosen += found
+        chosen += matches
     return chosen
 
 
@@ -103,9 +103,9 @@ def _named(nvml: Any, cards: list[Card], word: str) -> list[Card]:
         return []
     if not word.startswith("GPU-"):
         cards = [each for card in cards for each in _slices(nvml, card)]
-    found = [card for card in cards if card.uuid.startswith(word)]
-    if found or not hasattr(nvml, "nvmlDeviceGetHandleByUUID"):
-        return found
+    matches = [card for card in cards if card.uuid.startswith(word)]
+    if matches or not hasattr(nvml, "nvmlDeviceGetHandleByUUID"):
+        return matches
     try:  # MIG-GPU-<uuid>/<instance>/<instance>, as older drivers name slices
         return [_card(nvml, nvml.nvmlDeviceGetHandleByUUID(word.encode()))]
     except nvml.NVMLError:

@@ -181,7 +181,7 @@ class NvmlCollector(Collector):
         return sorted(gpus, key=lambda gpu: gpu.card.number)
 
     def _tell(self, gpu: _Gpu) -> None:
-        """Tell of counters that failed: at the end for good, or now and then."""
+        """Tell of counters that failed for good, and of those that failed now and then."""
         for name in (*gpu.left_out, *gpu.failed):
             if name in gpu.readings:
                 reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
@@ -209,8 +209,8 @@ class NvmlCollector(Collector):
                 reason = gpu.left_out.get(metric.name) or why_missing(metric.name, error, gpu.card.name)
                 if reason:
                     names.setdefault(reason, []).append(metric.name)
-        told = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
-        return f"GPU {gpu.card.number}: {'; '.join(told)}" if told else ""
+        sentences = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
+        return f"GPU {gpu.card.number}: {'; '.join(sentences)}" if sentences else ""
 
     def _run(self, clock: Clock) -> None:
         try:
