@@ -181,7 +181,7 @@ class NvmlCollector(Collector):
         return sorted(gpus, key=lambda gpu: gpu.card.number)
 
     def _tell(self, gpu: _Gpu) -> None:
-        """Tell of counters that failed for good, and of those that failed now and then."""
+        """Report counters that failed for good, and those that failed now and then."""
         for name in (*gpu.left_out, *gpu.failed):
             if name in gpu.readings:
                 reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
