@@ -21,11 +21,11 @@ ALONE: Final = ("cupti-python==13.0.*",)
 """Without what they need, which came with torch. The newest CUPTI that a driver for CUDA 13.0 takes."""
 _UNWANTED: Final = ("numpy", "torch", "setuptools", "debugpy")
 """They are there; kernels work without debugpy."""
-_LARGE: Final = 8_000_000
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "linux_x86_64")
 _SUPERFLUOUS: Final = re.compile(
     r"(?:^|/)(?:tests?|include|src|typeshed)/|\.(?:pyx|pxd|pxi|h|hpp|cc|c|map|d\.ts|pdb|dll)$|\.data/"
-    r"|flight|_cpp_tests|_orc|_?s3(?:fs)?\.|gcsfs|azurefs|hdfs|_?avif"
+    r"|flight|_cpp_tests|_orc|_?s3(?:fs)?\.|gcsfs|azurefs|hdfs|_encryption|libarrow_python\.so$|libarrow_python\.so\.\d+\.\d"
+    r"|_?avif|_imagingft|harfbuzz|freetype"
     r"|bokeh/server/static/js/(?!bokeh(?:-(?:api|gl|tables|widgets))?\.min\.js)|labextension|nbextension"
 )
 """Files of wheels that nothing here needs; they would make the folder half as large again."""
@@ -68,13 +68,12 @@ def make(folder: Path, python: str = "3.12", without: Iterable[str] = ()) -> int
 
 
 def shrink(wheel: Path) -> None:
-    """Leave out what nothing needs, and compress large libraries better."""
+    """Leave out what nothing needs."""
     part = wheel.with_suffix(".part")
-    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(part, "w") as small:
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as small:
         for one in whole.infolist():
             if not _SUPERFLUOUS.search(one.filename):
-                how = zipfile.ZIP_LZMA if one.file_size > _LARGE else zipfile.ZIP_DEFLATED
-                small.writestr(one.filename, whole.read(one), compress_type=how)
+                small.writestr(one.filename, whole.read(one))
     part.replace(wheel)
 
 
