@@ -42,7 +42,7 @@ print(json.dumps(told))
 """
 
 
-def beside(scene: str, folder: Path, device: str = "cuda", rounds: int = 5) -> list[dict[str, Any]]:
+def beside(scene: str, folder: Path, device: str = "cuda", rounds: int = 3) -> list[dict[str, Any]]:
     """The row of a scene under ``%%profile`` in a real kernel, beside ``torch.profiler`` in the same."""
     from jupyter_client.manager import KernelManager
 

@@ -36,8 +36,8 @@ class Job:
 
 JOBS: Final = (
     Job(FACTS, 60),
-    Job("kernel/torch-cnn", 120),
-    Job("kernel/torch-transformer", 90),
+    Job("kernel/torch-cnn", 180),
+    Job("kernel/torch-transformer", 120),
     Job("kineto/launches", 60),
     Job("kineto/reasons", 60),
     Job("sessions/torch-graph", 60),
