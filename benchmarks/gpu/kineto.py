@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import statistics
@@ -26,7 +27,7 @@ from tests.gpu.scenes import BY_NAME
 scene = BY_NAME[{scene!r}]
 body = scene.make({device!r})
 """
-_BARE: Final = "begun = time.perf_counter(); body(); print(time.perf_counter() - begun)"
+_BARE: Final = "begun = time.perf_counter(); body(); wall = time.perf_counter() - begun"
 _RECORDED: Final = f"%%profile p --quiet\n{_BARE}"
 _THEIRS: Final = """
 with torch.profiler.profile(activities=torch.profiler.supported_activities()) as other:
@@ -38,7 +39,6 @@ table = p.kernels(category="kernel")
 told = {{"count": int(table["count"].sum()), "total": int(table["total_ns"].sum()),
         "names": dict(zip(table["name"].astype(str), table["count"].tolist())), "row": row_of(p, scene)}}
 keep(p, Path({path!r}))
-print(json.dumps(told))
 """
 
 
@@ -47,6 +47,7 @@ def beside(scene: str, folder: Path, device: str = "cuda", rounds: int = 3) -> l
     from jupyter_client.manager import KernelManager
 
     manager = KernelManager()
+    assert manager.kernel_spec is not None, "ipykernel has no kernel"
     manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     manager.start_kernel()
     client = manager.client()
@@ -64,10 +65,10 @@ def _beside(client: Any, scene: str, folder: Path, device: str, rounds: int, pat
     _cell(client, _SETUP.format(scene=scene, device=device))
     ratios = []
     for _ in range(rounds):
-        bare = float(_cell(client, _BARE))
-        ratios.append(float(_cell(client, _RECORDED)) / bare)
+        bare = float(_cell(client, _BARE, "wall"))
+        ratios.append(float(_cell(client, _RECORDED, "wall")) / bare)
     kept = folder / f"{scene}-cell.nbprof.zip"
-    ours = json.loads(_cell(client, _TOLD.format(path=str(kept))).splitlines()[-1])
+    ours = json.loads(_cell(client, _TOLD.format(path=str(kept)), "json.dumps(told)"))
     _cell(client, _THEIRS.format(path=str(path)))
     events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     kernels = [event for event in events if event.get("cat") == "kernel"]
@@ -82,19 +83,15 @@ def _beside(client: Any, scene: str, folder: Path, device: str, rounds: int, pat
     }
 
 
-def _cell(client: Any, code: str) -> str:
-    """Run a cell; what it printed. Raises for one that fails."""
-    said: list[str] = []
-
-    def hear(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "stream" and message["content"]["name"] == "stdout":
-            said.append(message["content"]["text"])
-
-    answer = client.execute_interactive(code, timeout=_PATIENCE_S, output_hook=hear, allow_stdin=False)
+def _cell(client: Any, code: str, value: str = "None") -> Any:
+    """Run a cell; what an expression is then. Raises for a cell that fails."""
+    answer = client.execute_interactive(
+        code, timeout=_PATIENCE_S, user_expressions={"value": value}, output_hook=len, allow_stdin=False
+    )
     content = answer["content"]
     if content["status"] != "ok":
         raise RuntimeError(f"{content.get('ename')}: {content.get('evalue')} in {code[:200]!r}")
-    return "".join(said)
+    return ast.literal_eval(content["user_expressions"]["value"]["data"]["text/plain"])
 
 
 def launches(folder: Path, device: str = "cuda") -> list[dict[str, Any]]:
