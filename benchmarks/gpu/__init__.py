@@ -1,40 +1,29 @@
-"""Recordings on a real card: what they cost, and how many kernels each route sees.
+"""The first minutes on a card: what only a card can say, in the order of what teaches most.
 
-``python -m benchmarks.gpu --save tests/data/gpu`` runs where there is a card: facts of the machine, every
-scene of ``tests/gpu/scenes.py`` by every route, ceilings, kernels against ``ncu``, and every test of
-``tests/gpu``. Each is a process of its own with a limit, since CUPTI has one client a process and a card can
-hang; what fails is a row with its exact error. Small recordings are kept as native files, figures in
-``performance.json``, all that happened in ``outcomes.json``, from where a later call goes on. Everywhere else
-the kept figures are shown again, so that this table survives.
-Ratios are medians over rounds, recorded and bare in turn, of wall time with the device idle at both ends.
+``python -m benchmarks.gpu --archive OUT/card.zip --wheels wheels`` needs Python, NumPy and a torch for CUDA;
+what else it needs is taken from a folder of wheels that ``--make-wheels wheels`` has made where there is a
+network. Each job is a process of its own with a limit, since CUPTI has one client a process and a card can
+hang; what fails is a row with its exact error. The archive has all outcomes and small recordings, and a later
+call goes on from it. A job that recorded no work of a device is not done.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
-from notebook_prof.collectors.nvml.collector import NvmlCollector
-
 TITLE: Final = "On a GPU"
 ROOT: Final = Path(__file__).parents[2]
-KEPT: Final = ROOT / "tests" / "data" / "gpu"
+KEPT: Final = ROOT / "tests" / "data" / "gpu" / "card.zip"
 
 
 def run() -> list[dict[str, Any]]:
-    """Rows of the table: measured on the card of this machine, else those that were kept; [] without any."""
+    """Return the rows that were kept of a card; [] before there was one."""
+    from .archive import read
     from .outcomes import figures
-    from .plan import JOBS, scenes_only
-    from .runner import run_all
 
-    state = NvmlCollector.availability()
-    if state.ok:
-        return figures(run_all(scenes_only(JOBS)))
-    path = KEPT / "performance.json"
-    if path.is_file():
-        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-        return rows
-    print(f"nothing was measured on a GPU yet, and there is none here: {state.reason}", file=sys.stderr)
-    return []
+    rows = figures(read(KEPT).outcomes.values())
+    if not rows:
+        print("nothing was measured on a GPU yet: see docs/gpu.md", file=sys.stderr)
+    return rows

@@ -1,9 +1,10 @@
-"""What this machine is, so far as it bears on its card; and what is measured of the whole card."""
+"""What this machine is, so far as it bears on its card, and what NVML tells beside ``nvidia-smi``."""
 
 from __future__ import annotations
 
+import importlib
 import platform
-import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -13,69 +14,92 @@ from typing import Any, Final
 
 import notebook_prof as nbp
 from notebook_prof.collectors.cuda import driver
+from notebook_prof.collectors.nvml.cards import visible
 from notebook_prof.collectors.nvml.collector import NvmlCollector
+from notebook_prof.collectors.nvml.metrics import METRICS, why_missing
 from notebook_prof.trace.clocks import Clock
 
 LIBRARIES: Final = (
     *("torch", "triton", "cupy-cuda12x", "cupy-cuda13x", "jax", "jaxlib", "jax-cuda12-plugin"),
-    *(
-        "jax-cuda13-plugin",
-        "numba",
-        "numba-cuda",
-        "nvidia-ml-py",
-        "cupti-python",
-        "nvidia-cuda-cupti",
-        "nvidia-cuda-cupti-cu12",
-    ),
-    *("numpy", "pandas", "pyarrow", "msgspec", "pytest", "pytest-timeout"),
+    *("jax-cuda13-plugin", "numba", "numba-cuda", "nvidia-ml-py", "nvidia-cuda-cupti", "cupti-python"),
+    *("nvidia-cuda-cupti-cu12", "numpy", "pandas", "pyarrow", "msgspec", "pytest", "ipykernel"),
 )
-_CARD: Final = "name,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current"
+_CARD: Final = "name,uuid,driver_version,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current"
+_SMI: Final = {
+    "memory": "memory.used",
+    "power": "power.draw",
+    "utilisation": "utilization.gpu",
+    "SM clock": "clocks.sm",
+    "memory clock": "clocks.mem",
+    "temperature": "temperature.gpu",
+    "throttle reasons": "clocks_throttle_reasons.active",
+}
+"""Of nvidia-smi, by our metric."""
+_READINGS: Final = 30
 
 
-def facts() -> dict[str, Any]:
+def facts() -> list[dict[str, Any]]:
     """Card, driver, libraries, permissions, collectors."""
-    return {
-        "python": sys.version.split()[0],
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "card": _said(["nvidia-smi", f"--query-gpu={_CARD}", "--format=csv,noheader"]),
-        "counters": _only_administrators(),
-        "cupti-python": _cupti(),
-        "ncu": shutil.which("ncu") or "not found",
-        "writers": len(entry_points(group="notebook_prof.writers")),
-        "libraries": " ".join(filter(None, map(_version, LIBRARIES))),
-        **{f"collector {row.name}": f"{row.available}: {row.reason}" for row in _collectors()},
-    }
+    return [
+        {
+            "python": sys.version.split()[0],
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "card": _said(["nvidia-smi", f"--query-gpu={_CARD}", "--format=csv,noheader"]),
+            "administrators": _only_administrators(),
+            "cupti-python": _cupti(),
+            "writers": len(entry_points(group="notebook_prof.writers")),
+            "libraries": " ".join(filter(None, map(_version, LIBRARIES))),
+            **{
+                f"collector {row.name}": f"{row.available}: {row.reason}"
+                for row in nbp.list_collectors().itertuples(index=False)
+            },
+        }
+    ]
 
 
-def counters(seconds: float = 5.0) -> dict[str, Any]:
-    """What the thread of the `nvml` collector takes of one core, while the process does nothing else."""
+def counters(seconds: float = 3.0) -> list[dict[str, Any]]:
+    """A row a metric: how long a reading takes, what it tells and what nvidia-smi tells; first the thread."""
+    pynvml: Any = importlib.import_module("pynvml")
+
     collector = NvmlCollector()
     collector.start(Clock())
     begun = time.process_time()
     time.sleep(seconds)
     spent = time.process_time() - begun
     collector.stop()
-    return {"collector": "nvml", "CPU % of one core": round(100 * spent / seconds, 3)}
-
-
-def ceilings() -> list[dict[str, Any]]:
-    """What `nbp.measure_device` finds, a row for each element type."""
-    rows = []
-    for dtype in ("float32", "float16", "bfloat16"):
-        rates = nbp.measure_device(dtype=dtype)
+    pynvml.nvmlInit()
+    cards, sure = visible(pynvml)
+    rows = [
+        {
+            "nvml": f"thread, {len(cards)} cards",
+            "median µs": round(1e4 * spent / seconds, 1),
+            "most µs": "",
+            "told": "µs of CPU a 10 ms",
+            "nvidia-smi": f"numbers are {'surely' if sure else 'not surely'} CUDA's",
+        }
+    ]
+    for metric in METRICS:
+        times, answer = [], ""
+        for _ in range(_READINGS):
+            start = time.perf_counter()
+            try:
+                answer = str(metric.read(pynvml, cards[0].handle))
+            except (pynvml.NVMLError, AttributeError) as error:
+                answer = why_missing(metric.name, error, cards[0].name)
+            times.append(1e6 * (time.perf_counter() - start))
+        other = _SMI.get(metric.name)
+        query = ["nvidia-smi", f"--query-gpu={other}", "--format=csv,noheader", "-i", cards[0].uuid]
         rows.append(
             {
-                "ceilings of": rates.device,
-                "type": dtype,
-                "TFLOP/s": round(rates.flops_per_s / 1e12, 2),
-                "GB/s": round(rates.bytes_per_s / 1e9, 1),
+                "nvml": metric.name,
+                "median µs": round(statistics.median(times), 1),
+                "most µs": round(max(times), 1),
+                "told": answer,
+                "nvidia-smi": _said(query) if other else "",
             }
         )
+    pynvml.nvmlShutdown()
     return rows
-
-
-def _collectors() -> Any:
-    return nbp.list_collectors().itertuples(index=False)
 
 
 def _version(name: str) -> str:

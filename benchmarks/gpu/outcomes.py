@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 _TAIL: Final = 6_000
@@ -16,6 +15,8 @@ FACTS: Final = "machine/facts"
 """The job that tells what the machine is; no figures."""
 LACKS: Final = "LACKS "
 """Begins the line on which a job says what it cannot do without."""
+WORK: Final = "device work"
+"""The column that says how much work of a device a job has recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Outcome:
     ----------
     name : str
     outcome : str
-        ``ok``, ``failed``, ``crashed``, ``timed out``, ``skipped`` or ``not started``.
+        ``ok``, ``no device work``, ``failed``, ``crashed``, ``timed out``, ``skipped``, ``not started`` or
+        ``rehearsed``. Only what is ok is done.
     seconds : float
     reason : str
         In one line; empty for ``ok``.
@@ -58,12 +60,19 @@ def judge(name: str, code: int | None, seconds: float, out: str, err: str) -> Ou
         return Outcome(name, "skipped", took, lacking)
     if code:
         errors = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR"))]
-        return Outcome(
-            name, "failed", took, (errors[0] if errors else _last(err) or _last(out)).strip(), rows, log
-        )
-    if name.startswith("test/") and not any(" passed" in line for line in lines[-3:]):
+        reason = (errors[0] if errors else _last(err) or _last(out)).strip()
+        return Outcome(name, "failed", took, reason, rows, log)
+    if name.startswith("test/"):
+        if any(" passed" in line for line in lines[-3:]):
+            return Outcome(name, "ok", took)
         skips = [line for line in lines if line.startswith("SKIPPED")]
         return Outcome(name, "skipped", took, skips[0] if skips else _last(out))
+    if not rows:
+        return Outcome(name, "failed", took, "it gave no rows", rows, log)
+    if any(row.get(WORK) == 0 for row in rows):
+        empty = next(row for row in rows if row.get(WORK) == 0)
+        reason = " ".join(str(empty[one]) for one in ("trust", "report") if one in empty)
+        return Outcome(name, "no device work", took, reason, rows, log)
     return Outcome(name, "ok", took, "", rows)
 
 
@@ -82,24 +91,9 @@ def table(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 def figures(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     """The rows that were measured, those of one kind together."""
-    rows = [row for one in outcomes for row in one.rows if one.name != FACTS]
+    rows = [row for one in outcomes for row in one.rows if one.name != FACTS and one.outcome == "ok"]
     kinds = {tuple(row): at for at, row in reversed(list(enumerate(rows)))}
     return sorted(rows, key=lambda row: kinds[tuple(row)])
-
-
-def read(path: Path) -> dict[str, Outcome]:
-    """Outcomes of an earlier call, by name; {} where there are none."""
-    if not path.is_file():
-        return {}
-    return {fields["name"]: Outcome(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))}
-
-
-def write(path: Path, outcomes: Iterable[Outcome]) -> None:
-    """Replace the file at once, so that a call that is cut off leaves what it had."""
-    text = json.dumps([asdict(one) for one in outcomes], indent=1, ensure_ascii=False)
-    part = path.with_suffix(".part")
-    part.write_text(text + "\n", encoding="utf-8")
-    part.replace(path)
 
 
 def _last(text: str) -> str:

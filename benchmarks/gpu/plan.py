@@ -1,13 +1,11 @@
-"""What is run on a card, in the order of what matters most when the minutes are few."""
+"""What is run on a card, in the order of what teaches most: the minutes are few."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-
-from tests.gpu.scenes import SCENES
 
 from .outcomes import FACTS
 
@@ -19,7 +17,7 @@ class Job:
     Attributes
     ----------
     name : str
-        As in ``--only``: ``scene/torch-cnn``, ``scene/cupy:cupti``, ``test/test_gpu.py::…``.
+        As in ``--only``: ``scene/torch-cnn``, ``scene/cupy-raw:cupti``, ``test/test_gpu.py::…``.
     limit_s : float
         After that it is killed.
     """
@@ -27,38 +25,49 @@ class Job:
     name: str
     limit_s: float
 
-    @property
-    def command(self) -> list[str]:
+    def command(self, device: str) -> list[str]:
         """What runs it; the folder for recordings is added by the runner."""
         kind, _, what = self.name.partition("/")
         if kind == "test":
             quiet = ["-q", "-rs", "--tb=short", "-p", "no:cacheprovider", "-m", "gpu"]
             return [sys.executable, "-m", "pytest", f"tests/gpu/{what}", *quiet]
-        return [sys.executable, "-m", "benchmarks.gpu", "--inside", self.name]
+        return [sys.executable, "-m", "benchmarks.gpu", "--inside", self.name, "--device", device]
 
-
-ROUTED: Final = ("cupy", "cupy-raw", "numba", "torch-cnn", "torch-graph", "torch-copies")
-"""Scenes that are recorded by every route of `cuda` too."""
-_BY_ROUTE: Final = ("cupti", "kineto", "counters")
 
 JOBS: Final = (
-    Job(FACTS, 90),
-    *(Job(f"scene/{scene.name}", 150) for scene in SCENES),
-    *(Job(f"scene/{name}:{route}", 120) for route in _BY_ROUTE[:2] for name in ROUTED),
-    Job("scene/cupy:counters", 120),
-    Job("machine/counters", 60),
-    Job("machine/ceilings", 120),
-    Job("ncu/product", 180),
+    Job(FACTS, 60),
+    Job("kernel/torch-cnn", 180),
+    Job("kernel/torch-transformer", 120),
+    Job("kineto/launches", 60),
+    Job("kineto/reasons", 60),
+    Job("sessions/torch-graph", 60),
+    Job("scene/cupy-and-torch", 60),
+    Job("scene/cupy:kineto", 60),
+    Job("scene/cupy-raw:cupti", 60),
+    Job("nvml/calls", 60),
+    Job("scene/torch-graph", 60),
+    Job("scene/torch-copies", 60),
+    Job("scene/triton", 60),
+    Job("scene/numba:kineto", 60),
+    Job("scene/jax", 90),
+    Job("scene/cupy:counters", 60),
+    Job("scene/torch-two-streams", 60),
+    Job("scene/torch-growth", 60),
+    Job("scene/cupy-unfinished", 60),
 )
-TEST_LIMIT_S: Final = 150.0
-
-
-def scenes_only(jobs: Iterable[Job]) -> list[Job]:
-    """Those that give figures for the documentation."""
-    return [job for job in jobs if job.name.startswith("scene/") or job.name == "machine/counters"]
+TEST_LIMIT_S: Final = 90.0
+_FIRST: Final = (
+    "test_every_kernel_is_there",
+    "test_repeated_recordings_with_idle_between",
+    "test_many_recordings_of_one_process",
+    "test_cupy_kernels_without_a_line_of_torch",
+    "test_a_cuda_graph_owns_its_kernels",
+    "test_kernels_of_every_library_are_counted",
+)
 
 
 def tests(collected: Sequence[str]) -> list[Job]:
-    """A job for each test of ``tests/gpu``, from pytest's names of them."""
+    """A job for each test of ``tests/gpu``, from pytest's names of them; those about kernels come first."""
     names = [line.partition("tests/gpu/")[2] for line in collected if "tests/gpu/" in line and "::" in line]
+    names.sort(key=lambda name: not any(first in name for first in _FIRST))
     return [Job(f"test/{name}", TEST_LIMIT_S) for name in names]

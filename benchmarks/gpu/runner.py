@@ -25,48 +25,59 @@ _SHORTEST_S: Final = 20.0
 
 def run_all(
     jobs: Iterable[Job],
-    folder: Path | None = None,
-    minutes: float | None = None,
-    on_outcome: OnOutcome | None = None,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    device: str = "cuda",
+    end_s: float,
+    on_outcome: OnOutcome,
 ) -> list[Outcome]:
     """Run the jobs; those for which no time is left are outcomes too.
 
     Parameters
     ----------
     jobs : iterable of Job
-    folder : Path, optional
+    folder : Path
         For recordings.
-    minutes : float, optional
-        For all of them.
-    on_outcome : callable, optional
+    environment : mapping
+    device : str
+        torch's name of it.
+    end_s : float
+        When all has to be over, as of `time.monotonic`.
+    on_outcome : callable
         Gets each outcome at once.
     """
-    end = None if minutes is None else time.monotonic() + 60 * minutes
-    environment = os.environ | _QUIET | _registered()
     outcomes = []
     for job in jobs:
-        left = job.limit_s if end is None else min(job.limit_s, end - time.monotonic())
+        left = min(job.limit_s, end_s - time.monotonic())
         if left < min(_SHORTEST_S, job.limit_s):
             outcome = Outcome(job.name, "not started", 0.0, "no time was left")
         else:
-            outcome = _one(job, folder, left, environment)
+            outcome = _one(job, folder, left, environment, device)
         outcomes.append(outcome)
-        if on_outcome is not None:
-            on_outcome(outcome)
+        on_outcome(outcome)
     return outcomes
 
 
-def collect() -> list[str]:
+def environment_with(site: Path) -> dict[str, str]:
+    """Return the variables with which jobs find this checkout, what was unpacked, and entry points."""
+    paths = [str(ROOT), str(site), os.environ.get("PYTHONPATH", "")]
+    if not entry_points(group="notebook_prof.writers"):
+        _register(site)
+    return os.environ | _QUIET | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def collect(environment: Mapping[str, str]) -> list[str]:
     """Names of the tests in ``tests/gpu``; empty, and said, where pytest cannot find them."""
     command = [sys.executable, "-m", "pytest", "tests/gpu", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | _QUIET)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=dict(environment))
     if done.returncode:
         print(f"tests cannot be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}", file=sys.stderr)
     return done.stdout.splitlines()
 
 
-def _one(job: Job, folder: Path | None, limit_s: float, environment: Mapping[str, str]) -> Outcome:
-    kept = [] if folder is None or job.name.startswith("test/") else ["--save", str(folder.resolve())]
+def _one(job: Job, folder: Path, limit_s: float, environment: Mapping[str, str], device: str) -> Outcome:
+    kept = [] if job.name.startswith("test/") else ["--folder", str(folder.resolve())]
     begun = time.monotonic()
     with (
         tempfile.TemporaryFile("w+", errors="replace") as out,
@@ -74,7 +85,7 @@ def _one(job: Job, folder: Path | None, limit_s: float, environment: Mapping[str
     ):
         try:
             process = subprocess.Popen(
-                [*job.command, *kept],
+                [*job.command(device), *kept],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -103,20 +114,15 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         pass
 
 
-def _registered() -> dict[str, str]:
-    """Where the package is not installed, let child processes find it and its entry points all the same."""
-    if entry_points(group="notebook_prof.writers"):
-        return {}
-    folder = Path(tempfile.mkdtemp(prefix="nbp_gpu_"))
-    info = folder / "notebook_prof-0.dist-info"
-    info.mkdir()
+def _register(site: Path) -> None:
+    """Where the package is not installed, let child processes find its entry points all the same."""
+    info = site / "notebook_prof-0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: notebook-prof\nVersion: 0\n", encoding="utf-8"
     )
     groups = _entry_points_of((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (info / "entry_points.txt").write_text(groups, encoding="utf-8")
-    paths = [str(ROOT), str(folder), os.environ.get("PYTHONPATH", "")]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _entry_points_of(project: str) -> str:

@@ -131,6 +131,7 @@ _SENTENCES: Final = {
     "kernels-lost-between": "the kernels of {launches} in between are missing",
     "kernels-before-launch": "{pieces} began before the launch",
     "launch-not-recorded": "{pieces} have no recorded launch",
+    "graph-launch-wrong": "{pieces} have the launch of something else",
     "operator-unknown": "{pieces} were launched outside of any operator",
     "clock-shift": "the clocks of host and device do not agree",
     "stream-overlap": "{pieces} lie over others on the same stream",

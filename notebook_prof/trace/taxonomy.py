@@ -110,6 +110,39 @@ _COMPUTING_KERNEL: Final = re.compile(r"gemm|matmul|^triton_[a-z]+_fused|cub_|cu
 that Inductor names after all operators around them (``triton_poi_fused_all_reduce_add_0``)."""
 
 
+_SUFFIX: Final = r"(?:_ptsz|_ptds|_spt|_v\d+)*"
+"""Of calls for the default stream of each thread, and CUPTI's versions of a call."""
+LAUNCH_CALL: Final = re.compile(
+    r"_{0,2}(?:cuda|cu|hip|musa|mu)(?:Ext|Hcc|Drv)?(?:Module)?(?:GraphLaunch|Launch"
+    r"(?:(?:Cooperative)?Kernel(?:ExC?)?(?:MultiDevice)?|MultiKernelMultiDevice|Grid(?:Async)?|ByPtr)?)"
+    rf"{_SUFFIX}|(?:ur|pi)Enqueue(?:Cooperative)?KernelLaunch\w*"
+)
+"""Calls of a runtime or driver, each of which starts at least one kernel."""
+_WAIT_CALL: Final = re.compile(rf"\w*(?:Device|Stream|Event|Ctx|Thread)Synchronize{_SUFFIX}")
+_ASKING_CALL: Final = re.compile(
+    r"_{0,2}(?:cuda|cu|hip)(?:GetDevice|GetLastError|PeekAtLastError|GetErrorName|GetErrorString"
+    r"|PointerGetAttributes?|CtxGetCurrent|CtxGetDevice|DeviceGetAttribute|DevicePrimaryCtxGetState"
+    r"|EventQuery|StreamQuery|StreamIsCapturing|StreamGetCaptureInfo|ThreadExchangeStreamCaptureMode"
+    rf"|DriverGetVersion|RuntimeGetVersion|PushCallConfiguration|PopCallConfiguration){_SUFFIX}"
+)
+"""Calls that start nothing, wait for nothing and load nothing."""
+
+
+def call_category(name: str) -> str:
+    """Return the category of a call of a runtime or driver, by its name.
+
+    Examples
+    --------
+    >>> call_category("cudaStreamSynchronize_ptsz"), call_category("cudaGetLastError")
+    ('sync', 'overhead')
+    >>> call_category("__cudaLaunchKernel"), call_category("cudaEventRecord")
+    ('launch', 'launch')
+    """
+    if _WAIT_CALL.fullmatch(name):
+        return "sync"
+    return "overhead" if _ASKING_CALL.fullmatch(name) else "launch"
+
+
 def phase_of(name: str) -> str | None:
     """Return the phase that a slice's name proves by itself; None for names that leave it open.
 

@@ -13,7 +13,7 @@ import pytest
 
 from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
-from notebook_prof.analysis.device.launches import LAUNCHES, least_launch_delay
+from notebook_prof.analysis.device.launches import least_launch_delay
 from notebook_prof.profiles.text import _SENTENCES, trust_lines
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
@@ -98,31 +98,14 @@ def test_a_graph_that_is_captured_starts_nothing():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "cudaLaunchKernel",
-        "cudaLaunchKernelExC",
-        "cudaLaunchKernelExC_v11060",
-        "cudaLaunchCooperativeKernel",
-        "cuLaunchKernel",
-        "cuLaunchKernelEx",
-        "cudaGraphLaunch",
-        "cudaGraphLaunch_v10000",
-        "hipLaunchKernel",
-        "hipModuleLaunchKernel",
-        "hipExtModuleLaunchKernel",
-        "hipGraphLaunch",
-    ],
+    ("version", "blamed"), [(None, True), (22, False), (24, True), (130_001, True), (130_100, False)]
 )
-def test_calls_that_start_kernels(name: str):
-    assert LAUNCHES.fullmatch(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["cudaMemcpyAsync", "cudaMemsetAsync", "cudaEventRecord", "cudaLaunchHostFunc", "cudaGraphCreate"]
-)
-def test_calls_that_need_not(name: str):
-    assert not LAUNCHES.fullmatch(name)
+def test_advice_on_lost_kernels_is_that_of_cuptis_version(version: int | None, blamed: bool) -> None:
+    metadata = {} if version is None else {"cupti_version": version}
+    table = trust(run(lose=(0, 1), metadata=metadata).seal()).set_index("code")
+    advice = table.loc["kernels-lost-at-start", "advice"]
+    assert ("CUPTI 12.6 to 13.0" in advice) == blamed
+    assert "--warmup 2" in advice
 
 
 def test_kernels_before_their_launch():

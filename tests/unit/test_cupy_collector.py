@@ -84,7 +84,13 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     cupy = SimpleNamespace(
         __version__="13.6.0",
         __spec__=SimpleNamespace(),
-        cuda=SimpleNamespace(runtime=runtime, MemoryHook=MemoryHook, Device=lambda number: nullcontext()),
+        cuda=SimpleNamespace(
+            runtime=runtime,
+            MemoryHook=MemoryHook,
+            MemoryPool=Pool,
+            Device=lambda number: nullcontext(),
+            get_allocator=lambda: pool.malloc,
+        ),
         get_default_memory_pool=lambda: pool,
         get_default_pinned_memory_pool=lambda: pool,
     )
@@ -135,6 +141,35 @@ def test_cards_that_are_not_used_are_left_alone(pool: Pool, monkeypatch: pytest.
     trace = finished(recording)
     assert chosen == [2, 0, 2]
     assert trace.metadata["devices"] == ["Played GPU"] * 3
+
+
+class MemoryAsyncPool:
+    """As CuPy's, and as RMM's allocator is a function: neither calls hooks."""
+
+    def malloc(self, size: int) -> None:
+        raise NotImplementedError
+
+
+def rmm_cupy_allocator(size: int) -> None:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("allocator", "name"),
+    [(MemoryAsyncPool().malloc, "MemoryAsyncPool"), (rmm_cupy_allocator, "rmm_cupy"), (None, "no pool")],
+)
+@pytest.mark.parametrize("when", ["before", "in the cell"])
+def test_an_allocator_that_hooks_cannot_see_is_named(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, allocator: Any, name: str, when: str
+) -> None:
+    recording = Recording([CupyCollector()])
+    if when == "in the cell":
+        recording.start()
+    monkeypatch.setattr(sys.modules["cupy"].cuda, "get_allocator", lambda: allocator)
+    if when == "before":
+        recording.start()
+    issue = finished(recording).report["allocator-unseen"]
+    assert (issue.severity, issue.count, name in issue.example) == ("loss", 1, True)
 
 
 def test_the_pinned_pool_is_a_counter(pool: Pool) -> None:

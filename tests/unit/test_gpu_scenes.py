@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
 import sys
+import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import notebook_prof as nbp
 from benchmarks import gpu
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import ncu, outcomes, plan, runner, scene
+from benchmarks.gpu import archive, kineto, machine, outcomes, plan, runner, scene, wheels
 from benchmarks.gpu.outcomes import Outcome, judge
 from notebook_prof.collectors.base import Availability
+from notebook_prof.collectors.nvml import collector as program_nvml
 from tests.gpu import conftest as alone
 from tests.gpu.scenes import BY_NAME, ELEMENTWISE, LEAK_BYTES, SCENES, Scene
+from tests.unit.test_nvml import Driver
 
 
 @pytest.mark.parametrize("name", ["torch-cnn", "torch-transformer", "torch-growth"])
@@ -43,29 +50,46 @@ def test_scenes_say_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kept_figures_are_shown_where_there_is_no_card(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(gpu.NvmlCollector, "availability", lambda: Availability(False, "no NVIDIA driver"))
-    monkeypatch.setattr(gpu, "KEPT", tmp_path)
+    monkeypatch.setattr(gpu, "KEPT", tmp_path / "card.zip")
     assert gpu.run() == []
-    assert "no NVIDIA driver" in capsys.readouterr().err
-    rows = [{"card": "X", "wall ×": 1.1}]
-    (tmp_path / "performance.json").write_text(json.dumps(rows))
+    assert "nothing was measured" in capsys.readouterr().err
+    rows = [{"card": "X", "wall \u00d7": 1.1}]
+    bad = Outcome("scene/b", "failed", 1.0, "it broke", [{"card": "X", "wall \u00d7": 9.9}])
+    archive.write(gpu.KEPT, [Outcome("scene/a", "ok", 1.0, "", rows), bad], {})
     assert gpu.run() == rows
-    assert program.main(["--only", "machine/*"]) == 1
 
 
 def test_a_scene_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """On the host: everything but the device's own figures."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setattr(scene, "_ROUNDS", 2)
+    monkeypatch.setattr(scene, "_SESSIONS", 2)
     x = torch.ones(8)
-    row = scene.measure(
-        Scene("torch-cnn", ("torch",), lambda device: lambda: [x.add(1) for _ in range(60)]), tmp_path
-    )
+    played = Scene("torch-cnn", ("torch",), lambda device: lambda: [x.add(1) for _ in range(60)])
+    (row,) = scene.measure(played, tmp_path)
     assert (row["scene"], row["route"], row["device work"]) == ("torch-cnn", "kineto", 0)
     assert row["slices"] > 50
     assert row["wall \u00d7"] > 0
     kept = nbp.open_profile(tmp_path / "torch-cnn.nbprof.zip")
     assert len(kept.trace.slices) == row["slices"]
+    assert [row["session"] for row in scene.sessions(played, tmp_path)] == [1, 2]
+
+
+@pytest.mark.parametrize("steps", [0, 40])
+def test_a_large_recording_is_cut_to_its_end(
+    steps: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    b = nbp.TraceBuilder()
+    ts = np.arange(20_000) * 1_000
+    dur = np.random.default_rng(0).integers(1, 900, len(ts))
+    b.slices(ts=ts, dur=dur, name="op", category="operator", track=b.track("main", tid=1))
+    if steps:
+        b.steps(np.arange(steps), np.arange(steps) * 500_000, np.full(steps, 500_000), "loop")
+    monkeypatch.setattr(scene, "LARGEST_BYTES", 45_000)
+    scene.keep(nbp.Profile(b.seal()), tmp_path / "x.nbprof.zip")
+    kept = nbp.open_profile(tmp_path / "x.nbprof.zip").trace
+    assert 0 < len(kept.slices) <= (2_001 if not steps else 500)
+    assert len(kept.steps) == bool(steps)
 
 
 # --- the runner -------------------------------------------------------------------------------------------
@@ -74,13 +98,14 @@ def test_a_scene_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 class Played(plan.Job):
     """A job that is a line of Python."""
 
-    @property
-    def command(self) -> list[str]:
+    def command(self, device: str) -> list[str]:
         return [sys.executable, "-c", SCRIPTS[self.name]]
 
 
 SCRIPTS = {
-    "scene/good": 'import sys; print("log"); print(\'ROWS [{"scene": "good", "n": 1}]\')',
+    "scene/good": 'import sys; print("log"); print(\'ROWS [{"scene": "good", "device work": 1}]\')',
+    "scene/empty": 'print(\'ROWS [{"device work": 3}, {"device work": 0, "trust": "no-device-work"}]\')',
+    "scene/silent": 'print("nothing")',
     "scene/raises": 'raise RuntimeError("no capture")',
     "scene/crashes": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
     "scene/hangs": 'import sys, time; print("deep", file=sys.stderr, flush=True); time.sleep(600)',
@@ -88,17 +113,24 @@ SCRIPTS = {
     "test/passes": 'print(".\\n1 passed in 0.1s")',
     "test/skips": 'print("s\\nSKIPPED [1] x.py:3: no GPU backend\\n1 skipped in 0.1s")',
     "test/fails": 'print("F\\nE   assert 3 == 4\\nFAILED x\\n1 failed"); raise SystemExit(1)',
-    "scene/last": 'print(\'ROWS [{"scene": "last", "n": 2}, {"other": 3}]\')',
+    "scene/last": 'print(\'ROWS [{"scene": "last", "device work": 2}, {"other": 3}]\')',
 }
 
 
-def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
+def run_all(jobs: list[plan.Job], folder: Path, end_s: float = math.inf) -> list[Outcome]:
     reported: list[Outcome] = []
-    jobs = [Played(name, 3.0 if name == "scene/hangs" else 60.0) for name in SCRIPTS]
-    outcome_of = {one.name: one for one in runner.run_all(jobs, tmp_path, on_outcome=reported.append)}
-    assert list(outcome_of.values()) == reported
+    done = runner.run_all(jobs, folder, os.environ, end_s=end_s, on_outcome=reported.append)
+    assert done == reported
+    return done
+
+
+def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
+    jobs: list[plan.Job] = [Played(name, 3.0 if name == "scene/hangs" else 60.0) for name in SCRIPTS]
+    outcome_of = {one.name: one for one in run_all(jobs, tmp_path)}
     assert {name: one.outcome for name, one in outcome_of.items()} == {
         "scene/good": "ok",
+        "scene/empty": "no device work",
+        "scene/silent": "failed",
         "scene/raises": "failed",
         "scene/crashes": "crashed",
         "scene/hangs": "timed out",
@@ -108,6 +140,7 @@ def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
         "test/fails": "failed",
         "scene/last": "ok",
     }
+    assert outcome_of["scene/empty"].reason == "no-device-work"
     assert outcome_of["scene/raises"].reason == "RuntimeError: no capture"
     assert "Traceback" in outcome_of["scene/raises"].log
     assert outcome_of["scene/crashes"].reason == "signal SIGSEGV"
@@ -115,84 +148,177 @@ def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
     assert outcome_of["scene/lacks"].reason == "jax not installed"
     assert outcome_of["test/skips"].reason == "SKIPPED [1] x.py:3: no GPU backend"
     assert outcome_of["test/fails"].reason == "E   assert 3 == 4"
-    assert outcomes.figures(reported) == [{"scene": "good", "n": 1}, {"scene": "last", "n": 2}, {"other": 3}]
-    outcomes.write(tmp_path / "o.json", reported)
-    assert outcomes.read(tmp_path / "o.json") == outcome_of
+    good = [{"scene": "good", "device work": 1}, {"scene": "last", "device work": 2}, {"other": 3}]
+    assert outcomes.figures(outcome_of.values()) == good
 
 
-def test_when_the_minutes_are_over_the_rest_is_named() -> None:
-    jobs = [Played("scene/good", 60.0), Played("scene/last", 60.0)]
-    results = runner.run_all(jobs, minutes=0.0)
-    assert [one.outcome for one in results] == ["not started"] * 2
+def test_when_the_minutes_are_over_the_rest_is_named(tmp_path: Path) -> None:
+    jobs: list[plan.Job] = [Played("scene/good", 60.0), Played("scene/last", 60.0)]
+    assert [one.outcome for one in run_all(jobs, tmp_path, time.monotonic())] == ["not started"] * 2
+
+
+def test_the_archive_keeps_what_comes_first_and_has_room(tmp_path: Path) -> None:
+    ends = [Outcome("scene/a", "ok", 1.0, rows=[{"x": 1}]), Outcome("scene/b", "failed", 2.0, "why", log="l")]
+    files = {"a": os.urandom(3_000), "b": os.urandom(3_000), "c": os.urandom(100)}
+    assert archive.write(tmp_path / "deep" / "x.zip", ends, files, most_bytes=4_000) == ["b"]
+    kept = archive.read(tmp_path / "deep" / "x.zip")
+    assert list(kept.outcomes.values()) == ends
+    assert kept.files == {name: files[name] for name in ("a", "c")}
+    assert (tmp_path / "deep" / "x.zip").stat().st_size < 4_500
+    assert archive.read(tmp_path / "none.zip") == archive.Archive()
 
 
 def test_a_later_call_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
-    monkeypatch.setattr(program.NvmlCollector, "availability", lambda: Availability(True, "1 GPU"))
-    monkeypatch.setattr(runner, "collect", lambda: ["tests/gpu/test_gpu.py::test_x", "1 test collected"])
-    monkeypatch.setattr(program.plan, "JOBS", [Played("scene/good", 60.0), Played("scene/raises", 60.0)])
+    """From the archive in the tree; what was skipped or had no device work is tried again."""
+    names = ("scene/good", "scene/lacks", "scene/empty", "scene/raises")
+    monkeypatch.setattr(program.plan, "JOBS", [Played(name, 60.0) for name in names])
+    monkeypatch.setattr(runner, "collect", lambda environment: ["tests/gpu/test_gpu.py::test_x"])
     monkeypatch.setattr(plan, "tests", lambda lines: [Played("test/fails", 60.0)] if lines else [])
     ran: list[str] = []
     original = runner._one
-    monkeypatch.setattr(runner, "_one", lambda job, *a: (ran.append(job.name), original(job, *a))[1])
-    assert program.main(["--save", str(tmp_path), "--only", "scene/*"]) == 1
-    assert ran == ["scene/good", "scene/raises"]
-    assert program.main(["--save", str(tmp_path)]) == 1
-    assert ran[2:] == ["scene/raises", "test/fails"]  # not again what was well
-    assert json.loads((tmp_path / "performance.json").read_text()) == [{"scene": "good", "n": 1}]
-    out = capsys.readouterr().out
-    assert "| scene/raises | failed |" in out
-    assert "RuntimeError: no capture" in out
+
+    def one(job: plan.Job, folder: Path, *more: Any) -> Outcome:
+        ran.append(job.name)
+        (folder / f"{len(ran)}.nbprof.zip").write_bytes(b"x")
+        return original(job, folder, *more)
+
+    monkeypatch.setattr(runner, "_one", one)
+    tree, out = tmp_path / "tree.zip", tmp_path / "out.zip"
+    assert program.main(["--archive", str(tree), "--only", "scene/*"]) == 1
+    assert ran == list(names)
+    assert program.main(["--archive", str(out), "--onto", str(tree)]) == 1
+    assert ran[4:] == [*names[1:], "test/fails"]
+    kept = archive.read(out)
+    assert {name: one.outcome for name, one in kept.outcomes.items()} == {
+        "scene/good": "ok",
+        "scene/lacks": "skipped",
+        "scene/empty": "no device work",
+        "scene/raises": "failed",
+        "test/fails": "failed",
+    }
+    assert set(kept.files) == {f"{number}.nbprof.zip" for number in range(1, 9)}
+    text = capsys.readouterr().out
+    assert "| scene/raises | failed |" in text
+    assert "RuntimeError: no capture" in text
     assert program.main(["--list", "--only", "test/*"]) == 0
     assert capsys.readouterr().out.split() == ["test/fails"]
+    assert program.main(["--rehearse", "--archive", str(tmp_path / "r.zip"), "--only", "scene/good"]) == 0
+    assert archive.read(tmp_path / "r.zip").outcomes["scene/good"].outcome == "rehearsed"
 
 
-def test_every_scene_and_every_test_is_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_job_can_be_run_and_what_teaches_most_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # as on a bare machine
     names = [job.name for job in plan.JOBS]
     assert len(set(names)) == len(names)
-    assert {name for name in names if ":" not in name} >= {f"scene/{one.name}" for one in SCENES}
-    assert set(plan.ROUTED) <= set(BY_NAME)
-    tests = plan.tests(runner.collect())
+    assert names[0] == outcomes.FACTS
+    scenes = {
+        one.rpartition("/")[2].partition(":")[0] for one in names if one.startswith(("scene", "kernel"))
+    }
+    assert scenes == set(BY_NAME)
+    tests = plan.tests(runner.collect(os.environ))
     assert len(tests) > 30
     assert all(job.name.startswith("test/test_") for job in tests)
-    assert tests[0].command[3].startswith("tests/gpu/test_gpu.py::")
+    assert "kernel" in tests[0].name
+    assert tests[0].command("cuda")[3].startswith("tests/gpu/test_")
 
 
-def test_what_is_reported_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ncu.shutil, "which", lambda name: None)
-    assert program.inside("ncu/product", None) == 0
-    assert capsys.readouterr().out == "LACKS ncu is not on the PATH\n"
-    monkeypatch.setattr("tests.gpu.scenes.installed", lambda name: False)
-    assert program.inside("scene/jax", None) == 0
+def test_what_is_reported_inside(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("notebook_prof.optional.installed", lambda name: False)
+    assert program.inside("scene/jax", tmp_path, "cuda") == 0
     assert capsys.readouterr().out == "LACKS jax not installed\n"
-    assert program.inside("machine/facts", None) == 0
+    no_card = Availability(False, "no NVIDIA driver: not found")
+    monkeypatch.setattr(program_nvml.NvmlCollector, "availability", lambda: no_card)
+    for name in ("machine/facts", "nvml/calls"):
+        assert program.inside(name, tmp_path, "cuda") == 0
+        assert capsys.readouterr().out == "LACKS no NVIDIA driver: not found\n"
+    assert program.inside("machine/facts", tmp_path, "cpu") == 0
     (facts,) = json.loads(capsys.readouterr().out.removeprefix("ROWS "))
     assert facts["python"] == sys.version.split()[0]
     assert facts["collector marks"].startswith("True")
-    assert facts["writers"] >= 2
 
 
-def test_entry_points_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvmls_readings_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the library that plays a driver."""
+    driver = Driver()
+    monkeypatch.setitem(sys.modules, "pynvml", driver)  # type: ignore[arg-type]
+    monkeypatch.setattr(machine, "_said", lambda command: command[1])
+    rows = {row["nvml"]: row for row in machine.counters(seconds=0.05)}
+    assert rows["power"]["told"] == "75.0"
+    assert rows["power"]["nvidia-smi"] == "--query-gpu=power.draw"
+    assert "nvidia-ml-py" in rows["energy"]["told"]
+    assert rows["thread, 2 cards"]["nvidia-smi"] == "numbers are surely CUDA's"
+
+
+def test_calls_and_who_owns_kernels() -> None:
+    """From torch's own file: names and numbers of launches, and what Kineto could not name."""
+
+    def span(kind: str, name: str, correlation: int, **more: Any) -> dict[str, Any]:
+        return {"cat": kind, "name": name, "dur": 1, "args": {"correlation": correlation, **more}}
+
+    spans = [
+        *(span("cuda_runtime", "INVALID", number, cbid=505) for number in (1, 2, 3)),
+        span("cuda_runtime", "cudaGetDevice", 4, cbid=17),
+        span("cuda_driver", "cuLaunchKernel", 1, cbid=307),
+        *(span("kernel", "k", number) for number in (1, 2)),
+    ]
+    whole, launch, *others = kineto.calls(spans)
+    assert (whole["device work"], whole["numbers of both domains"]) == (2, 1)
+    assert (launch["call"], launch["cbid"], launch["count"], launch["with kernel"]) == ("INVALID", 505, 3, 2)
+    assert {row["call"]: row["with kernel"] for row in others} == {"cudaGetDevice": 0, "cuLaunchKernel": 1}
+
+
+@pytest.mark.slow
+def test_a_scene_in_a_real_kernel_beside_torchs_profiler(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    (row,) = kineto.beside("torch-cnn", tmp_path, "cpu", rounds=1)
+    assert (row["kernels"], row["torch's"], row["names alike"], row["device work"]) == (0, 0, True, 0)
+    assert row["wall \u00d7"] > 0
+    assert len(nbp.open_profile(tmp_path / "torch-cnn-cell.nbprof.zip").trace.slices) > 50
+
+
+def test_entry_points_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A bare machine has the source and no pip install of it; recordings are kept there all the same."""
-    assert runner._registered() == {}
     monkeypatch.setattr(runner, "entry_points", lambda group: ())
-    path = runner._registered()["PYTHONPATH"].split(os.pathsep)
-    assert path[0] == str(gpu.ROOT)
-    text = (Path(path[1]) / "notebook_prof-0.dist-info" / "entry_points.txt").read_text()
+    path = runner.environment_with(tmp_path)["PYTHONPATH"].split(os.pathsep)
+    assert path[:2] == [str(gpu.ROOT), str(tmp_path)]
+    text = (tmp_path / "notebook_prof-0.dist-info" / "entry_points.txt").read_text()
     assert "[notebook_prof.writers]\nchrome = notebook_prof.writers.chrome:write_chrome\n" in text
 
 
-def test_ncus_words() -> None:
-    head = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
-    lines = [
-        "==PROF== Connected",
-        head,
-        '"0","gemm","gpu__time_duration.sum","usecond","1,200.5"',
-        '"1","gemm","gpu__time_duration.sum","nsecond","900"',
-        '"2","fill","other","nsecond","1"',
-    ]
-    assert ncu.durations(lines) == {"gemm": [1_200_500.0, 900.0]}
-    assert ncu.durations(["nothing"]) == {}
+def test_wheels_are_made_small_and_unpacked_where_they_lack(tmp_path: Path) -> None:
+    wheel, there = tmp_path / "not_there-1.0-py3-none-any.whl", tmp_path / "pytest-9-py3-none-any.whl"
+    large = bytes(range(256)) * 2_000
+    with zipfile.ZipFile(wheel, "w") as file:
+        for name in ("a/__init__.py", "a/big.so", "a/tests/x.py", "a/b.h"):
+            file.writestr(name, large if "big" in name else b"1")
+    shutil.copy(wheel, there)
+    wheels.shrink(wheel)
+    assert wheel.stat().st_size < 5_000
+    assert wheels.unpack(tmp_path, tmp_path / "site") == ["not-there"]
+    names = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.*")}
+    assert names == {"a/__init__.py", "a/big.so"}
+    assert (tmp_path / "site" / "a" / "big.so").read_bytes() == large
+
+
+def test_too_many_wheels_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fetched: list[list[str]] = []
+
+    def fetch(command: list[str], check: bool) -> None:
+        fetched.append(command)
+        for name in ("numpy", "pandas", "msgspec"):
+            with zipfile.ZipFile(tmp_path / f"{name}-1-py3-none-any.whl", "w") as file:
+                file.writestr(f"{name}.py", "")
+
+    monkeypatch.setattr(wheels.subprocess, "run", fetch)
+    assert 0 < wheels.make(tmp_path, without=["Pandas", "pyarrow"]) < 1_000
+    assert [path.name for path in tmp_path.glob("*.whl")] == ["msgspec-1-py3-none-any.whl"]
+    assert {"pandas", "pyarrow", "numpy"}.isdisjoint(fetched[0])
+    assert fetched[1][-2:] == ["--no-deps", "cupti-python==13.0.*"]
+    monkeypatch.setattr(wheels, "MOST_BYTES", 10)
+    with pytest.raises(SystemExit, match="MB of wheels"):
+        wheels.make(tmp_path)
 
 
 # --- pytest's own way -------------------------------------------------------------------------------------

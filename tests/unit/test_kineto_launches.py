@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from notebook_prof.analysis import trust
+from notebook_prof.collectors.torch import result
 from notebook_prof.readers import read_trace
+from notebook_prof.readers.kineto.activity_metadata import named_calls
+from notebook_prof.trace.report import ImportReport
+from notebook_prof.trace.taxonomy import LAUNCH_CALL, call_category
+from tests.played_kineto import Event, Result
 from tests.unit.test_kineto_reader import op, write
 
 FADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
@@ -110,3 +116,69 @@ def test_as_many_counters_as_values(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path, *(value.format(i) for i in range(20_000))))
     assert trace.counters["value"].tolist() == list(range(20_000))
     assert (trace.tracks["kind"] == "counter").sum() == 20_000
+
+
+def test_calls_that_kineto_cannot_name_have_cuptis_numbers(tmp_path: Path) -> None:
+    """Of CUDA 13's launches, and of a call that nobody knows but that starts a kernel each time."""
+    rows = [op("aten::relu", "0", "900", cat="cpu_op")]
+    for at, number in enumerate((505, 505, 9999, 9999, 9999, 430, 998)):
+        start = str(10 + 20 * at)
+        rows.append(op("INVALID", start, "2", cat="cuda_runtime", cbid=number, correlation=at))
+        if at not in (1, 4, 6):
+            rows.append(kernel(f"{15 + 20 * at}", at))
+    rows.append(op("INVALID", "300", "2", cat="cuda_driver", cbid=652, correlation=50))
+    rows.append(op("INVALID", "310", "2", cat="cuda_driver", correlation=51))
+    trace = read_trace(write(tmp_path, *rows))
+    calls = trace.slices[trace.slices["category"] == "launch"]
+    assert calls["name"].astype(str).value_counts().to_dict() == {
+        "__cudaLaunchKernel": 2,
+        "CUDA runtime call 9999": 3,
+        "cudaLaunchKernelExC": 1,
+        "CUDA runtime call 998": 1,
+        "cuLaunchKernelEx": 1,
+        "INVALID": 1,
+    }
+    lost = trust(trace).set_index("code")["count"]
+    assert lost["kernels-lost-between"] + lost["kernels-lost-at-end"] == 3
+
+
+def test_a_live_recording_tells_the_numbers_too(tmp_path: Path) -> None:
+    call = {"ph": "X", "cat": "cuda_runtime", "pid": 9, "tid": 9, "dur": 5, "name": "INVALID", "ts": 100}
+    arguments = {"device": 0, "stream": 7, "correlation": 3}
+    work = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 5, "name": "k", "ts": 110}
+    rows = [call | {"args": {"cbid": 505, "correlation": 3}}, work | {"args": arguments}]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": rows}))
+    columns = result.take(
+        *(Result(path), Event, ImportReport()), shapes=False, memory=False, device=True, pid=9, threads={}
+    )
+    assert named_calls(columns).name.values == ["INVALID", "k", "__cudaLaunchKernel"]
+
+
+@pytest.mark.parametrize(
+    ("category", "names"),
+    {
+        "launch": """cudaLaunchKernel cudaLaunchKernel_ptsz cudaLaunchKernel_ptsz_v7000 __cudaLaunchKernel
+            __cudaLaunchKernel_ptsz_v13000 cudaLaunchKernelExC cudaLaunchKernelExC_v11060 cuLaunchKernel
+            cuLaunchKernelEx_ptsz cudaLaunchCooperativeKernel cudaLaunchCooperativeKernelMultiDevice_v9000
+            cudaGraphLaunch_v10000 cudaGraphLaunch_ptsz cuGraphLaunch hipLaunchKernel hipExtModuleLaunchKernel
+            hipHccModuleLaunchKernel hipModuleLaunchCooperativeKernel hipLaunchByPtr cudaLaunch_v3020
+            urEnqueueKernelLaunch hipDrvLaunchKernelEx""",
+        "sync": "cudaStreamSynchronize_ptsz cudaStreamSynchronize_v3020 cuCtxSynchronize",
+        "overhead": "cudaGetDevice cudaGetLastError_v3020 cudaPeekAtLastError cudaStreamIsCapturing_ptsz",
+        "": "cudaLaunchHostFunc_v10000 cudaMemcpyAsync cudaMemsetAsync cudaEventRecord cuModuleLoadData",
+    }.items(),
+)
+def test_calls_by_their_names(category: str, names: str) -> None:
+    for name in names.split():
+        assert (LAUNCH_CALL.fullmatch(name) is not None) == (category == "launch"), name
+        assert call_category(name) == (category or "launch"), name
+
+
+def test_an_event_of_cuda_is_no_kernel(tmp_path: Path) -> None:
+    marks = {"tid": 7, "device": 0, "stream": 7, "correlation": 3}
+    trace = read_trace(
+        write(tmp_path, kernel("10", 3), op("cudaEvent", "30", "0", cat="cuda_event", **marks))
+    )
+    assert trace.slices.set_index("name")["category"].to_dict() == {"k": "kernel", "cudaEvent": "annotation"}
+    assert trace.slices["device"].tolist() == [0, 0]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from notebook_prof.collectors.nvml import collector as nvml
+from notebook_prof.collectors.nvml.cards import cuda_uuids, visible
 from notebook_prof.collectors.nvml.collector import NvmlCollector
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -19,6 +20,10 @@ from notebook_prof.trace.clocks import Clock
 
 class NVMLError(Exception):
     """As pynvml's."""
+
+
+MISSING = "gpu-counters-missing"
+UUIDS = ["GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000001"]
 
 
 class Driver(SimpleNamespace):
@@ -45,8 +50,11 @@ class Driver(SimpleNamespace):
             raise NVMLError("no such GPU")
         return index
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: bytes) -> int:
-        return {b"GPU-b": 1}[uuid]
+    def nvmlDeviceGetUUID(self, gpu: int) -> str:
+        return UUIDS[gpu]
+
+    def nvmlDeviceGetName(self, gpu: int) -> str:
+        return "Pretend H100"
 
     def nvmlDeviceGetMemoryInfo(self, gpu: int) -> Any:
         return SimpleNamespace(used=1000 * (gpu + 1))
@@ -74,9 +82,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     driver = Driver()
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nvml._availability.cache_clear()
+    nvml._question.cache_clear()
     yield driver
-    nvml._availability.cache_clear()
+    nvml._question.cache_clear()
 
 
 def recorded(collector: NvmlCollector) -> Trace:
@@ -113,13 +121,55 @@ def test_pcie_on_request(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "handles"), [("1", [1]), ("1,0", [1, 0]), ("GPU-b", [1]), ("", []), ("0,-1,1", [0])]
+    ("variable", "handles"),
+    [
+        *(("1", [1]), ("1,0", [1, 0]), ("", []), ("0,-1,1", [0]), ("0,0,1", [0]), (UUIDS[1], [1])),
+        *(("GPU-bbbb", [1]), ("GPU-b,GPU-a", [1, 0]), ("GPU-", []), ("GPU-c,0", [])),
+    ],
 )
 def test_numbers_are_those_of_cuda(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, visible: str, handles: list[int]
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, variable: str, handles: list[int]
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert nvml._visible(driver) == list(enumerate(handles))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    cards, sure = visible(driver)
+    assert [(card.number, card.handle) for card in cards] == list(enumerate(handles))
+    assert sure
+
+
+class Cuda:
+    """A driver of CUDA that is initialised, and counts the cards the other way round."""
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def cuDeviceGet(self, device: Any, number: int) -> int:
+        device._obj.value = number
+        return 0
+
+    def cuDeviceGetUuid_v2(self, raw: Any, device: Any) -> int:
+        raw._obj[:] = bytes.fromhex(UUIDS[1 - device.value].removeprefix("GPU-").replace("-", ""))
+        return 0
+
+
+@pytest.mark.parametrize("initialised", [True, False])
+def test_cards_of_several_kinds_are_found_by_uuid(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, initialised: bool
+) -> None:
+    """CUDA puts the fastest first, NVML follows the bus."""
+    monkeypatch.setattr(Driver, "nvmlDeviceGetName", lambda self, gpu: f"card {gpu}")
+    monkeypatch.setattr(nvml, "cuda_uuids", lambda: cuda_uuids(lambda name: Cuda()) if initialised else None)
+    collector = NvmlCollector(devices=[1])
+    trace = recorded(collector)
+    memory = trace.counters.merge(trace.tracks, on="track").query("name == 'GPU 1 memory'")["value"]
+    assert memory.unique().tolist() == [1000 if initialised else 2000]
+    assert "GPU 0 memory" not in set(trace.tracks["name"])
+    assert ("gpu-order-unknown" in collector.report) != initialised
+
+
+def test_before_cuda_is_initialised_it_is_not_asked() -> None:
+    assert cuda_uuids(lambda name: SimpleNamespace(cuDeviceGetCount=lambda count: 3)) is None
+    assert cuda_uuids(lambda name: (_ for _ in ()).throw(OSError("no such file"))) is None
 
 
 def test_availability_is_said_once_and_silently(driver: Driver, capfd: pytest.CaptureFixture[str]) -> None:
@@ -134,11 +184,63 @@ def test_without_a_driver_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch
 
     driver = Driver(nvmlInit=fail)
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
-    nvml._availability.cache_clear()
+    nvml._question.cache_clear()
     try:
         assert NvmlCollector.availability().reason == "no NVIDIA driver: library not found"
     finally:
-        nvml._availability.cache_clear()
+        nvml._question.cache_clear()
+
+
+@pytest.mark.parametrize("where", ["nvmlInit", "nvmlDeviceGetPowerUsage"])
+def test_a_driver_that_hangs_holds_nobody(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """It answers only when the recording is over and its result is made."""
+    monkeypatch.setattr(nvml, "LIMIT_S", 0.05)
+    answer, reached = threading.Event(), threading.Event()
+
+    def hang(self: Driver, *_: object) -> int:
+        reached.set()
+        assert answer.wait(60)
+        return 0
+
+    monkeypatch.setattr(Driver, where, hang)
+    collector = NvmlCollector()
+    if where == "nvmlInit":
+        assert "did not answer" in NvmlCollector.availability().reason
+    reached.clear()
+    collector.start(Clock())
+    thread = collector._thread
+    assert reached.wait(60)
+    collector.stop()
+    collector.result(builder := TraceBuilder())
+    assert thread is not None
+    assert thread.is_alive()
+    issue = collector.report["gpu-counters-late"]
+    assert (issue.severity, "did not answer" in issue.example) == ("loss", True)
+    assert ("GPU 0 memory" in set(builder.seal().tracks["name"])) == (where != "nvmlInit")
+    assert MISSING not in collector.report  # of what was not asked for, nothing is known
+    answer.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    if where == "nvmlInit":  # the answer that came late counts from then on
+        assert nvml._question()._answered.wait(60)
+        assert NvmlCollector.availability().ok
+
+
+def test_a_counter_that_takes_long_is_given_up(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "LIMIT_S", 0.0)
+    collector = NvmlCollector()
+    collector.start(Clock())
+    until = time.monotonic() + 60
+    while not (collector._gpus and len(collector._gpus[0].left_out) > 5) and time.monotonic() < until:
+        time.sleep(0.005)
+    collector._quit.set()
+    assert collector._thread is not None
+    collector._thread.join(60)
+    collector._thread = None
+    collector.result(TraceBuilder())
+    assert "the driver took" in collector.report["gpu-counters-ended"].example
 
 
 def test_a_failing_driver_becomes_an_issue(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,14 +255,14 @@ def test_throttling_and_other_processes(driver: Driver, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         Driver,
         "nvmlDeviceGetCurrentClocksThrottleReasons",
-        lambda self, gpu: [0x04 | 0x01, 0x01][gpu],
+        lambda self, gpu: [0x400 | 0x200 | 0x04 | 0x01, 0x01][gpu],
         raising=False,
     )
     processes = [SimpleNamespace(pid=os.getpid(), usedGpuMemory=1), SimpleNamespace(pid=1, usedGpuMemory=1)]
     monkeypatch.setattr(Driver, "nvmlDeviceGetComputeRunningProcesses", lambda self, gpu: processes[gpu:])
     trace = recorded(NvmlCollector())
     values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
-    assert values["GPU 0 throttle reasons"] == 4  # the power cap; being idle (1) is no reason
+    assert values["GPU 0 throttle reasons"] == 0x604  # being idle (1) is no reason
     assert values["GPU 1 throttle reasons"] == 0
     assert (values["GPU 0 other processes"], values["GPU 1 other processes"]) == (1, 0)
 
@@ -192,18 +294,83 @@ def test_a_slice_of_a_gpu_gives_what_it_has(driver: Driver, monkeypatch: pytest.
         monkeypatch.setattr(Driver, name, refuse)
     collector = NvmlCollector()
     assert "GPU 0 memory" in set(recorded(collector).tracks["name"])
-    assert not collector.report
+    issue = collector.report[MISSING]
+    assert issue.severity == "info"
+    assert "GPU 0: power, utilisation, SM clock, memory clock: Not Supported" in issue.example
+
+
+def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each error of NVML in words; a metric that may have none has none."""
+
+    def raises(number: int) -> Any:
+        def read(self: Driver, *_: object, **__: object) -> None:
+            error = NVMLError(f"error {number}")
+            error.value = number  # type: ignore[attr-defined]
+            raise error
+
+        return read
+
+    monkeypatch.setattr(Driver, "nvmlDeviceGetMemoryInfo", raises(3))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetPowerUsage", raises(4))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetClockInfo", raises(13))
+    monkeypatch.setattr(Driver, "nvmlDeviceGetComputeRunningProcesses", lambda self, gpu: [])
+    monkeypatch.setattr(Driver, "nvmlDeviceGetSamples", lambda *_: (1, []), raising=False)
+    monkeypatch.setattr(Driver, "NVML_GPU_UTILIZATION_SAMPLES", 1, raising=False)
+    collector = NvmlCollector()
+    recorded(collector)
+    text = collector.report[MISSING].example
+    for sentence in (
+        "memory: this card has no figure of its own, as where it shares the system's memory",
+        "power: no permission: the driver tells it to administrators only",
+        "SM clock, memory clock: this driver is too old for it",
+        "memory of this process: the driver lists no process of this number, as in most containers",
+        "utilisation: the driver had no value yet: it averages over up to a second",
+    ):
+        assert sentence in text
+    assert not [issue for issue in collector.report if issue.severity != "info"]
+
+
+def test_one_passing_error_ends_nothing(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = iter(range(10_000))
+
+    def memory(self: Driver, gpu: int) -> Any:
+        if gpu == 0 and next(calls) == 2:
+            raise NVMLError("In use by another client")
+        return SimpleNamespace(used=7)
+
+    monkeypatch.setattr(Driver, "nvmlDeviceGetMemoryInfo", memory)
+    collector = NvmlCollector()
+    trace = recorded(collector)
+    counts = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].count()
+    assert counts["GPU 0 memory"] == counts["GPU 1 memory"] - 1
+    assert collector.report["gpu-counters-gaps"].count == 1
+    assert "gpu-counters-ended" not in collector.report
+
+
+def test_what_the_driver_keeps_is_not_in_use(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def memory(self: Driver, gpu: int, version: int = 1) -> Any:
+        if version == 2 and gpu == 1:
+            error = NVMLError("Function Not Found")
+            error.value = 13  # type: ignore[attr-defined]
+            raise error
+        return SimpleNamespace(used=500 if version == 2 else 900)
+
+    monkeypatch.setattr(Driver, "nvmlDeviceGetMemoryInfo", memory)
+    monkeypatch.setattr(Driver, "nvmlMemory_v2", 2, raising=False)
+    trace = recorded(NvmlCollector())
+    values = trace.counters.merge(trace.tracks, on="track").groupby("name")["value"].first()
+    assert (values["GPU 0 memory"], values["GPU 1 memory"]) == (500, 900)
 
 
 def test_no_permission_is_reported_as_availability(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver(nvmlDeviceGetCount=lambda: (_ for _ in ()).throw(NVMLError("Insufficient Permissions")))
     monkeypatch.setattr(nvml.importlib, "import_module", lambda name: driver)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nvml._availability.cache_clear()
+    nvml._question.cache_clear()
     try:
         state = NvmlCollector.availability()
     finally:
-        nvml._availability.cache_clear()
+        nvml._question.cache_clear()
     assert (state.ok, "Insufficient Permissions" in state.reason) == (False, True)
 
 
@@ -293,7 +460,7 @@ def test_nvlink_is_reported_a_second(driver: Driver, monkeypatch: pytest.MonkeyP
     rate = trace.counters[trace.counters["track"] == tracks.loc["GPU 0 NVLink sent", "track"]]
     expected = np.diff(readings.values) / np.diff(readings.ts) * 1e9
     assert rate["value"].to_numpy() == pytest.approx(expected)
-    assert not collector.report
+    assert [issue.severity for issue in collector.report] == ["info"]
 
 
 def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +477,9 @@ def test_an_old_driver_and_an_old_pynvml(driver: Driver, monkeypatch: pytest.Mon
     names = set(recorded(collector).tracks["name"])
     assert {"GPU 0 memory", "GPU 0 utilisation"} <= names
     assert not {"GPU 0 power", "GPU 0 SM clock"} & names
-    assert not collector.report
+    assert [issue.severity for issue in collector.report] == ["info"]
+    assert "GPU 0: power, temperature, energy, " in collector.report[MISSING].example
+    assert "the installed nvidia-ml-py does not know it" in collector.report[MISSING].example
 
 
 def test_the_pcie_link_is_reported_for_copies(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from notebook_prof.analysis import collectives, copies, kernels
+from notebook_prof.analysis import collectives, copies, kernels, trust
 from notebook_prof.collectors.torch import result
 from notebook_prof.errors import OptionError
 from notebook_prof.readers.kineto import assemble, read_columns
@@ -124,6 +124,19 @@ def test_graphs_nodes_and_priorities(way: str, tmp_path: Path) -> None:
     assert counts[("add", 3, (3 << 32) + 2, -5)] == 3
     alone = table[table["graph"].isna()]
     assert (len(table), alone["count"].tolist(), alone["graph_node"].isna().all()) == (3, [1], True)
+
+
+def test_kernels_of_a_graph_hang_on_the_call_that_launches_graphs(tmp_path: Path) -> None:
+    """CUPTI before 13.1 U1 numbers them wrongly in later recordings of a process."""
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": replays()}))
+    good = sealed(read_columns(path.read_bytes(), ImportReport()))
+    assert "graph-launch-wrong" not in set(trust(good)["code"])
+    path.write_text(path.read_text().replace("cudaGraphLaunch", "cudaMemcpyAsync"))
+    trace = sealed(read_columns(path.read_bytes(), ImportReport()))
+    row = trust(trace).set_index("code").loc["graph-launch-wrong"]
+    assert (row["severity"], row["count"], row["device_share"]) == ("loss", 6, pytest.approx(6 / 7))
+    assert "CUPTI before 13.1 Update 1" in row["advice"]
 
 
 class Broken(Activity):

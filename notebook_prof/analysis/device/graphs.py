@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from ...trace.schema import Column, Table
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
 from .counters import device_attributes
-from .launches import launch_calls
+from .launches import GRAPH_LAUNCH, launch_calls
 
 GRAPH_NODES: Final = Table(
     "graph_nodes",
@@ -35,7 +34,6 @@ GRAPH_NODES: Final = Table(
         Column("share", "float64", "1", "Of the summed durations of the graph."),
     ),
 )
-_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
 
 
 def graph_nodes(
@@ -131,7 +129,7 @@ def _attribute(attributes: pd.DataFrame | None, name: str, n: int) -> IntArray:
 
 def _by_graph_call(trace: Trace, work: Scope) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     names = trace.slices["name"].cat
-    launches = [_LAUNCH.fullmatch(str(name)) is not None for name in names.categories]
+    launches = [GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.categories]
     marked = np.array([*launches, False])[names.codes.to_numpy()]
     return np.asarray(np.append(marked, False)[launch_calls(trace)[work.rows]])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from ...trace import Trace, contains, length, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...units import format_count, format_ns, format_share
-from ..device.launches import LAUNCHES, launching_rows, least_launch_delay
+from ..device.counters import device_attributes
+from ..device.launches import GRAPH_LAUNCH, launch_calls, launch_names, launching_rows, least_launch_delay
 from ..scope import Scope, WindowLike, on_device, on_host
 from .finding import Finding
 
@@ -25,6 +26,66 @@ MUCH: Final = 0.01
 
 _CAPTURE: Final = re.compile(r"(?:cuda|cu|hip)Stream(Begin|End)Capture(?:_\w+)?")
 _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
+
+
+class Fault(NamedTuple):
+    """A fault of some versions, by the code of the finding in which it shows.
+
+    Attributes
+    ----------
+    code : str
+    since, until : int
+        CUPTI's own numbers, the second one not included: 24 is 12.6, 26 12.8, 28 12.9, 130000 13.0.
+    advice : str
+    """
+
+    code: str
+    since: int
+    until: int
+    advice: str
+
+
+CUPTI_FAULTS: Final = (
+    Fault(
+        "kernels-lost-at-start",
+        24,
+        130_100,
+        "known fault of CUPTI 12.6 to 13.0 in later recordings of one process (pytorch#192021): install a "
+        "torch for CUDA 13.1 or later, or record a step later (--warmup 2)",
+    ),
+    Fault(
+        "graph-launch-wrong",
+        0,
+        130_101,
+        "known fault of CUPTI before 13.1 Update 1 in later recordings of one process: install a torch for a "
+        "later CUDA, or restart the kernel before the recording",
+    ),
+)
+_OTHERWISE: Final = {
+    "kernels-lost-at-start": "record a step later (--warmup 2), or restart the kernel",
+    "graph-launch-wrong": "restart the kernel before the recording",
+}
+
+
+def fault_advice(code: str, trace: Trace) -> str:
+    """Return what to do about a finding, by the version of CUPTI that recorded it.
+
+    Where the version is not known, a fault that the finding may be is told.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> trace = TraceBuilder(metadata={"cupti_version": 130_200}).seal()
+    >>> fault_advice("kernels-lost-at-start", trace)
+    'record a step later (--warmup 2), or restart the kernel'
+    """
+    version: Any = trace.metadata.get("cupti_version") or 0
+    fitting = [
+        fault.advice
+        for fault in CUPTI_FAULTS
+        if fault.code == code and (not version or fault.since <= version < fault.until)
+    ]
+    return fitting[0] if fitting else _OTHERWISE[code]
 
 
 def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
@@ -43,6 +104,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
     yield from _lost_kernels(trace, work, window)
     yield from _early_kernels(trace, work, total)
     yield from _unknown(trace, work, total)
+    yield from _wrong_graph_launches(trace, work, total)
     yield from _shifted(trace)
     yield from _overlapping(trace, work, total)
 
@@ -50,7 +112,8 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
     """Find calls that must have started a kernel, and have none."""
     host = on_host(trace, window)
-    calls = host.only(_names(host, LAUNCHES))
+    launching = host.slices["name"].cat.categories.isin(launch_names(trace))
+    calls = host.only(np.append(launching, False)[host.codes("name")])
     calls = calls.only(~_while_capturing(trace, calls))
     if not len(calls.rows):
         return
@@ -76,12 +139,7 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Fin
     mean = float((work.end - work.ts).mean())
     seen_ns = float((work.end - work.ts).sum())
     for code, where, advice in (
-        (
-            "kernels-lost-at-start",
-            position < first,
-            "known fault of repeated CUDA recordings in one process (pytorch#192021, pytorch#175790): "
-            "record a step later (--warmup 2), or restart the kernel",
-        ),
+        ("kernels-lost-at-start", position < first, fault_advice("kernels-lost-at-start", trace)),
         (
             "kernels-lost-at-end",
             position > last,
@@ -184,6 +242,34 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
             )
 
 
+def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
+    """Find kernels of CUDA graphs that hang on another call than the one that launches graphs."""
+    attributes = device_attributes(trace, work)
+    graph = [name for name in ("graph", "graph_node") if attributes is not None and name in attributes]
+    if attributes is None or not graph:
+        return
+    of_graph = (attributes[graph].fillna(0) > 0).any(axis=1).to_numpy()
+    call = launch_calls(trace)[work.rows]
+    names = trace.slices["name"]
+    launches = np.array([GRAPH_LAUNCH.fullmatch(str(name)) is not None for name in names.cat.categories])
+    wrong = of_graph & (call >= 0)
+    wrong[wrong] = ~launches[names.cat.codes.to_numpy()[call[wrong]]]
+    if not wrong.any():
+        return
+    rows = work.rows[wrong]
+    yield Finding(
+        "graph-launch-wrong",
+        "loss",
+        len(rows),
+        _share(trace, rows, total),
+        effect="kernels of CUDA graphs hang on calls that did not launch them: their operators, steps and "
+        "launch delays are wrong, their times hold",
+        advice=fault_advice("graph-launch-wrong", trace),
+        example=f"{names.iloc[rows[0]]} of a graph hangs on {names.iloc[call[wrong][0]]}",
+        slices=rows,
+    )
+
+
 def _shifted(trace: Trace) -> Iterator[Finding]:
     """Yield the device's clock against the first recording of the process."""
     before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
@@ -249,11 +335,6 @@ def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
     src, dst = as_ints(flows["src"].to_numpy()), as_ints(flows["dst"].to_numpy())
     keep = (flows["kind"] == "launch").to_numpy() & in_scope[dst]
     return src[keep], dst[keep]
-
-
-def _names(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
-    matching = [pattern.fullmatch(str(name)) is not None for name in scope.slices["name"].cat.categories]
-    return np.asarray(np.array([*matching, False])[scope.codes("name")], dtype=bool)
 
 
 def _share(trace: Trace, rows: IntArray, total: int) -> float:

@@ -35,7 +35,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
           ``kernels-lost-between``: launches without a kernel, by their place; what they would have taken is
           estimated by the mean of what was seen. ``kernels-before-launch``, ``launch-not-recorded``,
-          ``operator-unknown``, ``clock-shift``, ``stream-overlap``.
+          ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
           ``costly-recording``.
@@ -43,7 +43,8 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Notes
     -----
-    Launches are calls of the runtime that start a kernel or a graph, by name; those between begin and end of
+    Launches are calls of the runtime that start a kernel or a graph: those of a known name, and those of a
+    name most of whose calls started a kernel in this recording. Those between begin and end of
     a graph's capture are only written down and do not count. Copies and fills are not checked: of zero bytes
     they start nothing. Shares from which a finding is a loss: 1 %.
 

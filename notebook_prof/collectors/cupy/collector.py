@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -59,6 +60,7 @@ class CupyCollector(Collector):
     def __init__(self, options: object = None) -> None:
         self._cupy: Any = None
         self._hook: Any = None
+        self._hidden = ""
         self._events = Events()
         self._totals: dict[int, list[int]] = {}
         self._thread = 0
@@ -95,6 +97,7 @@ class CupyCollector(Collector):
             is_used = used is None or device in used
             self._totals[device] = [*_pool(cupy, device)] if is_used else [0, 0]
         self._note_pinned()
+        self._look_at_allocator()
         if (left := _left.pop(self._thread, None)) is not None:
             with suppress(KeyError):  # that thread ended, and this one has its number
                 left.__exit__(None, None, None)
@@ -119,6 +122,7 @@ class CupyCollector(Collector):
             )
             return
         hook.__exit__(None, None, None)
+        self._look_at_allocator()
         self._note_pinned()
         used = in_use()
         touched = [device for device in self._totals if used is None or device in used]
@@ -149,6 +153,22 @@ class CupyCollector(Collector):
     def abandon(self) -> None:
         """Take the hook away."""
         self.stop()
+
+    def _look_at_allocator(self) -> None:
+        """Name an allocator that hooks of CuPy cannot see: its own pool alone calls them."""
+        allocator = self._cupy.cuda.get_allocator()
+        pool = getattr(allocator, "__self__", None)
+        if self._hidden or isinstance(pool, self._cupy.cuda.MemoryPool):
+            return
+        self._hidden = _allocator_name(allocator)
+        self.report.add(
+            "allocator-unseen",
+            "loss",
+            example=f"CuPy allocates by {self._hidden}, which calls no memory hooks",
+            effect="what it allocates is not in the memory curve of CuPy",
+            advice="see the card's own counter (nvml), or record with "
+            "cupy.cuda.set_allocator(cupy.cuda.MemoryPool().malloc)",
+        )
 
     def _note_pinned(self) -> None:
         blocks = self._cupy.get_default_pinned_memory_pool().n_free_blocks()
@@ -210,6 +230,16 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
             events.add(now(), address, size, device, total[0], max(total))
 
     return _PoolHook()
+
+
+def _allocator_name(allocator: Any) -> str:
+    """Return the class of a bound method's object, or the function's own name, with its module."""
+    if allocator is None:
+        return "the driver itself (no pool)"
+    pool = getattr(allocator, "__self__", None)
+    of = allocator if pool is None or isinstance(pool, ModuleType) else type(pool)
+    name = getattr(of, "__qualname__", None) or getattr(of, "__name__", "") or type(allocator).__name__
+    return f"{getattr(of, '__module__', None) or type(of).__module__}.{name}"
 
 
 def _with_a_gpu(cupy: Any) -> Availability:

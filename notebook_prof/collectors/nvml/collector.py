@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import os
 import threading
+import time
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,15 +13,24 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...optional import installed
+from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
-from .metrics import METRICS, PCIE, Metric, NoSamplesError, pcie_link, samples_since
+from .cards import Card, cuda_uuids, visible
+from .metrics import METRICS, PCIE, Metric, NoSamplesError, pcie_link, samples_since, why_missing
 
 FAST_S: Final = 0.05
 """Between two readings of memory and power."""
+
+LIMIT_S: Final = 1.0
+"""For an answer of the driver: nothing waits longer, and a counter that takes longer is read no more."""
+
+RETRIES: Final = 3
+"""A counter that gave no value is given up after so many errors; one that did is read less often."""
 
 SLOW_EVERY: Final = 4
 """Use and clocks, which the driver itself averages over longer, are read every fourth time."""
@@ -39,15 +48,19 @@ class Readings:
         self.ts.append(ts)
         self.values.append(value)
 
+    def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
+        """Return what was read by now; a thread that the driver holds may add to it later."""
+        values = np.array(self.values.tolist(), dtype=np.float64)
+        return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
+
     def put(self, builder: TraceBuilder, track: int) -> None:
         """Give the readings to a counter track."""
-        builder.counter(track, np.array(self.ts, dtype=np.int64), np.array(self.values, dtype=np.float64))
+        builder.counter(track, *self.taken())
 
 
 @dataclass(slots=True)
 class _Gpu:
-    device: int
-    handle: Any
+    card: Card
     metrics: list[Metric]
     link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)
@@ -55,8 +68,13 @@ class _Gpu:
     """Time of the last value that was taken from a buffer of the driver."""
     polled: set[str] = field(default_factory=set)
     """Counters for which the driver keeps no buffer."""
-    ended: dict[str, str] = field(default_factory=dict)
-    """Counters that gave values and then failed, as when the GPU falls off the bus."""
+    failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
+    """How often in a row a counter could not be read, and the last error."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Why a counter is read no more."""
+    answered: set[str] = field(default_factory=set)
+    """Counters for which the driver said anything at all."""
+    gaps: int = 0
 
 
 class NvmlCollector(Collector):
@@ -65,7 +83,8 @@ class NvmlCollector(Collector):
     Memory and power every 50 ms; temperature, energy, throttling, the number of other processes and what goes
     over NVLink every 200 ms, and as often what the driver has put into its own buffers of utilisation and
     clocks; where it keeps none, they are asked for. The driver averages utilisation over 0.2 to 1 s. The
-    thread loads the library itself, so that starting takes no time.
+    thread loads the library itself, so that starting takes no time, and nothing waits longer than 1 s for a
+    driver that does not answer. Cards have CUDA's numbers: they are found by UUID once CUDA is initialised.
 
     Parameters
     ----------
@@ -84,6 +103,9 @@ class NvmlCollector(Collector):
         self._quit = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
+        self._late = False
+        self._sure = True
+        self._uuids: list[str] | None = None
 
     @classmethod
     def availability(cls) -> Availability:
@@ -98,47 +120,105 @@ class NvmlCollector(Collector):
         self._thread.start()
 
     def stop(self) -> None:
-        """Join the thread, after its last readings."""
+        """Let the thread read once more; one whose driver does not answer is not waited for."""
         self._quit.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(LIMIT_S)
+            self._late = thread.is_alive()
+        self._uuids = cuda_uuids()
 
     def result(self, builder: TraceBuilder) -> None:
         """Add one counter a GPU and metric, such as ``GPU 0 power`` in W, and its ``pcie_links``."""
+        if self._late:
+            self.report.add(
+                "gpu-counters-late",
+                "loss",
+                example=f"NVIDIA's driver did not answer within {LIMIT_S:g} s",
+                effect="the counters of GPUs end before the recording does, or are missing",
+                advice="see whether nvidia-smi answers, and the kernel's log (dmesg)",
+            )
         if self._failure is not None:
             self.report.add("gpu-counters-failed", "loss", example=repr(self._failure))
-        links = [{"device": gpu.device, **gpu.link} for gpu in self._gpus if gpu.link]
+        gpus = self._numbered()
+        links = [{"device": gpu.card.number, **gpu.link} for gpu in gpus if gpu.link]
         if links:
             builder.metadata["pcie_links"] = links
-        for gpu in self._gpus:
-            for name, reason in gpu.ended.items():
-                self.report.add(
-                    "gpu-counters-ended",
-                    "loss",
-                    example=f"GPU {gpu.device} {name}: {reason}",
-                    effect="these counters end before the recording does",
-                    advice="see the kernel's log (dmesg) for a lost GPU or a reset driver",
-                )
+        for gpu in gpus:
+            self._tell(gpu)
             for metric in self._metrics:
                 readings = gpu.readings.get(metric.name)
                 if readings is not None and len(readings.ts):
-                    name = f"GPU {gpu.device} {metric.name}"
-                    track = builder.track(name, "counter", device=gpu.device, unit=metric.unit)
+                    name = f"GPU {gpu.card.number} {metric.name}"
+                    track = builder.track(name, "counter", device=gpu.card.number, unit=metric.unit)
                     (_rates(readings) if metric.total else readings).put(builder, track)
+        missing = "; ".join(filter(None, map(self._missing, gpus)))
+        if missing:
+            self.report.add(
+                "gpu-counters-missing", "info", example=missing, effect="these are not in the profile"
+            )
 
     def abandon(self) -> None:
-        """Join the thread."""
+        """End the thread."""
         self.stop()
+
+    def _numbered(self) -> list[_Gpu]:
+        """Return the GPUs under CUDA's numbers, found by UUID; those that CUDA does not see are left out."""
+        gpus = self._gpus
+        if self._uuids is not None and all(gpu.card.uuid for gpu in gpus):
+            for gpu in gpus:
+                gpu.card.number = self._uuids.index(gpu.card.key) if gpu.card.key in self._uuids else -1
+            gpus = [gpu for gpu in gpus if gpu.card.number >= 0]
+        elif not self._sure and len(gpus) > 1:
+            self.report.add(
+                "gpu-order-unknown",
+                "info",
+                example=f"cards of several kinds: {', '.join(gpu.card.name for gpu in gpus)}",
+                effect="they are numbered by PCI bus; CUDA, which was not used, may number them otherwise",
+                advice="set CUDA_DEVICE_ORDER=PCI_BUS_ID",
+            )
+        gpus = [gpu for gpu in gpus if self._keep is None or gpu.card.number in self._keep]
+        return sorted(gpus, key=lambda gpu: gpu.card.number)
+
+    def _tell(self, gpu: _Gpu) -> None:
+        """Report counters that failed for good, and those that failed now and then."""
+        for name in (*gpu.left_out, *gpu.failed):
+            if name in gpu.readings:
+                reason = gpu.left_out.get(name) or str(gpu.failed[name][1])
+                self.report.add(
+                    "gpu-counters-ended",
+                    "loss",
+                    example=f"GPU {gpu.card.number} {name}: {reason}",
+                    effect="these counters end before the recording does",
+                    advice="see the kernel's log (dmesg) for a lost GPU or a reset driver",
+                )
+        self.report.add(
+            "gpu-counters-gaps",
+            "info",
+            gpu.gaps,
+            example=f"GPU {gpu.card.number}: the driver failed now and then, and answered again",
+            effect="single readings are missing",
+        )
+
+    def _missing(self, gpu: _Gpu) -> str:
+        """Return a sentence a reason for the metrics without a value."""
+        names: dict[str, list[str]] = {}
+        for metric in self._metrics:
+            if metric.name not in gpu.readings and metric.name in gpu.answered:
+                error = gpu.failed[metric.name][1] if metric.name in gpu.failed else None
+                reason = gpu.left_out.get(metric.name) or why_missing(metric.name, error, gpu.card.name)
+                if reason:
+                    names.setdefault(reason, []).append(metric.name)
+        sentences = [f"{', '.join(each)}: {reason}" for reason, each in names.items()]
+        return f"GPU {gpu.card.number}: {'; '.join(sentences)}" if sentences else ""
 
     def _run(self, clock: Clock) -> None:
         try:
             with _library() as nvml:
-                self._gpus = [
-                    _Gpu(device, handle, list(self._metrics), pcie_link(nvml, handle))
-                    for device, handle in _visible(nvml)
-                    if self._keep is None or device in self._keep
-                ]
+                cards, self._sure = visible(nvml)
+                if self._sure and self._keep is not None:
+                    cards = [card for card in cards if card.number in self._keep]
+                self._gpus = [_Gpu(card, list(self._metrics), pcie_link(nvml, card.handle)) for card in cards]
                 self._loop(nvml, clock)
         except Exception as error:
             self._failure = error
@@ -148,31 +228,48 @@ class NvmlCollector(Collector):
         running = True
         while running:
             for gpu in self._gpus:
-                _read(nvml, gpu, clock, slow=round_ % SLOW_EVERY == 0)
+                self._read(nvml, gpu, clock, slow=round_ % SLOW_EVERY == 0)
             running = not self._quit.wait(FAST_S)
             round_ += 1
+        end = time.monotonic() + LIMIT_S
         for gpu in self._gpus:
-            _read(nvml, gpu, clock, slow=False)
+            if time.monotonic() < end:
+                self._read(nvml, gpu, clock, slow=False)
+
+    def _read(self, nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
+        ending = self._quit.is_set()
+        for metric in tuple(gpu.metrics):
+            if self._quit.is_set() and not ending:
+                return  # stop waits, and the last readings are to come
+            failures, _ = gpu.failed.get(metric.name, (0, None))
+            if (metric.slow and not slow) or (failures >= RETRIES and not slow):
+                continue
+            begun = time.monotonic()
+            _read_metric(nvml, gpu, metric, clock)
+            gpu.answered.add(metric.name)
+            if (took := time.monotonic() - begun) > LIMIT_S:
+                gpu.metrics.remove(metric)
+                gpu.left_out[metric.name] = f"the driver took {took:.1f} s for one reading"
 
 
-def _read(nvml: Any, gpu: _Gpu, clock: Clock, slow: bool) -> None:
-    for metric in tuple(gpu.metrics):
-        if metric.slow and not slow:
-            continue
-        if metric.samples and metric.name not in gpu.polled and _from_buffer(nvml, gpu, metric, clock):
-            continue
-        try:
-            value = metric.read(nvml, gpu.handle)
-        except (nvml.NVMLError, AttributeError) as error:
-            if isinstance(error, AttributeError) and error.obj is not nvml:
-                raise
-            # not supported here, or not known to this pynvml
+def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
+    name = metric.name
+    try:
+        if metric.samples and name not in gpu.polled and _from_buffer(nvml, gpu, metric, clock):
+            return
+        value = metric.read(nvml, gpu.card.handle)
+    except (nvml.NVMLError, AttributeError) as error:
+        if isinstance(error, AttributeError) and error.obj is not nvml:
+            raise
+        failures, _ = gpu.failed.get(name, (0, None))
+        gpu.failed[name] = (failures + 1, error)
+        if name not in gpu.readings and failures + 1 >= RETRIES:
             gpu.metrics.remove(metric)
-            if metric.name in gpu.readings:
-                gpu.ended[metric.name] = str(error)
-            continue
-        if value is not None:
-            gpu.readings.setdefault(metric.name, Readings()).add(clock.now_ns(), float(value))
+        return
+    if gpu.failed.pop(name, None) is not None:
+        gpu.gaps += 1
+    if value is not None:
+        gpu.readings.setdefault(name, Readings()).add(clock.now_ns(), float(value))
 
 
 def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
@@ -180,7 +277,7 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
     name = metric.name
     since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
     try:
-        samples = samples_since(nvml, gpu.handle, metric.samples, since)
+        samples = samples_since(nvml, gpu.card.handle, metric.samples, since)
     except NoSamplesError:
         gpu.polled.add(name)
         return False
@@ -192,31 +289,12 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
 
 def _rates(totals: Readings) -> Readings:
     """Return how fast a total grew, a second, between readings; one that was reset grew by nothing."""
-    ts, values = np.array(totals.ts), np.array(totals.values)
+    ts, values = totals.taken()
     grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
     rates = Readings()
     rates.ts.extend(ts[:-1].tolist())
     rates.values.extend(grown.tolist())
     return rates
-
-
-def _visible(nvml: Any) -> list[tuple[int, Any]]:
-    """Return CUDA's number and NVML's handle of every GPU that ``CUDA_VISIBLE_DEVICES`` leaves."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return [(i, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
-    handles: list[Any] = []
-    for word in filter(None, (part.strip() for part in visible.split(","))):
-        try:
-            by_index = word.lstrip("-").isdigit()
-            handles.append(
-                nvml.nvmlDeviceGetHandleByIndex(int(word))
-                if by_index
-                else nvml.nvmlDeviceGetHandleByUUID(word.encode())
-            )
-        except nvml.NVMLError:
-            break  # CUDA, too, ignores everything after the first entry that is not a device
-    return list(enumerate(handles))
 
 
 @contextmanager
@@ -230,15 +308,38 @@ def _library() -> Iterator[Any]:
             nvml.nvmlShutdown()
 
 
-@lru_cache(maxsize=1)
+class _Question:
+    """Asks the driver in a thread of its own, once a process: nobody waits long for one that hangs."""
+
+    def __init__(self) -> None:
+        self._answer: Availability | None = None
+        self._answered = threading.Event()
+        threading.Thread(target=self._ask, name="notebook_prof nvml", daemon=True).start()
+        self._answered.wait(LIMIT_S)
+
+    def answer(self) -> Availability:
+        """Return what the driver has said by now."""
+        return self._answer or Availability(False, f"NVIDIA's driver did not answer within {LIMIT_S:g} s")
+
+    def _ask(self) -> None:
+        try:
+            with _library() as nvml:
+                count = len(visible(nvml)[0])
+        except Exception as error:
+            self._answer = Availability(False, f"no NVIDIA driver: {error}")
+        else:
+            self._answer = (
+                Availability(True, f"{count} GPU{'s' if count > 1 else ''}")
+                if count
+                else Availability(False, "there is an NVIDIA driver, but no GPU that CUDA may use")
+            )
+        self._answered.set()
+
+
+_question = lru_cache(maxsize=1)(_Question)
+
+
 def _availability() -> Availability:
     if not installed("pynvml"):
         return Availability(False, 'nvidia-ml-py is not installed: pip install "notebook-prof[gpu]"')
-    try:
-        with _library() as nvml:
-            count = len(_visible(nvml))
-    except Exception as error:
-        return Availability(False, f"no NVIDIA driver: {error}")
-    if count == 0:
-        return Availability(False, "there is an NVIDIA driver, but no GPU that CUDA may use")
-    return Availability(True, f"{count} GPU{'s' if count > 1 else ''}")
+    return _question().answer()

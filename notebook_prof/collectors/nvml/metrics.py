@@ -86,21 +86,73 @@ class Metric:
     total: bool = False
 
 
+def _memory(nvml: Any, handle: Any) -> float:
+    """Return bytes in use; without what the driver keeps for itself, where it tells them apart."""
+    try:
+        return float(nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used)
+    except (TypeError, AttributeError):  # an older pynvml
+        pass
+    except nvml.NVMLError as error:
+        if getattr(error, "value", None) not in (FUNCTION_NOT_FOUND, _VERSION_MISMATCH):
+            raise
+    return float(nvml.nvmlDeviceGetMemoryInfo(handle).used)
+
+
 def _own_memory(nvml: Any, handle: Any) -> float | None:
     """Return bytes that this process holds; None in containers that hide its number from the driver."""
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return next((process.usedGpuMemory for process in processes if process.pid == os.getpid()), None)
 
 
-HARMFUL: Final = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
-"""Of NVML's reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware), power brake.
+HARMFUL: Final = 0x04 | 0x08 | 0x20 | 0x40 | 0x80 | 0x200 | 0x400
+"""Of NVML's reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware), power brake,
+limits of the board, reliability.
 
 Left out: idle, clocks set by the user, clocks that follow another GPU, display. Source: ``nvml.h``.
 """
 
 
-FUNCTION_NOT_FOUND: Final = 13
-"""What NVML says of a function that the driver's library lacks. Source: ``nvml.h``."""
+NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, _VERSION_MISMATCH = 3, 4, 13, 25
+"""What NVML says of what a card cannot tell, must not tell, and of a function or a structure that the
+driver's library lacks. Source: ``nvml.h``."""
+_UNTOLD: Final = {
+    "memory": "this card has no figure of its own, as where it shares the system's memory",
+    "memory of this process": "the driver lists no process of this number, as in most containers",
+    "utilisation": "the driver had no value yet: it averages over up to a second",
+}
+
+
+def why_missing(metric: str, error: Exception | None, card: str) -> str:
+    """Return in words why a metric has no value.
+
+    Parameters
+    ----------
+    metric : str
+        Its name.
+    error : Exception or None
+        What the last reading raised; None where it gave no value.
+    card : str
+        Its name.
+
+    Examples
+    --------
+    >>> why_missing("power", AttributeError("nvmlDeviceGetPowerUsage"), "H100")
+    'the installed nvidia-ml-py does not know it: update it'
+    """
+    number = getattr(error, "value", None)
+    if error is None:
+        return _UNTOLD.get(metric, "")
+    if isinstance(error, AttributeError):
+        return "the installed nvidia-ml-py does not know it: update it"
+    if number == NOT_SUPPORTED:
+        return _UNTOLD["memory"] if metric == "memory" else f"not supported by {card or 'this card'}"
+    if number == NO_PERMISSION:
+        return "no permission: the driver tells it to administrators only"
+    if number == FUNCTION_NOT_FOUND:
+        return "this driver is too old for it"
+    return str(error)
+
+
 _REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """The call was renamed in driver 535, and in pynvml then; either can be the newer one."""
 
@@ -141,7 +193,7 @@ def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
 
 
 METRICS: Final = (
-    Metric("memory", "bytes", lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used),
+    Metric("memory", "bytes", _memory),
     Metric("memory of this process", "bytes", _own_memory),
     Metric("power", "W", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
     Metric(

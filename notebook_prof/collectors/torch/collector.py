@@ -26,8 +26,9 @@ from .fused_kernels import put_fused_kernels
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts
+from .no_kernels import Cupti, Reason, asked_once, tell, why_no_gpu
 from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
-from .session import Session, open_session
+from .session import Session, device_kind, open_session, unrecorded_kinds
 
 MANY_EVENTS: Final = 2_000_000
 """Above this, a recording takes more than 2.5 GB while it stops."""
@@ -58,6 +59,8 @@ class TorchCollector(Collector):
         self._conflicts: ConflictWatch | None = None
         self._loaders = LoaderWatch()
         self._compilations = CompilationWatch()
+        self._no_gpu: Reason | None = None
+        self._cupti = Cupti()
         self._clock = Clock()
         self._running = False
         self._finished = False
@@ -121,7 +124,9 @@ class TorchCollector(Collector):
             )
             return
         self._finished = stop_or_strand(self._session)
-        if not self._finished:
+        if self._finished:
+            self._ask_for_reasons()
+        else:
             self.report.add(
                 "stopped-elsewhere",
                 "error",
@@ -136,15 +141,18 @@ class TorchCollector(Collector):
             return
         session, self._session = self._session, None
         columns = session.columns(self.report)
+        if not (columns.device >= 0).any():
+            tell(self.report, self._no_gpu, self._cupti)
+        if self._cupti.version:
+            builder.metadata["cupti_version"] = self._cupti.version
         columns = of_devices(columns, self._options.devices, self.report)
         if self._options.stack:
             columns = users_only(columns)
         if self._counts is not None and (counts := self._counts.table()) is not None:
             builder.metadata.setdefault("tables", {})["modules"] = counts
         builder.metadata["torch_version"] = str(self._torch.__version__)
-        if self._torch.cuda.is_available():
-            count = self._torch.cuda.device_count()
-            builder.metadata["devices"] = [self._torch.cuda.get_device_name(i) for i in range(count)]
+        if names := self._device_names():
+            builder.metadata["devices"] = names
         if len(columns) > MANY_EVENTS:
             self.report.add(
                 "many-events",
@@ -181,6 +189,29 @@ class TorchCollector(Collector):
         if session is not None and self._running and not self._is_superseded():
             stop_or_strand(session)
         self._running = self._finished = False
+
+    def _ask_for_reasons(self) -> None:
+        """Ask why there may be no kernels, now that nothing records."""
+        torch = self._torch
+        self._no_gpu = why_no_gpu(torch)
+        if getattr(torch.version, "cuda", None) and torch.cuda.is_initialized():
+            self._cupti = asked_once()
+        for kind in unrecorded_kinds(torch):
+            self.report.add(
+                "device-not-recorded",
+                "loss" if kind == "cuda" else "info",
+                example=f"torch can use {kind}, and its profiler was built without a recorder for it",
+                effect="the profile has no work of these devices",
+                advice="install a torch built with CUPTI, as from pytorch.org"
+                if kind == "cuda"
+                else f"look for a torch whose profiler.supported_activities() has {kind}",
+            )
+
+    def _device_names(self) -> list[str]:
+        kind = device_kind(self._torch)
+        module = getattr(self._torch, kind, None) if kind is not None else None
+        count, name = (getattr(module, one, None) for one in ("device_count", "get_device_name"))
+        return [] if count is None or name is None else [str(name(i)) for i in range(count())]
 
     def _refuses(self) -> bool:
         """Return whether another profiler is running; said once in the report."""

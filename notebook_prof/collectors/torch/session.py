@@ -64,6 +64,41 @@ def fast_session_works(torch: Any) -> bool:
     return all(hasattr(torch.autograd.profiler.profile, step) for step in steps)
 
 
+_IN_ORDER: Final = ("CUDA", "XPU", "MTIA", "HPU", "PrivateUse1")
+"""Which kind of device torch's own profiler takes, where several could be recorded."""
+
+
+def device_kind(torch: Any) -> str | None:
+    """Return torch's name of the kind of devices whose work its profiler records here; None for none.
+
+    A torch that can use CUDA and was built without CUPTI records none: asked for it all the same, it would
+    put events of CUDA around each operator, which slows the user's code.
+    """
+    activity = _device_activity(torch)
+    if activity is None:
+        return None
+    return _backend(torch) if activity.name == "PrivateUse1" else str(activity.name.lower())
+
+
+def unrecorded_kinds(torch: Any) -> list[str]:
+    """Return the kinds of devices that torch can use here and its profiler cannot record."""
+    supported = {one.name.lower() for one in torch.profiler.supported_activities()}
+    modules = {name: getattr(torch, name, None) for name in ("cuda", "xpu", "mtia", "hpu")}
+    modules["mps"] = getattr(torch.backends, "mps", None)
+    available = {name: getattr(module, "is_available", None) for name, module in modules.items()}
+    return [name for name, asks in available.items() if asks is not None and name not in supported and asks()]
+
+
+def _device_activity(torch: Any) -> Any:
+    named = {one.name: one for one in torch.profiler.supported_activities() if one.name != "CPU"}
+    order = [*_IN_ORDER, *sorted(named)]
+    return next((named[name] for name in order if name in named), None)
+
+
+def _backend(torch: Any) -> str:
+    return str(torch._C._get_privateuse1_backend_name())
+
+
 class FastSession:
     """`torch.autograd.profiler.profile` (Kineto's back end), read through its C++ accessors.
 
@@ -78,12 +113,13 @@ class FastSession:
         self.owner: int | None = None
         self._torch = torch
         self._options = options
-        self._device = bool(torch.cuda.is_available())
+        kind = device_kind(torch)
+        self._device = kind is not None
         self._threads: dict[int, str] = {}
         self._stop_s = 0.0
         self._profiler: Any = torch.autograd.profiler.profile(
             use_kineto=True,
-            use_device="cuda" if self._device else None,
+            use_device=kind,
             record_shapes=options.shapes is not False,
             profile_memory=options.memory,
             with_stack=options.stack,
@@ -129,8 +165,8 @@ class PublicSession:
     def __init__(self, torch: Any, options: CollectorOptions) -> None:
         self.owner: int | None = None
         self._exported = b""
-        activity = torch.profiler.ProfilerActivity
-        on = [activity.CPU, activity.CUDA] if torch.cuda.is_available() else [activity.CPU]
+        device = _device_activity(torch)
+        on = [torch.profiler.ProfilerActivity.CPU, *([] if device is None else [device])]
         self._profiler: Any = torch.profiler.profile(
             activities=on,
             record_shapes=options.shapes is not False,

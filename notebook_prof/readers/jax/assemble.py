@@ -11,7 +11,7 @@ import pandas as pd
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ...trace.taxonomy import is_collective_kernel
+from ...trace.taxonomy import call_category, is_collective_kernel
 from ..event_arguments import NAME, argument_rows, argument_table
 from .columns import Line, Space
 
@@ -21,7 +21,7 @@ _PYTHON: Final = re.compile(r"\$(.+?):(\d{1,9}) (.+)|\$(.*)", re.S)
 _COLLECTIVE: Final = re.compile(
     r"all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective-?(?:permute|broadcast)", re.I
 )
-_CALL: Final = re.compile(r"(?:cuda|hip|cu(?=[A-Z])|hsa_|nccl|rccl)\w*")
+_CALL: Final = re.compile(r"(?:_*cuda|hip|cu(?=[A-Z])|hsa_|nccl|rccl)\w*")
 _WAIT: Final = re.compile(
     r"(?:cuda|hip|cu)\w*Synchronize|BlockUntilReady|BlockHostUntil\w+|AwaitValue|\w*::Await\w*"
     r"|\$\S+:\d+ (?:\w+\.)*block_until_ready$"
@@ -128,7 +128,7 @@ def _host_kinds(line: Line, hlo: pd.Series, step: pd.Series) -> pd.Series:
 
 
 def _host_kind(name: str) -> str:
-    for pattern, kind in ((_WAIT, "sync"), (_OVERHEAD, "overhead"), (_CALL, "launch")):
+    for pattern, kind in ((_WAIT, "sync"), (_OVERHEAD, "overhead"), (_CALL, call_category(name))):
         if pattern.match(name):
             return kind
     return "python" if name.startswith("$") else "annotation"

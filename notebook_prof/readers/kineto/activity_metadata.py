@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..codec.interner import Interner
+from .activity_types import UNNAMED
 from .columns import KinetoColumns
 from .event_types import EXTRA, NO_ARGUMENTS, UNDECODABLE, AllArguments, extra_of
 
+LAUNCH_NUMBERS: Final = {
+    "runtime": {
+        13: "cudaLaunch",
+        211: "cudaLaunchKernel",
+        213: "cudaLaunch_ptsz",
+        214: "cudaLaunchKernel_ptsz",
+        269: "cudaLaunchCooperativeKernel",
+        270: "cudaLaunchCooperativeKernel_ptsz",
+        272: "cudaLaunchCooperativeKernelMultiDevice",
+        311: "cudaGraphLaunch",
+        312: "cudaGraphLaunch_ptsz",
+        430: "cudaLaunchKernelExC",
+        431: "cudaLaunchKernelExC_ptsz",
+        505: "__cudaLaunchKernel",
+        506: "__cudaLaunchKernel_ptsz",
+    },
+    "driver": {
+        115: "cuLaunch",
+        116: "cuLaunchGrid",
+        117: "cuLaunchGridAsync",
+        307: "cuLaunchKernel",
+        442: "cuLaunchKernel_ptsz",
+        477: "cuLaunchCooperativeKernel",
+        478: "cuLaunchCooperativeKernel_ptsz",
+        480: "cuLaunchCooperativeKernelMultiDevice",
+        514: "cuGraphLaunch",
+        515: "cuGraphLaunch_ptsz",
+        652: "cuLaunchKernelEx",
+        653: "cuLaunchKernelEx_ptsz",
+    },
+}
+"""CUPTI's numbers of calls. Source: ``cupti_runtime_cbid.h`` and ``cupti_driver_cbid.h``, which only grow."""
 _KERNEL_TYPES: Final = ("kernel", "concurrent_kernel")
 _ON_LAUNCH: Final = ("grid", "block", "shared_memory")
 _CHUNK: Final = 4096
@@ -172,6 +207,36 @@ def attribute_tables(columns: KinetoColumns) -> dict[str, pd.DataFrame]:
             table["name"], table["kind"] = (_words(part, rows) for part in (columns.name, columns.kind))
         tables[name] = pd.concat([table, facts.reset_index(drop=True)], axis=1)
     return tables
+
+
+def named_calls(columns: KinetoColumns) -> KinetoColumns:
+    """Return the same with names for calls of CUDA that Kineto could not name, from CUPTI's numbers.
+
+    Those of launches are known; others are told apart by their number, as in ``CUDA runtime call 517``.
+    """
+    if UNNAMED not in columns.name.values or columns.extra is None:
+        return columns
+    unnamed = np.asarray(columns.name.codes) == columns.name.values.index(UNNAMED)
+    unnamed &= (columns.device < 0) & (np.asarray(columns.extra.codes) >= 0)
+    rows = np.flatnonzero(unnamed)
+    numbers = np.array([int(msgspec.json.decode(text).get("cbid", -1)) for text in columns.extra.values])
+    pair, pairs = pd.factorize(2 * numbers[columns.extra.codes[rows]] + _in_driver(columns, rows))
+    words = [_call_name(int(key) // 2, bool(key % 2)) for key in pairs]
+    codes = np.array(columns.name.codes, np.int64)
+    codes[rows] = len(columns.name.values) + pair
+    return replace(columns, name=Coded(codes, [*columns.name.values, *words]))
+
+
+def _in_driver(columns: KinetoColumns, rows: IntArray) -> npt.NDArray[np.bool_]:
+    driver = np.array([kind.lower().endswith("_driver") for kind in columns.kind.values], bool)
+    return np.asarray(driver[columns.kind.codes[rows]])
+
+
+def _call_name(number: int, in_driver: bool) -> str:
+    if number < 0:
+        return UNNAMED
+    domain = "driver" if in_driver else "runtime"
+    return LAUNCH_NUMBERS[domain].get(number, f"CUDA {domain} call {number}")
 
 
 def stream_priorities(device_events: pd.DataFrame | None) -> dict[tuple[int, int], int]:

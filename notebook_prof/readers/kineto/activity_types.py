@@ -13,6 +13,7 @@ from ...trace.taxonomy import (
     CATEGORIES,
     EVALUATION_SUFFIX,
     MODULE_PREFIX,
+    call_category,
     is_collective_kernel,
     is_collective_range,
 )
@@ -29,6 +30,8 @@ _CATEGORY_OF_TYPE: Final = {
     "kernel": "kernel",
     "concurrent_kernel": "kernel",
     "mtia_ccp_events": "kernel",
+    "hpu_op": "kernel",
+    "cuda_event": "annotation",
     "gpu_memcpy": "memcpy",
     "memcpy": "memcpy",
     "gpu_memset": "memset",
@@ -62,6 +65,8 @@ DEVICE_TYPES: Final = frozenset(
         "memset",
         "gpu_user_annotation",
         "mtia_ccp_events",
+        "hpu_op",
+        "cuda_event",
         "cuda_sync",
         "cuda_profiler_range",
     }
@@ -76,7 +81,6 @@ CALL_TYPES: Final = frozenset(
 )
 """Rows of calls into a device's runtime or driver."""
 
-_SYNC_CALLS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize")
 _PYTHON_MODULE_PREFIX: Final = "nn.Module: "
 _CONCRETE: Final = re.compile(r"conv|pool|attention", re.IGNORECASE)
 
@@ -86,6 +90,8 @@ OPERATOR, CALL, DEVICE, UNKNOWN, EXTRAS, CONCRETE, BOOKKEEPING, NAMELESS = (1 <<
 ANY: Final = OPERATOR | CALL | DEVICE | UNKNOWN | EXTRAS
 """Flags of events whose arguments are read."""
 
+UNNAMED: Final = "INVALID"
+"""What Kineto calls a call of CUDA whose number is beyond its table of names."""
 _EXTRAS_PREFIXES: Final = ("record_param_comms", "nccl:", "c10d::", "triton_")
 _AMD_LAUNCH: Final = re.compile(r"hip\w*LaunchKernel")
 
@@ -110,10 +116,10 @@ def flags_of_type(activity_type: str | None) -> int:
 
 
 def flags_of_name(name: str | None) -> int:
-    """Return what a name tells: that it is missing, or that a collective or launch has further arguments."""
+    """Return what a name tells: that it is missing, or that an event of it has further arguments."""
     if name is None:
         return NAMELESS
-    flags = EXTRAS if name.startswith(_EXTRAS_PREFIXES) or _AMD_LAUNCH.match(name) else 0
+    flags = EXTRAS if name.startswith(_EXTRAS_PREFIXES) or name == UNNAMED or _AMD_LAUNCH.match(name) else 0
     return flags | CONCRETE if concrete_matters(name) else flags
 
 
@@ -165,7 +171,9 @@ def categories(columns: KinetoColumns) -> Coded:
     result[ranges & named([is_collective_range(name) for name in names])] = code["collective"]
     calls = result == code["launch"]
     if calls.any():
-        result[calls & named([name.endswith(_SYNC_CALLS) for name in names])] = code["sync"]
+        kinds = [call_category(name) for name in names]
+        for word in ("sync", "overhead"):
+            result[calls & named([kind == word for kind in kinds])] = code[word]
     hooked = named([name.startswith(MODULE_PREFIX) for name in names])
     if hooked.any():
         result[hooked] = code["module"]

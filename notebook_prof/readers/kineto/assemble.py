@@ -15,7 +15,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
 from . import links, phase_seeds
-from .activity_metadata import attribute_tables, stream_priorities
+from .activity_metadata import attribute_tables, named_calls, stream_priorities
 from .activity_types import categories, module_name, rows_of
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
 from .operator_arguments import argument_table, compiled_arguments, stack_frames
@@ -51,6 +51,7 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     ndarray of int64, shape (n,)
         Handle of every row; empty for no rows.
     """
+    columns = named_calls(columns)
     category = categories(columns)
     tables = attribute_tables(columns)
     checkpoint()

@@ -83,6 +83,7 @@ class AllArguments(OldArguments, gc=False, frozen=True):
     kernel_kwargs: Scalar = None
     num_warps: Scalar = None
     num_stages: Scalar = None
+    cbid: Scalar = None
 
 
 EXTRA: Final = tuple(

@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from ...trace.arrays import IntArray
 from ...trace.nesting import nest
 from ...trace.report import ImportReport
+from ...trace.taxonomy import LAUNCH_CALL
 from ..codec.numbers import identifiers, to_ns
 from .activity_types import rows_of
 from .columns import MAX_DEVICE, CounterColumns, KinetoColumns
@@ -170,7 +171,7 @@ def _is_number(value: object) -> bool:
 
 def _operators(columns: KinetoColumns, count: int) -> list[list[str | None]]:
     """Return the outermost and the innermost operator around each launch, if there are so many."""
-    launches = np.array([name.endswith(("LaunchKernel", "LaunchKernelExC")) for name in columns.name.values])
+    launches = np.array([LAUNCH_CALL.fullmatch(name) is not None for name in columns.name.values])
     call = np.flatnonzero(rows_of(columns.name, launches) & (columns.device < 0))
     if len(call) != count:
         return [[None] * count] * 2

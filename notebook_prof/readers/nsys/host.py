@@ -21,7 +21,7 @@ _BACKTRACE: Final = 67
 """Rows of this class tell which stack a call had; they are no calls."""
 _LIBRARIES: Final = (28, 29)
 """cuDNN and cuBLAS."""
-_STARTS_WORK: Final = re.compile(r"(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
+_STARTS_WORK: Final = re.compile(r"_*(?:cuda|cu|hip)\w*(?:Launch|Memcpy|Memset)")
 
 
 def add_calls(session: Session, work: DeviceWork) -> None:

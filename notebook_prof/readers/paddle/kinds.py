@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...trace.taxonomy import is_collective_kernel
+from ...trace.taxonomy import call_category, is_collective_kernel
 
 EVENT_TYPES: Final = (
     "Operator",
@@ -63,7 +63,6 @@ _PHASE: Final = {
 }
 
 _KERNEL_LAUNCH: Final = " kernel launch"
-_WAITS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "CtxSynchronize")
 
 
 def event_type(number: int, name: str) -> str:
@@ -98,7 +97,7 @@ def category(word: str, name: str) -> str:
     word_category = _CATEGORY.get(word, "operator")
     if word_category == "kernel" and (is_collective_kernel(name) or "xccl" in name.lower()):
         return "collective"
-    return "sync" if word_category == "launch" and name.endswith(_WAITS) else word_category
+    return call_category(name) if word_category == "launch" else word_category
 
 
 def phase(word: str) -> str | None:

@@ -1,0 +1,101 @@
+"""What a bare machine lacks, as wheels: made where there is a network, unpacked where there is none."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+MOST_BYTES: Final = 60_000_000
+NEEDED: Final = (
+    *("anywidget", "bokeh", "hypothesis", "ipykernel", "ipython", "ipywidgets", "msgspec", "nvidia-ml-py"),
+    *("pandas", "py-spy", "pyarrow", "pytest", "tqdm"),
+)
+"""With all that they need; NumPy and torch are there."""
+ALONE: Final = ("cupti-python==13.0.*",)
+"""Without what they need, which came with torch. The newest CUPTI that a driver for CUDA 13.0 takes."""
+_UNWANTED: Final = ("numpy", "torch", "setuptools", "debugpy")
+"""They are there; kernels work without debugpy."""
+_PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "linux_x86_64")
+_SUPERFLUOUS: Final = re.compile(
+    r"(?:^|/)(?:tests?|include|src|typeshed)/|\.(?:pyx|pxd|pxi|h|hpp|cc|c|map|d\.ts|pdb|dll)$|\.data/"
+    r"|flight|_cpp_tests|_orc|_?s3(?:fs)?\.|gcsfs|azurefs|hdfs|_encryption|libarrow_python\.so$|libarrow_python\.so\.\d+\.\d"
+    r"|_?avif|_imagingft|harfbuzz|freetype"
+    r"|bokeh/server/static/js/(?!bokeh(?:-(?:api|gl|tables|widgets))?\.min\.js)|labextension|nbextension"
+)
+"""Files of wheels that nothing here needs; they would make the folder half as large again."""
+
+
+def make(folder: Path, python: str = "3.12", without: Iterable[str] = ()) -> int:
+    """Fetch the wheels for Linux on x86-64, make them small, and return their bytes.
+
+    Parameters
+    ----------
+    folder : Path
+    python : str
+        Version of the machine's Python.
+    without : iterable of str
+        Packages that the machine has.
+
+    Raises
+    ------
+    SystemExit
+        If they are more than 60 MB.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    target = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
+    target += [word for platform in _PLATFORMS for word in ("--platform", platform)]
+    pip = [sys.executable, "-m", "pip", "download", "-q", "-d", str(folder), *target]
+    left_out = {_plain(name) for name in (*_UNWANTED, *without)}
+    for names, more in ((NEEDED, []), (ALONE, ["--no-deps"])):
+        chosen = [name for name in names if _plain(name.partition("=")[0]) not in left_out]
+        if chosen:
+            subprocess.run([*pip, *more, *chosen], check=True)
+    for wheel in folder.glob("*.whl"):
+        if _plain(wheel.name.partition("-")[0]) in left_out:
+            wheel.unlink()
+        else:
+            shrink(wheel)
+    size = sum(wheel.stat().st_size for wheel in folder.glob("*.whl"))
+    if size > MOST_BYTES:
+        raise SystemExit(f"{size / 1e6:.1f} MB of wheels, and {MOST_BYTES / 1e6:.0f} can be carried")
+    return size
+
+
+def shrink(wheel: Path) -> None:
+    """Leave out what nothing needs."""
+    part = wheel.with_suffix(".part")
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as small:
+        for one in whole.infolist():
+            if not _SUPERFLUOUS.search(one.filename):
+                small.writestr(one.filename, whole.read(one))
+    part.replace(wheel)
+
+
+def unpack(folder: Path, site: Path) -> list[str]:
+    """Unpack the wheels of packages that this Python lacks into `site`; returns their names."""
+    names = []
+    for wheel in sorted(folder.glob("*.whl")):
+        name = _plain(wheel.name.partition("-")[0])
+        if not _has(name):
+            with zipfile.ZipFile(wheel) as file:
+                file.extractall(site)
+            names.append(name)
+    return names
+
+
+def _has(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()

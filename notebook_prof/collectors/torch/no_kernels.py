@@ -1,0 +1,149 @@
+"""Why torch's profiler gave no kernels: asked of the driver and of CUPTI, once a process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ...trace.report import ImportReport
+
+_CONCURRENT_KERNEL: Final = 10
+_PRIVILEGES: Final = (35, 40)
+_MEANING: Final = {
+    15: ("CUPTI could not start", "see what nvidia-smi says, and restart the kernel"),
+    27: ("this CUPTI does not support this card or driver", "install a torch for a newer CUDA"),
+    33: ("this is a virtual GPU, which CUPTI does not support", "ask for profiling in the hypervisor"),
+    35: (
+        "the driver keeps profiling to administrators (ERR_NVGPUCTRPERM)",
+        "set NVreg_RestrictProfilingToAdminUsers=0, or give the container --cap-add=SYS_ADMIN",
+    ),
+    36: ("another profiler of the older kind is running", "end it, and restart the kernel"),
+    38: ("the older profiler of CUPTI does not support this card", "install a torch for a newer CUDA"),
+    39: (
+        "another profiler holds CUPTI in this process (Nsight Systems or Compute, jax.profiler)",
+        "end it, or restart the kernel without it",
+    ),
+    40: ("this is a virtual GPU whose administrator forbids profiling", "allow it in the hypervisor"),
+    41: ("this card is in confidential mode, in which CUPTI records nothing", "record elsewhere"),
+    42: ("this is a mining card, which CUPTI does not support", "record on another card"),
+    43: ("CUPTI does not support this MIG slice", "record on a whole card, or with a newer driver"),
+    45: ("CUPTI does not support this card under WSL", "update the driver of Windows"),
+}
+"""What CUPTI's return codes mean, and what to do. Source: ``cupti_result.h``."""
+_OTHER: Final = ("CUPTI refuses to record kernels", "install a torch whose CUDA fits the driver")
+
+
+class Reason(NamedTuple):
+    """Why there are no kernels, and what to do about it."""
+
+    example: str
+    advice: str
+
+
+class Cupti(NamedTuple):
+    """What the libcupti of this process says.
+
+    Attributes
+    ----------
+    version : int
+        As 130000 for 13.0, or a small number before; 0 where it is not known.
+    refusal : Reason or None
+        Why it records no kernels.
+    """
+
+    version: int = 0
+    refusal: Reason | None = None
+
+
+def why_no_gpu(torch: Any, load: Callable[[str], Any] = ctypes.CDLL) -> Reason | None:
+    """Return why a torch that is built for CUDA cannot use a GPU; None where it is not, or can.
+
+    torch has called ``cuInit`` by then, so that asking again changes nothing.
+    """
+    built = getattr(torch.version, "cuda", None)
+    if not built or torch.cuda.is_available() or "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ:
+        return None
+    from ..cuda import driver  # imports this package
+
+    said = driver.ask(load)
+    if said.problem:
+        return Reason(said.problem, "kernels are recorded where torch.cuda.is_available()")
+    if said.version and said.version // 1000 < int(built.partition(".")[0]):
+        supported = f"{said.version // 1000}.{said.version % 1000 // 10}"
+        return Reason(
+            f"this torch is built for CUDA {built}, and the driver supports CUDA {supported}",
+            "update the driver, or install a torch for an older CUDA",
+        )
+    return Reason("torch.cuda.is_available() is False", "see what torch.cuda.init() says")
+
+
+def ask_cupti(
+    load: Callable[[str], Any] = ctypes.CDLL,
+    maps: Path = Path("/proc/self/maps"),
+    params: Path = Path("/proc/driver/nvidia/params"),
+) -> Cupti:
+    """Ask the libcupti that this process has loaded whether it records kernels; nothing is loaded for that.
+
+    For a moment in which nothing records: the recording of kernels is switched on and off. To be called only
+    once CUDA works, as CUPTI 13.2 ends a process in which it does not.
+    """
+    path = _loaded(maps)
+    if path is None:
+        return Cupti()
+    try:
+        library = load(path)
+        version = ctypes.c_uint32()
+        library.cuptiGetVersion(ctypes.byref(version))
+        code = int(library.cuptiActivityEnable(_CONCURRENT_KERNEL))
+        if not code:
+            library.cuptiActivityDisable(_CONCURRENT_KERNEL)
+            return Cupti(version.value)
+    except (OSError, AttributeError):
+        return Cupti()
+    what, advice = _MEANING.get(code, _OTHER)
+    if code in _PRIVILEGES and _administrators_only(params):
+        what += "; RmProfilingAdminOnly is 1 in /proc/driver/nvidia/params"
+    return Cupti(version.value, Reason(f"{what} (CUPTI's error {code})", advice))
+
+
+asked_once = lru_cache(maxsize=1)(ask_cupti)
+
+
+def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
+    """Tell why a recording has no work on a device."""
+    if cupti.refusal is not None:
+        report.add(
+            "kernels-refused",
+            "loss",
+            example=cupti.refusal.example,
+            effect="the profile has no kernels; calls and operators of the host are there",
+            advice=cupti.refusal.advice,
+        )
+    if no_gpu is not None:
+        report.add(
+            "no-gpu-for-torch",
+            "info",
+            example=no_gpu.example,
+            effect="torch runs on the CPU",
+            advice=no_gpu.advice,
+        )
+
+
+def _loaded(maps: Path) -> str | None:
+    try:
+        lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    paths = [line.split(maxsplit=5)[5] for line in lines if "/libcupti.so" in line]
+    return paths[0] if paths else None
+
+
+def _administrators_only(params: Path) -> bool:
+    try:
+        return "RmProfilingAdminOnly: 1" in params.read_text(encoding="utf-8")
+    except OSError:
+        return False
