@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module, metadata
@@ -112,19 +111,20 @@ def ask_elsewhere(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
 
 
 def _of_child() -> Said:
+    from ... import own_processes  # the script below imports nothing of ours
+
     command = [sys.executable, "-I", __file__, json.dumps(sys.path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        return Said(-1, words=f"CUDA does not start: it took over {_SECONDS:.0f} s; see what nvidia-smi says")
+        printed = own_processes.run(command, _SECONDS)
     except OSError as error:
         return Said(-1, words=f"CUDA could not be asked: {error}")
-    lines = done.stdout.splitlines()
-    ended = f"ended its process with status {done.returncode}"
+    if printed is None:
+        return Said(-1, words=f"CUDA does not start: it took over {_SECONDS:.0f} s; see what nvidia-smi says")
+    lines = printed[0].splitlines()
     if not lines:
-        return Said(-1, words=f"CUDA does not start: cuInit {ended}")
+        return Said(-1, words="CUDA does not start: cuInit ended its process")
     code, cards, version, words = json.loads(lines[0])
-    refused = json.loads(lines[1]) if len(lines) > 1 else f"libcupti {ended}"
+    refused = json.loads(lines[1]) if len(lines) > 1 else "libcupti ended its process"
     return Said(code, cards, version, words, refused)
 
 
