@@ -83,7 +83,7 @@ def check_lines(run: Run) -> None:
 
 def check_sentences(run: Run) -> None:
     """Every measured number of the verdict is a claim, every claim holds, and nothing exceeds 100 %."""
-    assert run.kind != "nothing-recorded", run.verdict
+    assert "Nothing was recorded" not in run.verdict
     for claim in run.claims:
         assert claim["holds"], claim
     lines = run.verdict.splitlines()

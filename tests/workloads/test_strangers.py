@@ -92,6 +92,7 @@ def test_a_cache_in_a_closure(play: Play) -> None:
     assert run.line_share(13) * run.cell_s >= 0.9 * 40 * 0.005
 
 
+@timed  # children that other jobs keep from the cores are no reason to wait
 def test_a_pool_of_processes_computes(play: Play) -> None:
     run = play("pool")
     assert re.search(r"(cell:|[Ll]ine )[23]", run.verdict)

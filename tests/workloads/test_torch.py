@@ -137,6 +137,7 @@ def test_micro_batches_and_updates_are_told_apart(play: Play) -> None:
     assert re.search(r"\b8\b", text), text
 
 
+@timed  # children that other jobs keep from the cores are no reason to wait
 def test_training_in_children_is_reported(play: Play) -> None:
     run = play("ddp")
     assert re.search(r"child|process|rank", run.verdict), run.verdict
