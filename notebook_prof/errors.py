@@ -18,8 +18,15 @@ Messages say what was asked, what was found and what to do.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any, Final
+
+LONGEST: Final = 200
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 3, 120, 120, 40
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 5
 
 
 class NotebookProfError(Exception):
@@ -90,3 +97,20 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     if close := get_close_matches(word, names, n=2, cutoff=0.6):
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
     return "choose from " + ", ".join(names)
+
+
+def bounded_repr(value: Any) -> str:
+    """Return how messages show a value: at most three levels, five items of each and `LONGEST` characters.
+
+    Examples
+    --------
+    >>> nested = []
+    >>> for _ in range(60):
+    ...     nested = [nested, nested]  # written out it would have 2**60 brackets
+    >>> bounded_repr(nested)
+    '[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[...], [...]]]]'
+    >>> len(bounded_repr("x" * 10**6))
+    120
+    """
+    text = _SHORT.repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

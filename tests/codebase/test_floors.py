@@ -15,7 +15,6 @@ FLOORS = {
     "optional": 1,
     "background": 1,
     "interrupts": 1,
-    "bounded_repr": 1,
     "atomic_files": 1,
     "own_processes": 1,
     "trace": 2,

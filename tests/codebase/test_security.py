@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from notebook_prof.atomic_files import PRIVATE
-from notebook_prof.bounded_repr import LONGEST
+from notebook_prof.errors import LONGEST
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers.codec import compression
@@ -47,7 +47,7 @@ def test_nothing_opens_a_connection() -> None:
     modules = {path: {name.partition(".")[0] for _, name, _ in imports(path)} for path in FILES}
     assert {str(path): names & NETWORK for path, names in modules.items() if names & NETWORK} == {}
     users = {path.name for path, names in modules.items() if "socket" in names}
-    assert users == {"handlers.py", "watching.py"}
+    assert users == {"handlers.py"}
     calls = {
         call
         for path in FILES

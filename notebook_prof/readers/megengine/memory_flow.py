@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...bounded_repr import bounded_repr
-from ...errors import FormatError
+from ...errors import FormatError, bounded_repr
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
-from ...bounded_repr import bounded_repr
-from ...errors import FormatError
+from ...errors import FormatError, bounded_repr
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

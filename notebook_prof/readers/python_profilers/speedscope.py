@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct, field
 
-from ...bounded_repr import bounded_repr
+from ...errors import bounded_repr
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

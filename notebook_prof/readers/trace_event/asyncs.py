@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from ...bounded_repr import bounded_repr
+from ...errors import bounded_repr
 from ...trace.arrays import IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded

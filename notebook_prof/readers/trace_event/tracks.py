@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ...bounded_repr import bounded_repr
+from ...errors import bounded_repr
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from .events import Events, number
