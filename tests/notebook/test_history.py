@@ -28,6 +28,7 @@ def history(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The folder of a history that the kernel of all keeps for this test."""
     folder = tmp_path / NAME
     kernel.must(f"import os; os.environ[{VARIABLE!r}] = {str(folder)!r}")
+    kernel.must("from notebook_prof.runs import writing; writing._writer = writing._Writer()")
     monkeypatch.setenv(VARIABLE, str(folder))
     yield folder
     kernel.must(OFF)

@@ -17,6 +17,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     for kernel in new_kernel(tmp_path_factory.mktemp("ipython")):
         # IPython says in between that it cannot write its history any more
         kernel.must("import os, resource; get_ipython().history_manager.enabled = False")
+        kernel.must("print('the threads of ipykernel open their pipes when they first send')")
         yield kernel
 
 

@@ -239,7 +239,7 @@ def test_it_is_private_and_keeps_out_of_git(tmp_path: Path) -> None:
 def test_the_folder_is_the_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / "project" / "notebooks" / "deep"
     deep.mkdir(parents=True)
-    monkeypatch.chdir(deep)
+    monkeypatch.setattr("notebook_prof.runs.folder.start_folder", lambda: deep)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv(VARIABLE)
     (tmp_path / ".git").mkdir()

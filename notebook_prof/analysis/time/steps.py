@@ -13,7 +13,7 @@ from ...trace import Intervals, Trace, add, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.sealing import step_at
-from ...trace.taxonomy import STEP_PREFIX
+from ...trace.taxonomy import STEP_PREFIX, call_category
 from ..busy_time import busy_within
 from ..scope import Numbers, Scope, WindowLike, length_within, many, on_device, on_host, step_spans
 from ..trust.doubts import mark, step_doubts
@@ -298,7 +298,9 @@ def _intervals(host: Scope, device: Scope) -> dict[str, Intervals]:
     parts = (_union(scope, scope.among("category", ("collective",))) for scope in (host, device))
     starts, ends = zip(*parts, strict=True)
     intervals["communication"] = union(np.concatenate(starts), np.concatenate(ends))
-    intervals["runtime"] = _union(host, host.among("category", ("launch", "sync")))
+    queries = [name for name in host.slices["name"].cat.categories if call_category(name) == "overhead"]
+    calls = host.among("category", ("launch", "sync")) | host.among("name", queries)
+    intervals["runtime"] = _union(host, calls)
     intervals["dataloader"] = _union(host, work & loader)
     intervals["cpu"] = _union(host, work & ~loader & ~step)
     return intervals
