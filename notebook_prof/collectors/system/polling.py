@@ -19,7 +19,7 @@ STILL_EVERY: Final = 2
 MOVED_BYTES: Final = 2**19
 LOOK_NS: Final = 50_000_000
 """Between two looks at threads and children."""
-LOOK_SHARE: Final = 200
+LOOK_SHARE: Final = 50
 """A look may take one part in so many of the time between two: the thread holds the GIL meanwhile."""
 DOUBLE_EVERY: Final = 6_000
 """After so many readings the interval doubles: a minute at 10 ms, two at 20 ms, and so on."""
