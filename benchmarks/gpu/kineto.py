@@ -84,7 +84,7 @@ def _beside(client: Any, scene: str, folder: Path, device: str, rounds: int, pat
 
 
 def _cell(client: Any, code: str, value: str = "None") -> Any:
-    """Run a cell; what an expression is then. Raises for a cell that fails."""
+    """Run a cell, then return the value of an expression. Raises if the cell fails."""
     answer = client.execute_interactive(
         code, timeout=_PATIENCE_S, user_expressions={"value": value}, output_hook=len, allow_stdin=False
     )

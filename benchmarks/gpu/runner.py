@@ -60,7 +60,7 @@ def run_all(
 
 
 def environment_with(site: Path) -> dict[str, str]:
-    """Return the variables with which jobs find this checkout, what was unpacked, and entry points."""
+    """Return the environment variables that a job needs to import this checkout and the wheels."""
     paths = [str(ROOT), str(site), os.environ.get("PYTHONPATH", "")]
     if not entry_points(group="notebook_prof.writers"):
         _register(site)

@@ -121,7 +121,7 @@ LAWS = (check_failures, check_account, check_lines, check_nothing_of_ours, check
 
 
 def check_laws(run: Run) -> None:
-    """All laws that hold whatever else the machine does; those that are broken are listed together."""
+    """Check all laws that hold on a busy machine, and list every broken one."""
     broken = []
     for law in LAWS:
         try:

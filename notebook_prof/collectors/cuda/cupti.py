@@ -1,4 +1,4 @@
-"""Kernels, copies and calls of CUDA through ``cupti-python``, NVIDIA's own package, where torch is not."""
+"""CUDA kernels, copies and calls recorded through NVIDIA's ``cupti-python``, for use without torch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _meet(wall: Callable[[], int], device: Callable[[], int], tries: int = 32) -
 
 
 def to_wall(first: _Meeting, last: _Meeting, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Lay CUPTI's times over the recording's clock.
+    """Convert CUPTI's timestamps to the recording's clock.
 
     Where both meetings agree within their errors, all times move by the same whole number, so that durations
     and delays stay exactly what CUPTI measured; else along the line through both.
@@ -107,7 +107,7 @@ def _refusal(installed: str, said: driver.Said, words: str) -> str:
 
 
 def availability() -> Availability:
-    """Return whether kernels can be recorded this way; neither CUDA nor the package is loaded for that."""
+    """Return whether kernels can be recorded this way, without loading CUDA or the package."""
     version = driver.package()
     problem = unusable(version, driver.ask_elsewhere() if version else driver.version_only())
     return Availability(not problem, problem or f"cupti-python {version}, by NVIDIA")
@@ -233,7 +233,7 @@ class CuptiSession:
         self._release()
 
     def take(self, activities: Sequence[Any]) -> None:
-        """Copy the records of a buffer, which is CUPTI's again afterwards; on CUPTI's own thread."""
+        """Copy the records of a buffer before CUPTI reuses it. Runs on CUPTI's thread."""
         if self._records + len(activities) > MOST_RECORDS:
             self._dropped += len(activities)
             return

@@ -61,7 +61,7 @@ class Frame(NamedTuple):
 
 
 KEPT_FRAMES: Final = 250
-"""So many outermost frames of a deep stack are kept, and as many innermost ones."""
+"""Outermost frames kept of a deep stack; as many innermost ones are kept."""
 FOLDED: Final = Frame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
 """Stands for the frames between them."""
 
