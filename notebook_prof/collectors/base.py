@@ -71,6 +71,10 @@ class Collector(ABC):
     def stop(self) -> None:
         """End the recording quickly: the user's cell waits."""
 
+    def halt(self) -> int:
+        """Stop if memory grows with every event; return how many are kept, 0 if it goes on all the same."""
+        return 0
+
     @abstractmethod
     def result(self, builder: TraceBuilder) -> None:
         """Put what was recorded into `builder`; called once, after `stop`.
@@ -84,6 +88,8 @@ class Collector(ABC):
         """Give back whatever `warm` and `start` took, without a result. Safe in every state."""
 
 
+LARGE: Final = 100_000
+"""Events of a recording that may have made the process grow; with fewer it was something else."""
 _LEAST_JUMP_NS: Final = 10_000_000
 _STEERED: Final = 0.002
 
@@ -172,6 +178,13 @@ class Recording:
         self._tell_jump()
         if interrupted is not None:
             raise interrupted
+
+    def halt(self) -> int:
+        """Stop what grows with every event; return how many events are kept."""
+        kept: list[int] = []
+        for collector in tuple(self._alive):
+            self._try(collector, "halt", lambda c=collector: kept.append(c.halt()))  # type: ignore[misc]
+        return sum(kept)
 
     def _tell_jump(self) -> None:
         """Tell where the system's clock did not go on evenly: what is steered by NTP moves by 0.05 %."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..collectors import registry, statements
-from ..collectors.base import Collector, Recording
+from ..collectors.base import LARGE, Collector, Recording
 from ..collectors.machine import machine
 from ..collectors.system.names.watch import NameWatch, Walked, put_names
 from ..errors import OptionError
@@ -29,6 +29,7 @@ from .interleaved import Interleaved, OverheadMeter
 from .plan import EndOfWindow, LoopInSource, Plan, loop_source
 from .records import EarlyEnd, Run, StepRecords
 from .schedule import ScheduleFunction
+from .size_watch import SizeWatch
 from .sources import StepSources, allowed
 from .ticks import LoopTicker
 from .window import Source, StepWindow
@@ -111,6 +112,7 @@ class Session:
         self._tickers: dict[int, LoopTicker] = {}
         self.bodies: dict[int, LoopTicker] = {}  # by the frame of the function whose loop ticks
         self._left = False
+        self._size_watch: SizeWatch | None = None
         self._measured: dict[str, object] = {}
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
@@ -244,7 +246,7 @@ class Session:
 
     def leave_loop(self) -> bool:
         """Return whether the user's loop should end now."""
-        if not (self._plan.stop_after and self.window.past) or self.early_end.reason == "asked":
+        if not (self._plan.stop_after and self.window.past) or self.early_end.reason in ("asked", "size"):
             return False
         schedule = self._plan.schedule
         return not isinstance(schedule, Interleaved) or schedule.is_over(self.window.step_count)
@@ -278,9 +280,15 @@ class Session:
             self._names.at_first_step()
         self._start_ns = time.time_ns()
         self._recording.start()
+        if "torch" in self._recording.names and self._meter is None:
+            self._size_watch = SizeWatch(self._halt)
+            self._size_watch.start()
 
     def stop(self, steps: StepRecords) -> None:
         """End a cycle."""
+        watch, self._size_watch = self._size_watch, None
+        if watch is not None:
+            watch.stop()
         recording, self._recording = self._recording, None
         if recording is None:
             return
@@ -308,8 +316,26 @@ class Session:
             self.traces.append(self._later(cycle))
             self._plan.on_cycle(self.traces[-1].get())
 
+    def _halt(self) -> bool:
+        """Stop PyTorch's profiler before it takes gigabytes; whether it goes on since it was not large."""
+        recording = self._recording
+        if recording is None:
+            return False
+        with DelayedInterrupt():
+            begun_ns = time.time_ns()
+            kept = recording.halt()
+            self.window.moves.append((begun_ns, time.time_ns()))
+            if kept >= LARGE:
+                self.window.end_for_size(kept, begun_ns)
+            elif kept:
+                findings.operators_ended(self.report, kept, begun_ns - self._start_ns)
+        return not kept
+
     def abandon(self) -> None:
         """Give up a warm-up that led to nothing."""
+        watch, self._size_watch = self._size_watch, None
+        if watch is not None:
+            watch.stop()
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.abandon()
@@ -416,7 +442,8 @@ class Session:
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
-        trace = builder.seal()
+        end_ns = self.early_end.end_ns  # PyTorch's profiler takes seconds to stop, and others recorded meanwhile
+        trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None)
         findings.remember_launch_delay(trace)
         return trace
 

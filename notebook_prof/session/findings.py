@@ -75,12 +75,34 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
             asked_for = f"known to {format_share(end.until or 0.0)} was asked; {precision}"
             report.add("median-not-known", "info", 1, asked_for, "all steps were recorded")
         return False
+    if end.reason == "size":
+        report.add(
+            "ended-early",
+            "loss",
+            example=f"PyTorch's profiler had kept {end.events:,} events, allocations included: "
+            "more would take gigabytes when it stops",
+            effect="what ran afterwards is in the account only",
+            advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
+        )
+        return True
     why = "it was stopped by hand" if end.reason == "asked" else precision
     report.add(
         "ended-early", "info", 1, f"{why}; {format_items(end.step, 'step')} had ended",
         "later steps, and what ran after them, are in the account only",
     )  # fmt: skip
     return True
+
+
+def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
+    """Say that PyTorch's profiler was ended before the recording was."""
+    report.add(
+        "operators-ended",
+        "loss",
+        example=f"the process grew steadily, so PyTorch's profiler was ended after {format_ns(after_ns)}; "
+        f"it had kept {events:,} events",
+        effect="later operators are not recorded",
+        advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
+    )
 
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:

@@ -123,8 +123,10 @@ class EarlyEnd:
 
     Attributes
     ----------
-    reason : {"", "asked", "known"}
+    reason : {"", "asked", "known", "size"}
         Why it was ended; empty as long as it was not.
+    events, end_ns : int
+        How many PyTorch's profiler kept, and when it began to stop, where that is the reason.
     step : int
         Steps that had ended then.
     looks : int
@@ -141,8 +143,8 @@ class EarlyEnd:
 
     def __init__(self, until: float | None = None) -> None:
         self.until = until
-        self.reason: Literal["", "asked", "known"] = ""
-        self.step = 0
+        self.reason: Literal["", "asked", "known", "size"] = ""
+        self.step = self.events = self.end_ns = 0
         self.interval: tuple[float, float, float] | None = None
         self.looks = 0
         self._asked = False

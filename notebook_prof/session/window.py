@@ -171,6 +171,14 @@ class StepWindow:
         self.closed = False
         self._move(self._state_of(0))
 
+    def end_for_size(self, events: int, end_ns: int) -> None:
+        """Record no more, since PyTorch's profiler keeps so many events; ticks are still counted."""
+        end = self._early_end
+        if end is not None and not end.reason and self.recording:
+            end.reason, end.step, end.events, end.end_ns = "size", self.step_count, events, end_ns
+            self._quiet_until = math.inf
+            self._move(RecordingState.NONE)
+
     def announce(self, source: Source) -> None:
         """Let no weaker source count, unless one does already."""
         if self.source is None:

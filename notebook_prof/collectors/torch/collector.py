@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import pandas as pd
 
 from ...optional import installed, require
-from ...readers.kineto import assemble
+from ...readers.kineto import KinetoColumns, assemble
 from ...readers.torch_compile.metrics import COMPILATIONS, compilation_row
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
-from ..base import Availability, Collector
+from ..base import LARGE, Availability, Collector
 from ..devices import of_devices
 from ..options import CollectorOptions
 from ..python.assemble import OTHER_CELLS
@@ -30,8 +31,11 @@ from .no_kernels import Cupti, Reason, asked_once, tell, why_no_gpu
 from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
 from .session import Session, device_kind, open_session, unrecorded_kinds
 
-MANY_EVENTS: Final = 2_000_000
-"""Above this, a recording takes more than 2.5 GB while it stops."""
+MANY_EVENTS: Final = 400_000
+"""Above this, a recording takes more than 1 GiB while it stops."""
+_CLEAR_NS: Final = 1_000_000
+_RANGES: Final = ("cpu_op", "user_annotation", "python_function")
+"""Kinds of what begins and ends in Python threads."""
 
 
 class TorchCollector(Collector):
@@ -64,6 +68,7 @@ class TorchCollector(Collector):
         self._clock = Clock()
         self._running = False
         self._finished = False
+        self._parts: list[KinetoColumns] = []
 
     @classmethod
     def availability(cls) -> Availability:
@@ -135,12 +140,37 @@ class TorchCollector(Collector):
                 advice="stop it where it was started, or record without memory",
             )
 
+    def halt(self) -> int:
+        """Stop; go on if few events were kept and no range is open.
+
+        torch ends a range by writing to the recording in which it began, which is gone by then.
+        """
+        if not self._running or self._session is None:
+            return 0
+        time.sleep(2 * _CLEAR_NS / 1e9)  # what has ended has then done so clearly before the stop
+        stop_ns = time.time_ns()
+        self.stop()
+        if not self._finished or self._session is None:
+            return 0
+        kept = self._session.size() + sum(map(len, self._parts))
+        if kept < LARGE:
+            part = self._session.columns(self.report)
+            self._parts.append(part)
+            self._session, self._finished = None, False
+            if _none_open(part, stop_ns):
+                self.start(self._clock)
+                return 0
+        return kept
+
     def result(self, builder: TraceBuilder) -> None:
         """Turn Kineto's result into slices, flows and allocations, and let go of it."""
-        if not self._finished or self._session is None:
+        if self._finished and self._session is not None:
+            self._parts.append(self._session.columns(self.report))
+        self._session = None
+        if not self._parts:
             return
-        session, self._session = self._session, None
-        columns = session.columns(self.report)
+        columns = KinetoColumns.joined(self._parts) if len(self._parts) > 1 else self._parts[0]
+        self._parts.clear()
         if not (columns.device >= 0).any():
             tell(self.report, self._no_gpu, self._cupti)
         if self._cupti.version:
@@ -277,6 +307,13 @@ class CompilationWatch:
                 effect="TorchDynamo remembers its latest compilations only: earlier ones are not listed",
                 advice="torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more",
             )
+
+
+def _none_open(columns: KinetoColumns, stop_ns: int) -> bool:
+    """Return whether no range was open at the stop: torch then lets it end there."""
+    kinds = [kind in _RANGES for kind in columns.kind.values]
+    ranges = np.array([*kinds, False], bool)[columns.kind.codes]
+    return bool((columns.ts + columns.dur < stop_ns - _CLEAR_NS)[ranges].all())
 
 
 def _field(metrics: Any, name: str) -> Any:

@@ -45,6 +45,9 @@ class Session(Protocol):
     def stop(self) -> None:
         """End; the raw result stays inside."""
 
+    def size(self) -> int:
+        """Return how many events were recorded, allocations included."""
+
     def columns(self, report: ImportReport) -> KinetoColumns:
         """Return the result; the raw one is released."""
 
@@ -143,6 +146,10 @@ class FastSession:
         self._profiler.__exit__(None, None, None)
         self._stop_s = time.perf_counter() - begun
 
+    def size(self) -> int:
+        """Return how many events were recorded, allocations included."""
+        return len(self._profiler.kineto_results.events())
+
     def columns(self, report: ImportReport) -> KinetoColumns:
         """Read the raw result and release it."""
         raw, self._profiler = self._profiler.kineto_results, None
@@ -192,6 +199,10 @@ class PublicSession:
             profiler.stop()
             profiler.export_chrome_trace(str(path))
             self._exported = path.read_bytes()
+
+    def size(self) -> int:
+        """Return how many events were recorded, allocations included."""
+        return self._exported.count(b'"ph": "X"')
 
     def columns(self, report: ImportReport) -> KinetoColumns:
         """Read what was exported."""

@@ -152,6 +152,27 @@ class KinetoColumns:
     def __len__(self) -> int:
         return len(self.ts)
 
+    @classmethod
+    def joined(cls, parts: Sequence[KinetoColumns]) -> KinetoColumns:
+        """Return the rows of consecutive recordings of this process; the last one gives what is no column."""
+        *_, last = parts
+        changed: dict[str, Any] = {}
+        for part in fields(cls):
+            values = [getattr(one, part.name) for one in parts]
+            if isinstance(values[-1], np.ndarray):
+                changed[part.name] = np.concatenate(values)
+            elif any(isinstance(value, Coded) for value in values):
+                changed[part.name] = _joined(values, [len(one) for one in parts])
+        numbers = [one.correlation for one in parts]
+        starts = np.cumsum([0, *(int(one.max(initial=-1)) + 1 for one in numbers[:-1])])  # each counts from 0
+        changed["correlation"] = np.concatenate(
+            [np.where(one >= 0, one + start, one) for one, start in zip(numbers, starts, strict=True)]
+        )
+        changed["memory"] = MemoryColumns.joined([one.memory for one in parts], 0)
+        changed["torch_thread"] = {tid: number for one in parts for tid, number in one.torch_thread.items()}
+        changed["thread_names"] = {key: name for one in parts for key, name in one.thread_names.items()}
+        return replace(last, **changed)
+
     def where(self, keep: npt.NDArray[np.bool_]) -> KinetoColumns:
         """Return the rows marked in `keep`; itself if all are."""
         if keep.all():
@@ -164,3 +185,15 @@ class KinetoColumns:
             elif isinstance(value, Coded):
                 changed[part.name] = Coded(value.codes[keep], value.values)
         return replace(self, **changed)
+
+
+def _joined(columns: Sequence[Coded | None], sizes: Sequence[int]) -> Coded:
+    numbers: dict[str, int] = {}
+    codes = []
+    for column, size in zip(columns, sizes, strict=True):
+        if column is None:
+            codes.append(np.full(size, -1, np.int64))
+            continue
+        lookup = [numbers.setdefault(value, len(numbers)) for value in column.values]
+        codes.append(np.array([*lookup, -1], np.int64)[column.codes])
+    return Coded(np.concatenate(codes), list(numbers))

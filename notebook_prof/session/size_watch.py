@@ -1,0 +1,146 @@
+"""Ends a recording before it takes gigabytes: PyTorch's profiler keeps every event until it stops.
+
+The number of events cannot be read while it records, and only the recorded thread may end it. So a thread
+watches the memory of the process, and the main thread looks.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+import numpy as np
+
+from ..collectors.system.polling import resident_bytes
+
+GROWN_BYTES: Final = 40 * 2**20
+"""What 150,000 events take while torch records; they take 0.5 GiB when it stops."""
+INTERVAL_S: Final = 0.09
+FIRST_S: Final = 0.75
+LATER: Final = 1.25
+"""Each look at the growth comes so much later than the one before."""
+PARTS: Final = 8
+_RETRY_S: Final = 0.02
+_MOST_RETRIES: Final = 50
+_NEVER_IN: Final = (f"{__package__}.window", f"{__package__.rpartition('.')[0]}.collectors")
+_RATHER_NOT_IN: Final = (*_NEVER_IN, "torch.")
+"""Modules, optimizers and loaders of torch are ranges that are open then."""
+
+
+def steady_growth(levels: list[int], parts: int = PARTS) -> int:
+    """Return the median growth of equal parts of a curve, times their number: bursts count for little.
+
+    Examples
+    --------
+    >>> steady_growth([0, 10, 20, 30, 40], parts=4)
+    40
+    >>> steady_growth([0, 100, 100, 100, 101], parts=4)
+    2
+    """
+    edges = np.asarray(levels, np.int64)[np.linspace(0, len(levels) - 1, parts + 1).astype(int)]
+    return int(np.median(np.diff(edges)) * parts)
+
+
+class SizeWatch:
+    """A thread that has `look` called in the main thread when the process has grown steadily.
+
+    Parameters
+    ----------
+    look : callable
+        Returns whether to go on watching. It runs between two instructions of the user's code, never within
+        code of the window or of a collector.
+    """
+
+    def __init__(self, look: Callable[[], bool]) -> None:
+        self._look = look
+        self._quit, self._ran = threading.Event(), threading.Event()
+        self._goes_on, self._looked, self._interrupted, self._tries = True, False, False, 0
+        self._thread = threading.Thread(target=self._run, name="notebook_prof size", daemon=True)
+
+    def start(self) -> None:
+        """Begin; outside of the main thread this does nothing."""
+        if threading.current_thread() is threading.main_thread():
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End; `look` is not called from here on. `look` may call this."""
+        global _waiting
+        self._quit.set()
+        self._ran.set()
+        if _waiting is self:
+            _waiting = None
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        began, due, levels = time.monotonic(), FIRST_S, [resident_bytes()]
+        while not self._quit.wait(INTERVAL_S):
+            levels.append(resident_bytes())
+            passed = time.monotonic() - began
+            if passed < due:
+                continue
+            due = passed * LATER
+            if steady_growth(levels) >= GROWN_BYTES:
+                self._ask()
+                if not self._goes_on:
+                    return
+                began, due, levels = time.monotonic(), FIRST_S, [resident_bytes()]
+
+    def _ask(self) -> None:
+        """Have the main thread look, and wait until it has."""
+        global _waiting
+        self._looked, self._tries = False, 0
+        while not self._looked and not self._quit.wait(_RETRY_S):
+            self._ran.clear()
+            _waiting = self
+            # runs in the main thread, between two instructions; unlike a signal it interrupts no system call
+            if ctypes.pythonapi.Py_AddPendingCall(_CALL, None) == 0:
+                self._ran.wait()
+                if self._interrupted:
+                    self._quit.wait(_RETRY_S)  # raised within the pending call it would be lost
+                    _thread.interrupt_main()
+                    return
+
+    def run(self) -> None:
+        """Look, unless the interrupted code is to be avoided; then the thread asks again."""
+        try:
+            self._tries += 1
+            avoided = _RATHER_NOT_IN if self._tries < _MOST_RETRIES else _NEVER_IN
+            if not _runs(sys._getframe(2), avoided):
+                self._looked = True
+                self._goes_on = self._look()
+        except KeyboardInterrupt:
+            self._interrupted = True
+            self._goes_on = False
+        finally:
+            self._ran.set()
+
+
+_waiting: SizeWatch | None = None
+
+
+def _pending(_: object) -> int:
+    global _waiting
+    watch, _waiting = _waiting, None
+    if watch is not None:
+        watch.run()
+    return 0
+
+
+_CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_pending)
+"""Of the module, since the interpreter may call it after a watch has ended."""
+
+
+def _runs(frame: FrameType | None, modules: tuple[str, ...]) -> bool:
+    """Return whether the frame or one below it is of these modules."""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith(modules):
+            return True
+        frame = frame.f_back
+    return False

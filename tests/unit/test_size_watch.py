@@ -1,0 +1,173 @@
+"""A recording that would take gigabytes ends before it does."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import notebook_prof as nbp
+from notebook_prof.collectors import base
+from notebook_prof.readers.kineto import KinetoColumns
+from notebook_prof.session import engine, size_watch
+from notebook_prof.session.size_watch import SizeWatch
+from notebook_prof.trace.strings import Coded
+
+GENEROUS_S = 60.0
+
+
+@pytest.fixture
+def growing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process seem to grow by 10 MiB at each look."""
+    levels = iter(range(0, 2**60, 10 * 2**20))
+    monkeypatch.setattr(size_watch, "resident_bytes", lambda: next(levels))
+    monkeypatch.setattr(size_watch, "INTERVAL_S", 0.005)
+    monkeypatch.setattr(size_watch, "FIRST_S", 0.05)
+
+
+def work_until(done: Callable[[], bool]) -> None:
+    began = time.monotonic()
+    while not done():
+        assert time.monotonic() - began < GENEROUS_S
+
+
+def test_the_look_is_in_the_main_thread_and_once(growing: None) -> None:
+    looks: list[threading.Thread] = []
+
+    def look() -> bool:
+        looks.append(threading.current_thread())
+        return False
+
+    watch = SizeWatch(look)
+    watch.start()
+    work_until(lambda: bool(looks))
+    watch.stop()
+    assert looks == [threading.main_thread()]
+    assert not [thread for thread in threading.enumerate() if thread.name == "notebook_prof size"]
+
+
+def test_a_look_waits_until_code_of_the_window_is_over(growing: None) -> None:
+    inside, seen = [False], []
+    watch = SizeWatch(lambda: bool(seen.append(inside[0])))
+    scope = {"__name__": "notebook_prof.session.window", "wait": lambda: time.sleep(0.001)}
+    exec("def tick():\n    for _ in range(300):\n        wait()\n", scope)
+    watch.start()
+    inside[0] = True
+    scope["tick"]()  # type: ignore[operator]
+    inside[0] = False
+    work_until(lambda: bool(seen))
+    watch.stop()
+    assert seen == [False]
+
+
+def test_an_interrupt_during_the_look_reaches_the_user(growing: None) -> None:
+    def look() -> bool:
+        raise KeyboardInterrupt
+
+    watch = SizeWatch(look)
+    watch.start()
+    with pytest.raises(KeyboardInterrupt):
+        work_until(lambda: False)
+    watch.stop()
+
+
+def test_a_process_that_grew_in_one_burst_is_not_looked_at(
+    growing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = [0]
+
+    def level() -> int:
+        read[0] += 1
+        return 2**30 if read[0] > 5 else 0
+
+    monkeypatch.setattr(size_watch, "resident_bytes", level)
+    looks: list[int] = []
+    watch = SizeWatch(lambda: bool(looks.append(1)))
+    watch.start()
+    work_until(lambda: read[0] > 50)
+    watch.stop()
+    assert not looks
+
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def halts(growing: None, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Note of each look whether the recording went on."""
+    seen: list[bool] = []
+    plain = engine.Session._halt
+
+    def noting(session: engine.Session) -> bool:
+        seen.append(plain(session))
+        return seen[-1]
+
+    monkeypatch.setattr(engine.Session, "_halt", noting)
+    return seen
+
+
+def test_what_made_the_process_grow_was_not_torch(halts: list[bool]) -> None:
+    x = torch.ones(3)
+    with nbp.profile("torch") as p:
+        x * 2
+        work_until(lambda: bool(halts))
+        x - 1
+    assert halts[0] is True
+    names = p.trace.slices["name"].tolist()
+    assert {"aten::mul", "aten::sub"} <= set(names)
+    assert "operators-ended" not in p.trace.report
+    assert "ended-early" not in p.trace.report
+
+
+def test_with_an_open_range_it_does_not_go_on(halts: list[bool]) -> None:
+    with nbp.profile("torch") as p:
+        with torch.profiler.record_function("mine"):
+            work_until(lambda: bool(halts))
+        torch.ones(3) - 1
+    assert halts[0] is False
+    assert "mine" in p.trace.slices["name"].tolist()
+    assert "aten::sub" not in p.trace.slices["name"].tolist()
+    issue = p.trace.report["operators-ended"]
+    assert issue.severity == "loss"
+    assert "--steps" in issue.advice
+
+
+def test_a_large_recording_ends_and_says_so(halts: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (base, engine, sys.modules["notebook_prof.collectors.torch.collector"]):
+        monkeypatch.setattr(module, "LARGE", 5)
+    x = torch.ones(3)
+    with nbp.profile("torch", "python") as p:
+        for _ in range(10):
+            x * 2
+        begun = time.monotonic()
+        work_until(lambda: time.monotonic() > begun + 0.2 and bool(halts))
+        x - 1
+    assert halts == [False]
+    names = p.trace.slices["name"].tolist()
+    assert names.count("aten::mul") == 10
+    assert "aten::sub" not in names
+    assert "PyTorch's profiler had kept" in p.trace.report["ended-early"].example
+    stopped_ns = p.trace.metadata["recorded_ns"]
+    assert p.trace.span.dur < stopped_ns, "what the others saw while torch stopped is cut off"
+
+
+def test_parts_of_a_recording_are_joined() -> None:
+    def part(names: list[str], correlation: list[int]) -> KinetoColumns:
+        n = len(correlation)
+        zero = np.zeros(n, np.int64)
+        coded = Coded(np.arange(n) % len(names), names)
+        return KinetoColumns(
+            zero, zero, coded, coded, zero, zero, zero, zero, np.array(correlation), zero, zero,
+            shapes=coded if n == 2 else None, torch_thread={n: n},
+        )  # fmt: skip
+
+    whole = KinetoColumns.joined([part(["a", "b"], [0, -1]), part(["b", "c", "d"], [0, 1, -1])])
+    assert [whole.name.values[code] for code in whole.name.codes] == ["a", "b", "b", "c", "d"]
+    assert whole.correlation.tolist() == [0, -1, 1, 2, -1]
+    assert whole.shapes is not None
+    assert whole.shapes.codes.tolist() == [0, 1, -1, -1, -1]
+    assert whole.torch_thread == {2: 2, 3: 3}
