@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import mmap
 import os
 import re
@@ -212,6 +213,12 @@ def run(command: Sequence[str], seconds: float | None = None) -> tuple[str, str]
         return output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
 
 
+@functools.cache  # a library is a reference cycle
+def libc() -> ctypes.CDLL:
+    """Return the C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def _run_in_shell(line: str) -> None:
     """Run a shell in a child that no SIGCHLD and no plain ``wait()`` tells of.
 
@@ -219,16 +226,16 @@ def _run_in_shell(line: str) -> None:
     calls the C library's ``system``, whose child does. It shares our memory, as after ``vfork``: a signal of
     its own would call this process's handlers in it, so all are blocked.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    library = libc()
+    library.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
     with mmap.mmap(-1, _STACK_BYTES) as stack:
         bottom = ctypes.c_char.from_buffer(stack)
         top = (ctypes.addressof(bottom) + _STACK_BYTES - 64) & ~63
         try:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
-                system = ctypes.cast(libc.system, ctypes.c_void_p)
-                pid = libc.clone(system, top, _CLONE_VM | _CLONE_VFORK, line.encode())
+                system = ctypes.cast(library.system, ctypes.c_void_p)
+                pid = library.clone(system, top, _CLONE_VM | _CLONE_VFORK, line.encode())
                 if pid < 0:
                     number = ctypes.get_errno()
                     raise OSError(number, os.strerror(number))
@@ -277,5 +284,5 @@ def _readable(files: Sequence[int], seconds: float | None) -> list[int]:
 def _is_subreaper() -> bool:
     answer = ctypes.c_int()
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+        libc().prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
     return bool(answer.value)

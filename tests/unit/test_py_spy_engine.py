@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from notebook_prof.collectors.python.py_spy.engine import PySpy
 from notebook_prof.trace import ImportReport
 
@@ -23,3 +25,19 @@ def test_a_look_that_fails_is_reported_and_does_not_end_its_thread() -> None:
     issue = report["look-inside-failed"]
     assert (issue.severity, issue.count) == ("info", 2)
     assert issue.example == "AttributeError: no field with name 'f_code'"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ended_ns", "told"),
+    [(0.05, 0, ""), (0.5, 0, "took no sample in 0.5 s"), (0.05, 1, "was ended from outside")],
+)
+def test_that_py_spy_has_no_sample_is_a_loss_where_there_was_time_for_some(
+    seconds: float, ended_ns: int, told: str
+) -> None:
+    report = ImportReport()
+    engine = PySpy(report, cast("Any", SimpleNamespace(rate_hz=100, kill=lambda: None)))
+    engine._handed_over_ns = ended_ns
+    engine._tell_lost((0, int(seconds * 1e9)))
+    assert [issue.code for issue in report] == (["py-spy-ended"] if told else [])
+    if told:
+        assert told in report["py-spy-ended"].example

@@ -25,7 +25,7 @@ def recorded(collector: str) -> nbp.profile:
     return profile
 
 
-@pytest.mark.parametrize("collector", ["system", "torch"])
+@pytest.mark.parametrize("collector", ["system", "python", "torch"])
 def test_recordings_leave_no_reference_cycle(collector: str) -> None:
     if collector == "torch":
         pytest.importorskip("torch")

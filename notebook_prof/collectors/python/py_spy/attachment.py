@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 import shutil
 import signal
@@ -355,15 +354,10 @@ def _refuse(why: str) -> None:
     _refused = why
 
 
-@functools.cache  # a library is a reference cycle
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
 def _allow(pid: int) -> None:
     """Let one process look at this one where Yama would not (``ptrace_scope`` 1); else without effect."""
     with contextlib.suppress(OSError, AttributeError):
-        _libc().prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
+        own_processes.libc().prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
 def _forbidden() -> str:
@@ -374,7 +368,7 @@ def _forbidden() -> str:
         may_have = "CapBnd" if os.geteuid() == 0 else "CapEff"
         if int(status[may_have], 16) >> _CAP_SYS_PTRACE & 1:
             return ""
-        if _libc().prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 1:
+        if own_processes.libc().prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 1:
             return "no process may look at this one: it is not dumpable, and there is no CAP_SYS_PTRACE"
     except (OSError, ValueError, KeyError, AttributeError):
         return ""

@@ -114,6 +114,7 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
     finally:  # what is left to do where a step has failed
         walked.clear()  # this function's own frame is among them: a cycle
         frames.clear()
+        del begun, callers, steps  # iterators keep the last frame that they gave
         if any(was_on):
             gc.enable()
     return Walked(times[0], used[1] - used[0], idents, codes, instructions)
