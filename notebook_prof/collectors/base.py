@@ -88,7 +88,7 @@ class Collector(ABC):
         """Give back whatever `warm` and `start` took, without a result. Safe in every state."""
 
 
-LARGE: Final = 100_000
+LARGE: Final = 150_000
 """Events of a recording that may have made the process grow; with fewer it was something else."""
 _LEAST_JUMP_NS: Final = 10_000_000
 _STEERED: Final = 0.002
