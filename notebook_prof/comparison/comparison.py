@@ -15,7 +15,6 @@ from ..labels import short_names
 from ..profiles.display import display, widget_of
 from ..statistics.shift import LEAST_RUNS
 from .attribution import share_of_both
-from .gain import noting_gain
 from .parts import IDLE
 from .run import Recording, Side
 from .tables import ComparedTables
@@ -66,7 +65,7 @@ def compare(
     >>> c.significant  # one step a side shows nothing
     False
     """
-    return noting_gain(Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise))
+    return Comparison(Side(a, names[0]), Side(b, names[1]), paired, noise)
 
 
 class Comparison(ComparedTables):

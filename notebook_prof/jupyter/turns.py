@@ -205,11 +205,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
         if all(recorded.values()):
-            compared = _compared(recorded)
-            self._show(turns, compared, values)
-            from ..runs.ledger import measured_by_turns
-
-            measured_by_turns(turns.a, compared)
+            self._show(turns, _compared(recorded), values)
         if failed:
             raise ShownAlready
 

@@ -21,7 +21,6 @@ from .export import Export
 from .methods import method
 from .other_tools import Compat
 from .plot import Plot
-from .predictions import Ledger, noted, predictions
 from .renamed import OldNames
 from .replay import replay
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
@@ -86,7 +85,6 @@ class Profile(OldNames):
         self._trace = trace
         self._selection = Selection() if selection is None else selection
         self._verdict = self._trust = self._history = None
-        self._ledger = Ledger()
 
     @property
     def trace(self) -> Trace:
@@ -229,7 +227,7 @@ class Profile(OldNames):
 
     account = method(analysis.account)
     overview = method(analysis.overview)
-    advice = noted(method(analysis.advice))
+    advice = method(analysis.advice)
     phases = method(analysis.phases)
     layers = method(analysis.layers)
     hotspots = method(analysis.hotspots)
@@ -240,9 +238,8 @@ class Profile(OldNames):
     heaviest_stack = method(analysis.heaviest_stack)
     event_log = method(analysis.event_log)
     why = method(analysis.why)
-    what_if = noted(method(analysis.what_if))
-    replay = noted(method(replay))
-    predictions = predictions
+    what_if = method(analysis.what_if)
+    replay = method(replay)
     slack = method(analysis.slack)
     training = method(analysis.training)
     expect = method(expect)

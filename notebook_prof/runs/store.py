@@ -131,15 +131,11 @@ class Store:
         HistoryError
             If the file is there and cannot be read.
         """
-        return self.query(f"SELECT {what} FROM runs {where}", parameters)
-
-    def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement that reads; see `select`."""
         if not self.path.exists():
             return []
         try:
             with closing(self._connect_to_read()) as connection:
-                return connection.execute(statement, parameters).fetchall()
+                return connection.execute(f"SELECT {what} FROM runs {where}", parameters).fetchall()
         except sqlite3.Error as error:
             raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
 
@@ -160,7 +156,7 @@ class Store:
         values = {name: getattr(row, name) for name in _COLUMNS} | {"environment": key, "bytes": size}
         names = ", ".join(values)
         marks = ", ".join("?" * len(values))
-        with self.writing() as connection:
+        with self._writing() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 connection.execute("INSERT OR IGNORE INTO environments VALUES (?, ?)", (key, facts))
@@ -177,7 +173,7 @@ class Store:
             return number
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[sqlite3.Connection]:
         """Open the file to write; it is made where it is not there. Errors are those of `add`."""
         inode = 0
         try:

@@ -23,7 +23,6 @@ from .before import RunBefore
 from .folder import history_folder, notebook_path, start_folder
 from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
 from .keeping import keep
-from .ledger import HistoryLedger
 from .packing import packed
 from .store import Row, Store
 
@@ -90,7 +89,6 @@ def remember(
         me = Identity(time.time_ns(), kernel_id(), notebook, cell, name, source)
         before = RunBefore(Store(folder), me, options, failed)
         profile._history = before
-        profile._ledger.keeper = HistoryLedger(before)
         at = Path(path).parent if path else start_folder()
         recorded = _Recorded(profile, before, kept, at)
         return lambda: _writer.put(recorded, hold)

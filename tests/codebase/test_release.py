@@ -49,7 +49,7 @@ def test_the_changelog_begins_with_this_version() -> None:
     top = CHANGELOG.split("\n## ", 2)[1]
     assert headings[0] == f"{VERSION} – {CITATION['date-released']}"
     sections = re.findall(r"^### (.+)$", top, re.MULTILINE)
-    assert sections == ["Added", "Changed", "Deprecated", "Fixed"]
+    assert sections == ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
     for line in top.splitlines()[1:]:
         assert not line or line.startswith(("- ", "  ", "### ")), line
 

@@ -36,7 +36,6 @@ VERBS = {
         "sql",
         "flame",
         "heaviest_stack",
-        "predictions",
         "replay",
         "hotspots",
         "layers",
