@@ -52,6 +52,7 @@ HOMES = {
     "duckdb": {"profiles"},
     "distributed": {"ranks"},
     "bokeh": {"ranks", "views"},
+    "PIL": {"views"},
     "hypothesis": {"testing"},
     "IPython": {"jupyter", "cli"},
     "ipywidgets": {"jupyter"},

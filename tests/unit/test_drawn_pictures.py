@@ -16,8 +16,8 @@ from notebook_prof.selection import Selection
 from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgba
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.pictures import CHOICES, scene, write_png, write_svg
-from notebook_prof.views.pictures.raster import dots
-from notebook_prof.views.pictures.scene import Line, Text
+from notebook_prof.views.pictures.raster import pixels
+from notebook_prof.views.pictures.scene import Line, Rect, Scene, Text
 
 from ..browser.drawn import drawn_trace
 
@@ -109,12 +109,32 @@ def test_what_cannot_be_drawn_is_reported() -> None:
         scene(EMPTY, Selection(), width=10)
 
 
-def test_letters_have_dots() -> None:
-    assert dots("mm").shape == (8, 12)
-    assert dots("").shape == (8, 0)
-    assert dots("é").any(), "an unknown letter is a box, not a gap"
-    for code in range(33, 127):
-        assert dots(chr(code)).any(), chr(code)
+def _ink(text: str, anchor: str = "start") -> np.ndarray:
+    """Which pixels of a scene of 60 × 20 a text changes; its anchor is in the middle."""
+    return (pixels(Scene(60, 20, [Text(30, 10, text, anchor=anchor)]), 1) != 255).any(axis=2)
+
+
+def test_letters_have_shapes_and_stand_where_they_are_anchored() -> None:
+    shapes = {_ink(chr(code)).tobytes() for code in range(33, 127)}
+    assert len(shapes) == 94
+    box = _ink("一").tobytes()
+    assert box not in shapes, "a letter of ours is no box"
+    for letter in "µ×–−·…":
+        assert _ink(letter).any(), letter
+        assert _ink(letter).tobytes() != box, letter
+    assert not _ink("").any()
+    columns = [np.flatnonzero(_ink("mm", anchor).any(axis=0)) for anchor in ("start", "middle", "end")]
+    assert columns[0][0] >= 30 > columns[2][-1]
+    assert abs(columns[1].mean() - 29.5) < 1.5
+
+
+def test_shapes_are_cut_at_the_edge_and_seen_through() -> None:
+    drawn = pixels(Scene(4, 2, [Rect(-2, -2, 4, 3, "#000000", 0.5), Rect(9, 9, 5, 5, "#000000")]), 1)
+    assert drawn[:, :, 0].tolist() == [[127, 127, 255, 255], [255] * 4]
+    line = Line(np.array([0.0, 40.0]), np.array([1.0, 1.0]), "#FF0000")
+    solid, dashed = (pixels(Scene(40, 3, [part]), 1)[1, :, 1] for part in (line, line._replace(dashed=True)))
+    assert (solid == 0).all()
+    assert dashed.tolist() == ([0] * 4 + [255] * 4) * 5
 
 
 def test_a_profile_draws_itself(trace: Trace, tmp_path: Path) -> None:

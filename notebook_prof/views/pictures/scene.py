@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy.typing as npt
 
 CHARACTER_PX: Final = 6
-"""Width of a character at the only size that texts have."""
+"""Width of a character, mean of names, at the only size that texts have."""
 
 INK: Final = "#1A1A1A"
 MUTED: Final = "#666666"
