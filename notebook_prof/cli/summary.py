@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import sys
+from operator import attrgetter
 from typing import Any, Final
 
 import pandas as pd
@@ -14,7 +14,6 @@ from ..compat.paddle_summary.events import SORTED_KEYS
 from ..compat.paddle_summary.text import UNITS, VIEWS
 from ..errors import OptionError, nearest
 from ..profiles.files import open_profile
-from ..profiles.renamed import RENAMED, member
 from ..profiles.topics import TOPICS
 from ..units import format_bytes, format_count, format_ns, format_share
 from .output import add_output_options, chosen_format, data_text, drawn, say
@@ -113,13 +112,10 @@ def _text(profile: Any, options: argparse.Namespace) -> str:
 
 
 def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
-    asked_for, names = options.table, _tables(type(profile))
-    if asked_for in RENAMED:
-        options.table = RENAMED[asked_for]
-        sys.stderr.write(f"--table {asked_for} is now --table {options.table}\n")
+    names = _tables(type(profile))
     if options.table not in names:
         raise OptionError(f"there is no analysis {options.table!r}: {nearest(options.table, names)}")
-    method = member(profile, options.table)
+    method = attrgetter(options.table)(profile)
     parameters = inspect.signature(method).parameters
     arguments: dict[str, Any] = {}
     for name, value in (("by", options.by.split(",") if options.by else None), ("where", options.where)):

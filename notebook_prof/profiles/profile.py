@@ -21,7 +21,6 @@ from .export import Export
 from .methods import method
 from .other_tools import Compat
 from .plot import Plot
-from .renamed import OldNames
 from .replay import replay
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 _STYLES: Final = ("short", "paddle", "torch")
 
 
-class Profile(OldNames):
+class Profile:
     """A recording and everything that can be asked of it.
 
     Parameters

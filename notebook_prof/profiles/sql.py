@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from .. import analysis
-from ..analysis.method_names import METHODS
+from ..analysis.verdict.claims import METHODS
 from ..errors import OptionError, nearest
 from ..optional import require
 from ..trace import Trace

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import ClassVar, Final
 
 from .. import analysis
+from ..analysis.verdict.claims import METHODS
 from .methods import method
 from .namespace import Namespace
 
@@ -159,3 +161,11 @@ TOPICS: Final = (
     MindSpore,
 )
 """Namespaces whose methods are functions of `notebook_prof.analysis`."""
+
+METHODS.update(
+    {
+        inspect.unwrap(member).__name__: f"{topic.path}.{name}"
+        for topic in TOPICS
+        for name, member in topic.members().items()
+    }
+)

@@ -8,7 +8,6 @@ import re
 import yaml
 
 import notebook_prof
-from notebook_prof.profiles.renamed import RENAMED
 from tests.pythons.interpreters import VERSIONS
 
 from .source import ROOT
@@ -49,7 +48,7 @@ def test_the_changelog_begins_with_this_version() -> None:
     top = CHANGELOG.split("\n## ", 2)[1]
     assert headings[0] == f"{VERSION} – {CITATION['date-released']}"
     sections = re.findall(r"^### (.+)$", top, re.MULTILINE)
-    assert sections == ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
+    assert sections == ["Added", "Changed", "Removed", "Fixed"]
     for line in top.splitlines()[1:]:
         assert not line or line.startswith(("- ", "  ", "### ")), line
 
@@ -66,10 +65,3 @@ def test_the_table_of_support_names_what_is_tested() -> None:
     targets = re.findall(r"`make ([a-z-]+)`", text)
     assert [target for target in targets if f"\n{target}:" not in makefile] == []
     assert "support.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-
-
-def test_the_changelog_lists_every_deprecated_name() -> None:
-    top = CHANGELOG.split("\n## ", 2)[1]
-    deprecated = top.split("### Deprecated", 1)[1].split("\n### ", 1)[0]
-    listed = dict(re.findall(r"`p\.(\w+)`\s+→\s+`p\.([\w.]+)`", deprecated))
-    assert listed == RENAMED

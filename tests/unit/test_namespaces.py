@@ -1,28 +1,22 @@
-"""Namespaces of a Profile, and the names that were there before them."""
+"""Namespaces of a Profile."""
 
 from __future__ import annotations
 
 import inspect
 import pydoc
-import warnings
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from notebook_prof import Profile, analysis
-from notebook_prof.analysis.method_names import METHODS
-from notebook_prof.analysis.verdict.claims import Claim
+from notebook_prof.analysis.verdict.claims import METHODS, Claim
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.other_tools import Compat
-from notebook_prof.profiles.renamed import RENAMED, member
 from notebook_prof.profiles.topics import TOPICS
 from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)
-FILES = {name: new for name, new in RENAMED.items() if new.startswith("export.")}
 VERBS = {
     *(
         "account",
@@ -50,38 +44,9 @@ def profile() -> Profile:
     return Profile(draw("steps: [0       ][1      ]\nmain:  [mm ][add  ][mm ]"))
 
 
-def call_by_old_name(profile: Profile, name: str, *arguments: Any) -> Any:
-    """What it gives; it must warn once, with the new name and this file."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        answer = getattr(profile, name)(*arguments)
-    assert [w.category for w in caught] == [DeprecationWarning]
-    assert f"p.{name}() is now p.{RENAMED[name]}()" in str(caught[0].message)
-    assert caught[0].filename == __file__
-    return answer
-
-
-@pytest.mark.parametrize("name", sorted(RENAMED.keys() - FILES.keys()))
-def test_an_old_name_warns_and_answers_the_same(profile: Profile, name: str) -> None:
-    old, new = call_by_old_name(profile, name), member(profile, RENAMED[name])()
-    if isinstance(new, pd.DataFrame):
-        pd.testing.assert_frame_equal(old, new)
-    else:
-        assert old == new
-
-
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_an_old_name_writes_the_same_file(profile: Profile, name: str, tmp_path: Path) -> None:
-    call_by_old_name(profile, name, tmp_path / "old.file")
-    member(profile, RENAMED[name])(tmp_path / "new.file")
-    old, new = ((tmp_path / file).stat().st_size for file in ("old.file", "new.file"))
-    assert old == pytest.approx(new, rel=1e-3)  # a report has random names
-
-
-def test_dir_lists_what_is_not_deprecated(profile: Profile) -> None:
+def test_dir_lists_public_names(profile: Profile) -> None:
     public = {name for name in dir(profile) if name[0] != "_"}
     assert public == VERBS | FACTS | {kind.path for kind in KINDS}
-    assert not public & RENAMED.keys()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,10 @@ import pytest
 from bokeh.embed import file_html
 
 from notebook_prof import NotRecordedError, Profile, TraceBuilder, analysis, read_trace
-from notebook_prof.analysis.method_names import METHODS as METHOD_NAMES
+from notebook_prof.analysis.verdict.claims import METHODS as METHOD_NAMES
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.namespace import Namespace
 from notebook_prof.profiles.plot import VIEWS
-from notebook_prof.profiles.renamed import member
 from notebook_prof.testing import draw
 
 NOT_FRAMES = ("Claim", "Verdict", "verdict", "trust", "Overview", "overview", "WhatIf", "what_if")
@@ -38,7 +38,7 @@ def profile() -> Profile:
 
 def called(profile, name):
     """The method of a Profile that an analysis is."""
-    attribute = member(profile, METHOD_NAMES.get(name, name))
+    attribute = attrgetter(METHOD_NAMES.get(name, name))(profile)
     return attribute.__call__ if isinstance(attribute, Namespace) else attribute
 
 

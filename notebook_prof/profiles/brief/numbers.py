@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ... import analysis
-from ...analysis.method_names import METHODS
-from ...analysis.verdict.claims import Claim, Sentence, Source
+from ...analysis.verdict.claims import METHODS, Claim, Sentence, Source
 from ...trace import Trace
 
 _MOST_ROWS: Final = 12
