@@ -161,7 +161,7 @@ class RecordedBlock:
         __tracebackhide__ = True
         ended: bool = self._recording.__exit__(kind, error, trail)
         if error is None or ended:
-            self._recorder.judge(self._recording, self._limits, self._changes, self._number)
+            self._recorder.judge(self._recording.cycles[-1], self._limits, self._changes, self._number)
         return ended
 
 

@@ -296,7 +296,7 @@ def as_run(recording: Any) -> Run:
     """
     if isinstance(recording, Run):
         return recording
-    if isinstance(recording, Profile):
+    if isinstance(getattr(recording, "trace", None), Trace):  # a Profile, or what answers as one
         return TraceRun(recording)
     if isinstance(recording, Trace):
         return TraceRun(Profile(recording))

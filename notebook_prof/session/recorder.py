@@ -1,4 +1,4 @@
-"""``nbp.profile``: a Profile that records itself."""
+"""``nbp.profile``: records, and answers as the Profile of what it recorded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNRECORDED = "has not recorded anything: use it in a with block, or call start(
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class profile(Profile):
+class profile:
     """Record the code in a ``with`` block, a function, or between `start` and `stop`.
 
     Parameters
@@ -116,7 +116,6 @@ class profile(Profile):
         name: str | None = None,
         keep: bool = False,
     ) -> None:
-        # Profile.__init__ is called when there is a Trace; until then __getattr__ explains
         if steps is not None and schedule is not None:
             raise OptionError("steps and schedule were both given: each says when to record; give one")
         if measure_overhead and until is not None:
@@ -149,7 +148,7 @@ class profile(Profile):
 
     @property
     def cycles(self) -> tuple[Profile, ...]:
-        """A Profile for every finished cycle of the schedule, oldest first; the last one is also this."""
+        """A Profile for every finished cycle of the schedule, oldest first; this answers as the last one."""
         return tuple(self._cycles)
 
     def start(self) -> profile:
@@ -238,16 +237,21 @@ class profile(Profile):
         return cast("_F", recorded)
 
     def __repr__(self) -> str:
-        if "_trace" in self.__dict__:
-            return super().__repr__()
+        if self._session is None and self._cycles:
+            return repr(self._cycles[-1])
         return f"<profile: {'recording' if self._session is not None else 'not recorded yet'}>"
 
     def __getattr__(self, name: str) -> Any:
-        # reached only for what Profile.__init__ will set, or what does not exist at all
-        if name.startswith(("__", "_ipython")) or self.__dict__.get("_cycles"):
+        session, cycles = (self.__dict__.get(own) for own in ("_session", "_cycles"))
+        if not session and cycles and not name.startswith("__"):
+            return getattr(cycles[-1], name)
+        if name.startswith("_"):  # how a front-end or `copy` asks what this is able to do
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        state = "is still recording: call stop() first" if self.__dict__.get("_session") else _UNRECORDED
-        raise NotRecordedError(f"{name.lstrip('_')} was asked of a profile that {state}")
+        state = "is still recording: call stop() first" if session else _UNRECORDED
+        raise NotRecordedError(f"{name} was asked of a profile that {state}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(Profile)})
 
     @contextmanager
     def _unless_inside(self) -> Iterator[None]:
@@ -272,7 +276,7 @@ class profile(Profile):
                     self._on_trace_ready(one)
 
     def _close(self, error: BaseException | None) -> list[Profile]:
-        """End the session and become its last Profile; gives those that `on_trace_ready` has not seen."""
+        """End the session; gives the Profiles that `on_trace_ready` has not seen."""
         session = self._session
         if session is not None and session.is_of_parent:
             return []
@@ -284,8 +288,7 @@ class profile(Profile):
         already = len(self._cycles)
         for trace in session.close(failed=error is not None, error=error)[already:]:
             self._add(trace)
-        Profile.__init__(self, self._cycles[-1]._trace)
-        current.remember(self)
+        current.remember(self._cycles[-1])
         if self._run_name:
             self._remember(failed=error is not None)
         return self._cycles[already:]
@@ -297,7 +300,7 @@ class profile(Profile):
         steps = None if isinstance(plan.schedule, WholeRun) else plan.schedule
         options = recording_text(plan.collectors, steps, plan.step_by, plan.options)
         remember(
-            self,
+            self._cycles[-1],
             name=self._run_name,
             options=options,
             failed=failed,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from IPython.utils.dir2 import get_real_method
 
 import notebook_prof as nbp
 from notebook_prof.collectors.base import Availability, Collector
@@ -69,7 +70,33 @@ def test_block() -> None:
         time.sleep(0.002)
     assert p.trace.metadata["source"] == "recording"
     assert p.trace.metadata["recorded_ns"] > 1_000_000
-    assert nbp.last is p
+    assert nbp.last is p.cycles[-1]
+
+
+def test_it_answers_as_its_profile_does() -> None:
+    p = nbp.profile("system")
+    assert {*dir(nbp.Profile)} <= {*dir(p)}
+    assert get_real_method(p, "_ipython_display_") is None
+    with p:
+        time.sleep(0.002)
+    (made,) = p.cycles
+    assert repr(p) == repr(made)
+    assert p.selection is made.selection
+    assert get_real_method(p, "_ipython_display_") == made._ipython_display_
+    assert get_real_method(p, "_repr_mimebundle_") == made._repr_mimebundle_
+    assert get_real_method(p, "_display_") == made._display_
+    public = [name for name in dir(nbp.Profile) if name[0] != "_"]
+    assert len(public) > 40
+    for name in public:
+        assert type(getattr(p, name)) is type(getattr(made, name)), name
+    assert nbp.compare(p, made).delta_ns == 0
+    assert nbp.compare([p, p], made).runs == (2, 1)
+    first = p.trace
+    p.start()
+    with pytest.raises(NotRecordedError, match="still recording"):
+        p.trace
+    p.stop()
+    assert p.trace is not first
 
 
 def test_steps_by_its_own_method() -> None:
