@@ -73,22 +73,22 @@ def add_brief(commands: Any) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser(
         "brief",
-        help="print what a recording tells, in so many tokens",
-        description="Print verdict, account, lines, causes, advice, doubts and what cannot be answered of a "
-        "recording of any format, each number with the call that gives it again in Python.",
+        help="print the verdict, lines, advice and doubts as Markdown",
+        description="Print the verdict of a recording of any format with the calls that give its numbers in "
+        "Python, its lines, advice and doubts, as Markdown.",
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
     parser.add_argument(
         "--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing"
     )
-    parser.add_argument("--tokens", metavar="N", type=int, default=800, help="at most so many (default: 800)")
+    parser.add_argument("--rows", metavar="N", type=int, default=5, help="rows of each table (default: 5)")
     parser.add_argument("--json", action="store_true", help="print JSON, with the numbers unrounded")
     parser.set_defaults(run=run_brief)
 
 
 def run_brief(options: argparse.Namespace) -> int:
     """Print it."""
-    result = open_profile(options.file, format=options.source).brief(tokens=options.tokens)
+    result = open_profile(options.file, format=options.source).brief(options.rows)
     say(result.to_json() if options.json else result.text)
     return 0
 

@@ -65,7 +65,7 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
     """
     shown = lines.head(rows)
     locations = [
-        str(number) if file == "cell" else f"{_base(file)}:{number}"
+        str(number) if file == "cell" else f"{base_name(file)}:{number}"
         for file, number in zip(shown["file"], shown["line"], strict=True)
     ]
     width = max(map(len, locations), default=0)
@@ -120,7 +120,8 @@ def _bar(share: float, width: int = 10) -> str:
     return ("█" * full + ("" if not part else " ▏▎▍▌▋▊▉"[part])).ljust(width)
 
 
-def _base(path: object) -> str:
+def base_name(path: object) -> str:
+    """Return the file's own name."""
     return str(path).replace("\\", "/").rpartition("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""The brief: what it says are numbers that its own calls give, and less of it is a part of more of it.
+"""The brief: each number in it is a cell of a table that its own calls give.
 
 Samples of every format are asked in ``tests/analysis/test_samples.py``.
 """
@@ -6,7 +6,6 @@ Samples of every format are asked in ``tests/analysis/test_samples.py``.
 from __future__ import annotations
 
 import gzip
-import inspect
 import json
 import pstats
 import re
@@ -15,18 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 
-from notebook_prof.analysis.scope import sharing
 from notebook_prof.cli.main import main
-from notebook_prof.errors import OptionError
-from notebook_prof.profiles.brief.brief import MIME, Brief, brief_of_statements, token_bound
-from notebook_prof.profiles.brief.statements import SECTIONS, Statements
+from notebook_prof.profiles.brief import MIME, Brief
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import Trace
+from notebook_prof.units import format_ns, format_share
 
 from .. import samples
 from ..browser.drawn import drawn_profile
@@ -35,112 +33,102 @@ from ..draws import draws
 
 MOST_JSON = 16_384
 """Bytes of the JSON in a notebook's output."""
-EVERYTHING = 20_000
-USUAL = 800
+ROWS = 5
 
 
-def check_numbers(profile: Profile, brief: Brief) -> None:
-    """Each number's call runs, and gives it; the text's legend has the same calls."""
-    results = {call: eval(call, {"p": profile}) for call in brief.calls}
+def check_claims(profile: Profile, brief: Brief) -> None:
+    """Each number stands where the JSON says, and is what the call, the rows and the column give."""
     content = json.loads(brief.to_json())
-    for statement, plain in zip(brief.statements, content["statements"], strict=True):
-        assert statement.section in SECTIONS
-        assert len(plain["numbers"]) == len(statement.numbers)
-        for number in plain["numbers"]:
-            call = content["calls"][number["call"] - 1]
-            value: Any = results[call]
-            if "row" in number:
-                value = value.iloc[number["row"]]
-                value = value[number["column"]] if "column" in number else value
-            expected = number["value"]
-            same = (
-                value == expected
-                if isinstance(expected, str)
-                else np.isclose(float(value), expected, rtol=1e-9)
-            )
-            assert same, (call, number, value)
-            assert number["text"] in plain["text"]
-    legend = dict(re.findall(r"^\[(\d+)\] (p\..*|len\(p.*|0\.0)$", brief.text, re.MULTILINE))
-    assert [legend[str(number)] for number in range(1, len(brief.calls) + 1)] == list(brief.calls)
+    assert content == brief.to_dict()
+    assert len(content["claims"]) == len(profile.verdict.claims)
+    for claim in content["claims"]:
+        line = content["lines"][claim["line"]]
+        assert line[claim["start"] :].startswith(claim["text"])
+        value = number(profile, claim)
+        if claim["of"] is not None:
+            whole = number(profile, claim["of"])
+            value = value / whole if whole else 0.0
+        if isinstance(claim["value"], str):
+            assert value == claim["value"], claim
+        else:
+            assert float(value) == pytest.approx(claim["value"], rel=1e-9, abs=1e-9), claim
+        assert f"`{claim['call']}`" in brief.text
+        assert " ".join(claim["text"].split()) in brief.text
+
+
+def number(profile: Profile, source: dict[str, Any]) -> Any:
+    """What a claim of the JSON names, looked up by its call."""
+    table = eval(source["call"], {"p": profile})
+    for column, value in source["where"].items():
+        table = table[[one in (value if isinstance(value, list) else [value]) for one in table[column]]]
+    values = table[source["column"]]
+    if source["reduce"] == "count":
+        return len(values)
+    if source["reduce"] == "p90":
+        return np.quantile(values.to_numpy(), 0.9, method="inverted_cdf") if len(values) else 0
+    if len(values) and isinstance(values.iloc[0], str):
+        return values.iloc[0]
+    return getattr(values, source["reduce"])() if len(values) else 0
+
+
+def check_tables(profile: Profile, brief: Brief) -> None:
+    """Every cell of the Markdown is the cell of a public table, rounded; what has no rows says so."""
+    for name, whole in (("lines", profile.lines()), ("advice", profile.advice()), ("trust", profile.trust)):
+        shown = brief.tables[name]
+        pd.testing.assert_frame_equal(shown, whole.head(ROWS)[list(shown)])
+    rows = [
+        [cell.strip() for cell in row.split(" | ")] for row in re.findall(r"^\| (.*) \|$", brief.text, re.M)
+    ]
+    counted = [len(brief.tables[name]) for name in brief.tables if len(brief.tables[name])]
+    assert len(rows) == sum(counted) + 2 * len(counted)
+    lines = brief.tables["lines"]
+    for row, line, time, share in zip(
+        rows[2:], lines["line"], lines["total_ns"], lines["share"], strict=False
+    ):
+        assert row[0].endswith(f":{line}")
+        assert row[-2:] == [format_ns(time), format_share(share)]
+    for call in ("p.steps()", "p.lines()", "p.device()", "p.operators()", "p.memory.peak()", "p.cpu()"):
+        assert (call in brief.absent) == (not len(eval(call, {"p": profile}))), call
 
 
 def check_brief(trace: Trace) -> None:
     """All that holds of the brief of a recording."""
     profile = Profile(trace)
-    verdict, trust = profile.verdict, profile.trust
-    statements = sharing(lambda trace: list(Statements(trace, verdict, trust)))(trace)
-    whole, usual = (brief_of_statements(statements, tokens, verdict.kind) for tokens in (EVERYTHING, USUAL))
-    assert whole.complete
-    check_numbers(profile, whole)
-    assert usual.tokens <= USUAL
-    assert len(usual.to_json().encode()) <= MOST_JSON
-    check_subset(usual, whole)
-    for table, question in (
-        ("steps", "how long a step takes"),
-        ("lines", "which line"),
-        ("device", "what devices did"),
-    ):
-        answers = bool(len(getattr(profile, table)()))
-        assert (f"Cannot answer {question}" in whole.text) is not answers
-
-
-def check_subset(small: Brief, large: Brief) -> None:
-    """Every line of the smaller one is a line of the larger one, in the same order."""
-    lines = iter(large.text.splitlines())
-    assert all(line in lines for line in small.text.splitlines() if not line.startswith("There is more"))
+    brief = profile.brief()
+    assert brief.text == Profile(trace).brief().text
+    check_claims(profile, brief)
+    check_tables(profile, brief)
+    assert len(brief.to_json().encode()) <= MOST_JSON
 
 
 @settings(max_examples=draws(8))
 @given(traces())
 def test_what_a_brief_says_of_drawn_traces(trace: Trace) -> None:
-    profile = Profile(trace)
-    check_numbers(profile, profile.brief(tokens=EVERYTHING))
+    check_brief(trace)
 
 
 def test_a_recorded_cell() -> None:
-    """Its lines are said by their number and source; what was recorded of it is no longer unanswered."""
+    """Its lines are said by their number and source."""
     profile = cell_profile()
     check_brief(profile.trace)
-    assert inspect.signature(Profile.brief).parameters["tokens"].default == USUAL
-    text = profile.brief(tokens=EVERYTHING).text
     top = profile.lines().iloc[0]
-    assert f"Line cell:{top['line']} `" in text
-    assert "Cannot answer which line" not in text
+    text = profile.brief(rows=1).text
+    assert f"| cell:{top['line']} | `{top['text']}` | {format_ns(top['total_ns'])} |" in text
+    assert text.count("| cell:") == 1
+    assert "`p.lines()`" not in text.splitlines()[-1]
+    check_brief(drawn_profile(gpu=True).trace)
 
 
-def test_a_chain_of_causes_leads_from_the_device_to_the_host() -> None:
-    profile = drawn_profile(gpu=True)
-    check_brief(profile.trace)
-    profile = open_sample("shared/hta/trace_diff/test.json.gz")
-    statements = profile.brief(tokens=EVERYTHING).statements
-    said = [one for one in statements if str(one.parts[0]).startswith("Longest gap")]
-    idle = profile.device.idle()
-    longest = idle.loc[idle["dur"].idxmax()]
-    (number,) = said[0].numbers
-    assert number.call.startswith(f"p.why({longest['ts'] + longest['dur'] // 2}, ")
-    assert (
-        str(number.value)
-        == profile.why(
-            int(longest["ts"] + longest["dur"] // 2), int(number.call.split(", ")[1].partition(")")[0])
-        ).text
+def test_names_of_strangers_are_no_markdown() -> None:
+    trace = draw("main: [mm]")
+    table = Profile(trace).brief().tables
+    lines = pd.DataFrame(
+        {"file": ["/a/b.py"], "line": [3], "text": ["x | `y`"], "total_ns": [1], "share": [1.0]}
     )
-
-
-def test_threads_that_wait_do_not_lead() -> None:
-    """Of a sum over threads ``lock.acquire`` would lead; the thread of the steps does other things."""
-    trace = draw(
-        """
-        steps: [0      ][1      ]
-        main:  [mm/forward][relu]
-        pool:  [lock.acquire    ]
-        idle:  [lock.acquire    ]
-        """,
-        unit_ns=1_000_000,
-        categories={"lock.acquire": "python", "mm": "operator", "relu": "operator"},
-    )
-    text = Profile(trace).brief(tokens=EVERYTHING).text
-    assert "mm" in text
-    assert "lock.acquire" not in text
+    names = {"finding": "<b>", "remedy": "__init__\n|*x*", "gain_share": 0.5, "bound": True, "place": ""}
+    text = str(Brief(Profile(trace).verdict, {**table, "lines": lines, "advice": pd.DataFrame([names])}, ()))
+    assert "| b.py:3 | `` x \\| `y` `` | 1 ns | 100.0 % |" in text
+    assert "| \\<b> | \\_\\_init\\_\\_ \\|\\*x\\* | up to 50.0 % |  |" in text
 
 
 def open_sample(sample: str) -> Profile:
@@ -196,8 +184,7 @@ def test_which_kernel_takes_the_most() -> None:
     sample = "shared/tracelens/torch_compile_triton/trace.json.gz"
     profile = open_sample(sample)
     times = kernel_times(samples.path_of(sample))
-    whole = profile.brief(tokens=EVERYTHING).to_dict()
-    texts = [one["text"] for one in whole["statements"] if one["text"].startswith("Kernels: ")]
+    texts = [line for line in profile.brief().to_dict()["lines"] if line.startswith("Kernels: ")]
     (shares,) = (re.findall(r"([\d.]+) %", text) for text in texts)
     ranked = sorted(times.values(), reverse=True)[:3]
     assert [float(share) for share in shares] == pytest.approx(
@@ -210,50 +197,29 @@ def test_which_kernel_takes_the_most() -> None:
     [
         ("data/paddle/synthetic_rank0.json.gz", "Input-bound: 28.5 %"),
         ("data/mindspore/v200_minddata", "Input-bound"),
-        ("data/torch213_cpu/empty.pt.trace.json.gz", "Cannot answer what the host ran"),
+        ("data/torch213_cpu/empty.pt.trace.json.gz", "`p.operators()`, "),
         ("data/torch213_cpu/cnn_adam.pt.trace.json.gz", "The optimizer takes 6.4 % of the steps"),
-        ("data/torch213_cpu/cnn_adam.pt.trace.json.gz", "Cannot answer what devices did"),
-        ("data/megengine/cli.chrome_timeline.json.gz", "Cannot answer how long a step takes"),
+        (
+            "data/torch213_cpu/cnn_adam.pt.trace.json.gz",
+            "nothing of it was recorded: `p.lines()`, `p.device()`",
+        ),
+        ("data/megengine/cli.chrome_timeline.json.gz", "nothing of it was recorded: `p.steps()`"),
         ("data/torch_memory/profile.snapshot.pickle.gz", "Memory: peak 541 KiB"),
         ("shared/hta/nccl_data.json.gz", "Launch-bound"),
         ("shared/hta/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz", "70.1 %"),
-        ("shared/hta/trace_diff/test.json.gz", "Doubt: launch not recorded"),
-        ("shared/jax_gpu_rocm/tw003.xplane.pb", "Cannot answer what faster kernels would change"),
+        ("shared/hta/trace_diff/test.json.gz", "| launch-not-recorded | "),
     ],
 )
 def test_a_question_has_its_known_answer(sample: str, answer: str) -> None:
-    assert answer in open_sample(sample).brief(tokens=EVERYTHING).text
-
-
-def test_a_budget_is_kept_and_one_that_is_too_small_is_refused() -> None:
-    profile = drawn_profile(gpu=True)
-    whole = profile.brief(tokens=EVERYTHING)
-    assert whole.text == profile.brief(tokens=EVERYTHING).text
-    for budget in (200, 250, 301, 400, 640, 1000):
-        one = profile.brief(tokens=budget)
-        assert one.tokens <= budget
-        check_subset(one, whole)
-        assert one.complete or f"p.brief(tokens={2 * budget})" in one.text
-    with pytest.raises(OptionError, match=r"30 tokens was asked for.* give tokens=\d+"):
-        profile.brief(tokens=30)
-
-
-def test_tokens_are_bounded_from_above() -> None:
-    """Whatever a tokenizer does with bytes, it needs no more than one a byte of what is not ASCII."""
-    assert token_bound("µ") == 2
-    assert token_bound("一") == 3
-    assert token_bound("cudaLaunchKernel") == 4
-    assert token_bound("a\nb") == 3
+    assert answer in open_sample(sample).brief().text
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(samples.path_of("data/torch213_cpu/cnn_adam.pt.trace.json.gz"))
-    assert main(["brief", path, "--tokens", "400"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == open_profile(path).brief(tokens=400).text
+    assert main(["brief", path, "--rows", "1"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == open_profile(path).brief(rows=1).text
     assert main(["brief", path, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == open_profile(path).brief().to_dict()
-    assert main(["brief", path, "--tokens", "10"]) == 2
-    assert "give tokens=" in capsys.readouterr().err
 
 
 def test_what_a_notebook_keeps_has_the_brief() -> None:

@@ -124,7 +124,7 @@ class Claim:
         >>> Claim("5 ms", "idle_causes", {}, "idle_ns", 5_000_000, arguments={"window": (0, 9)}).call
         'p.device.idle_causes(window=(0, 9))'
         """
-        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.arguments.items())
         return f"p.{METHODS.get(self.table, self.table)}({arguments})"
 
     def holds(self, trace: Trace) -> bool:
@@ -165,6 +165,15 @@ class Sentence:
                 claims.append(replace(part, line=line, start=at))
                 at += len(part.text)
         return tuple(claims)
+
+
+def _written(value: Any) -> str:
+    """Return the code of an argument: of many numbers in a row the range that they are."""
+    if isinstance(value, tuple) and len(value) > 2 and all(isinstance(one, int) for one in value):
+        whole = range(value[0], value[-1] + 1)
+        if tuple(whole) == value:
+            return repr(whole)
+    return repr(value)
 
 
 def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
