@@ -106,6 +106,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_public_names_are_all_that_is_listed() -> None:
+    code = "import notebook_prof as nbp; nbp.compare, nbp.profile; print(set(dir(nbp)) ^ set(nbp.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_every_public_name_resolves() -> None:
     code = (
         "import notebook_prof as nbp\n"
