@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from ..errors import OptionError, nearest
-
-if TYPE_CHECKING:
-    from .trace import Trace
 
 GROUP: Final = "notebook_prof.writers"
 SUFFIXES: Final = {
@@ -25,8 +22,8 @@ SUFFIXES: Final = {
 """What the end of a file's name says about its format; a name without a suffix is a native folder."""
 
 
-def write(trace: Trace, path: str | os.PathLike[str], format: str) -> None:
-    """Write a Trace with the writer of this name.
+def writer(format: str) -> Any:
+    """Return the writer of this name: a function of a Trace and a path.
 
     Raises
     ------
@@ -38,7 +35,7 @@ def write(trace: Trace, path: str | os.PathLike[str], format: str) -> None:
         raise OptionError("no writers are registered: notebook_prof is not installed; pip install it again")
     if format not in writers:
         raise OptionError(f"no writer {format!r}: {nearest(format, writers)}")
-    writers[format].load()(trace, path)
+    return writers[format].load()
 
 
 def format_of(path: str | os.PathLike[str], *also: str) -> str:

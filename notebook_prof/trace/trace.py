@@ -16,7 +16,7 @@ from ..units import format_count, format_ns
 from .intervals import Window
 from .nesting import nest
 from .report import ImportReport
-from .saving import format_of, write
+from .saving import format_of, writer
 from .schema import TABLES
 
 
@@ -242,7 +242,7 @@ class Trace:
         OptionError
             For a suffix or format that is not known, or if something other than a recording is in the way.
         """
-        write(self, path, format_of(path) if format is None else format)
+        writer(format_of(path) if format is None else format)(self, path)
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write Chrome trace JSON, which Perfetto, TensorBoard and `notebook_prof.read_trace` open.
@@ -252,7 +252,7 @@ class Trace:
         path : path
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
         """
-        write(self, path, "chrome")
+        writer("chrome")(self, path)
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Write Perfetto protobuf, which ui.perfetto.dev and `notebook_prof.read_trace` open.
@@ -262,7 +262,7 @@ class Trace:
         path : path
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
         """
-        write(self, path, "perfetto")
+        writer("perfetto")(self, path)
 
     def _subset(self, keep: npt.NDArray[np.bool_], window: Window | None) -> Trace:
         slices = self._tables["slices"]
