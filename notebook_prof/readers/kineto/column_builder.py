@@ -11,9 +11,10 @@ import numpy.typing as npt
 from msgspec import Raw
 
 from ...trace.arrays import IntArray
+from ...trace.pairing import pair
 from ...trace.report import ImportReport
 from ..codec.interner import Interner
-from ..codec.numbers import exact_ns, identifiers, integers, to_ns
+from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from .activity_types import (
     ANY,
     BOOKKEEPING,
@@ -27,7 +28,7 @@ from .activity_types import (
     flags_of_name,
     flags_of_type,
 )
-from .event_types import EXTRA, AllArguments, Arguments, OldArguments, Variant, complete_type, extra_of
+from .event_types import EXTRA, AllArguments, Arguments, Begin, OldArguments, Variant, complete_type, extra_of
 from .instant_events import InstantEvents
 from .profiler_ranges import ACTIVITY_TYPE, ProfilerRanges
 
@@ -336,3 +337,43 @@ def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[IntArray | None,
     if len(rows) == len(args):
         return None, args
     return rows, [args[i] for i in rows.tolist()]
+
+
+def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:
+    """Turn the begins, ends and marks among ``columns.instants`` into events of `columns`.
+
+    PyTorch writes complete events only; tools that rewrite its files split them. A beginning without an
+    end lasts to the end of the file (``unclosed-begin``); an end without a beginning is left out
+    (``end-without-begin``).
+
+    Parameters
+    ----------
+    columns : ColumnBuilder
+    report : ImportReport
+    """
+    marks = columns.instants.marks
+    if marks:
+        ts = np.array([mark[3] for mark in marks], np.int64)
+        columns.add_spans([("instant", name, pid, tid) for name, pid, tid, _ in marks], ts, np.zeros_like(ts))
+    _add_pairs(columns, report)
+
+
+def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
+    rows = columns.instants.begins_and_ends
+    ts, ok = to_ns([row.ts for row in rows])
+    report.add_where("broken-row", "loss", ~ok, lambda i: rows[i], "these rows are left out")
+    rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
+    if not rows:
+        return
+    threads: dict[tuple[int, int], int] = {}
+    track = [threads.setdefault((number_of(row.pid), number_of(row.tid)), len(threads)) for row in rows]
+    pairs = pair(np.array(track), ts, np.array([isinstance(row, Begin) for row in rows]))
+    last = max(int(ts.max()), columns.end())
+    begin = np.concatenate([pairs.begin, pairs.unclosed])
+    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
+    opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
+    spans = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
+    columns.add_spans(spans, ts[begin], end - ts[begin])
+    shown = rows.__getitem__
+    report.add_where("unclosed-begin", "loss", pairs.unclosed, shown, "kept until the end of the trace")
+    report.add_where("end-without-begin", "loss", pairs.unopened, shown, "ignored")

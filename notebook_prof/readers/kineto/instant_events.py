@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from ...trace.arrays import IntArray
-from ...trace.pairing import pair
 from ...trace.report import ImportReport
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from .columns import MAX_DEVICE, CounterColumns, MemoryColumns
 from .event_types import Begin, Counter, End, Instant, Metadata, QuickInstant
-
-if TYPE_CHECKING:
-    from .column_builder import ColumnBuilder
 
 _MEMORY: Final = "[memory]"
 _INSTANTS: Final = (Instant, QuickInstant)
@@ -149,43 +145,3 @@ class InstantEvents:
                     for key, value in values
                 ]
         self._report_lost(lost)
-
-
-def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:
-    """Turn the begins, ends and marks among ``columns.instants`` into events of `columns`.
-
-    PyTorch writes complete events only; tools that rewrite its files split them. A beginning without an
-    end lasts to the end of the file (``unclosed-begin``); an end without a beginning is left out
-    (``end-without-begin``).
-
-    Parameters
-    ----------
-    columns : ColumnBuilder
-    report : ImportReport
-    """
-    marks = columns.instants.marks
-    if marks:
-        ts = np.array([mark[3] for mark in marks], np.int64)
-        columns.add_spans([("instant", name, pid, tid) for name, pid, tid, _ in marks], ts, np.zeros_like(ts))
-    _add_pairs(columns, report)
-
-
-def _add_pairs(columns: ColumnBuilder, report: ImportReport) -> None:
-    rows = columns.instants.begins_and_ends
-    ts, ok = to_ns([row.ts for row in rows])
-    report.add_where("broken-row", "loss", ~ok, lambda i: rows[i], "these rows are left out")
-    rows, ts = [row for row, good in zip(rows, ok.tolist(), strict=True) if good], ts[ok]
-    if not rows:
-        return
-    threads: dict[tuple[int, int], int] = {}
-    track = [threads.setdefault((number_of(row.pid), number_of(row.tid)), len(threads)) for row in rows]
-    pairs = pair(np.array(track), ts, np.array([isinstance(row, Begin) for row in rows]))
-    last = max(int(ts.max()), columns.end())
-    begin = np.concatenate([pairs.begin, pairs.unclosed])
-    end = np.concatenate([ts[pairs.end], np.full(len(pairs.unclosed), last)])
-    opened = [row for row in (rows[i] for i in begin.tolist()) if isinstance(row, Begin)]
-    spans = [(row.cat or "", row.name or "", row.pid, row.tid) for row in opened]
-    columns.add_spans(spans, ts[begin], end - ts[begin])
-    shown = rows.__getitem__
-    report.add_where("unclosed-begin", "loss", pairs.unclosed, shown, "kept until the end of the trace")
-    report.add_where("end-without-begin", "loss", pairs.unopened, shown, "ignored")

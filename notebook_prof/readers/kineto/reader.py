@@ -21,11 +21,10 @@ from ..codec.interner import Interner
 from .activity_metadata import extra_text
 from .activity_types import BOOKKEEPING_TYPES, DEVICE, UNKNOWN, is_known, rows_of
 from .assemble import assemble
-from .column_builder import ColumnBuilder
+from .column_builder import ColumnBuilder, add_pairs_and_marks
 from .columns import MAX_DEVICE, KinetoColumns
 from .event_decoder import EventDecoder
 from .event_types import UNDECODABLE, Arguments, OldArguments
-from .instant_events import add_pairs_and_marks
 from .operator_arguments import module_path, to_json
 
 _MARKS: Final = re.compile(
