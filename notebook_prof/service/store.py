@@ -23,8 +23,7 @@ from ..trace import DEVICE_CATEGORIES, Trace
 from ..trace.arrays import BoolArray, IntArray
 from .cached import is_cached, locked_cached_property
 from .columns import SliceColumns, coded, drawn_counters
-from .grouped import grouped
-from .lod import DrawnIndex, EarlyIndex, GroupIndex, Pictures, RowIndex, StepCurve, WideSlices
+from .lod import DrawnIndex, EarlyIndex, GroupIndex, LaunchedIndex, Pictures, RowIndex, StepCurve, WideSlices
 from .lod.chosen import Chosen
 from .lod.density import LongestBlocks
 from .messages.answers.trace import Counter
@@ -305,12 +304,63 @@ class ViewStore:
     def _grouped(self, by: str, key: Key, side: str) -> GroupIndex:
         chosen = self._on_side(self.choices.slices(key) if key else None, side)
         if side == "device":
-            return grouped(self, by, chosen)
+            return self.sums(by, chosen)
         launches, members = self._launches_of(key), None
         of_host = tuple(clause for clause in key if clause[0] in ("name", "track", "rank"))
         if of_host and len(launches[0]):
             members = np.where(matching_mask(self.columns, of_host), self.grouping(by)[0], -1)
-        return grouped(self, by, chosen, launches, members)
+        return self.sums(by, chosen, launches, members)
+
+    def sums(
+        self,
+        by: str,
+        chosen: IntArray | None,
+        launches: tuple[IntArray, IntArray] | None = None,
+        members: npt.NDArray[np.integer] | None = None,
+    ) -> GroupIndex:
+        """Return running sums by group of the chosen slices, and of the work that they launched.
+
+        Parameters
+        ----------
+        by : str
+            As `grouping`.
+        chosen : ndarray of int64 or None
+            Slices to count, ascending; None counts all.
+        launches : pair of ndarrays of int64, optional
+            Device slices that count for the host, and the slice that launched each.
+        members : ndarray of int, shape (slices,), optional
+            Group of every slice that may be told what it launched, -1 for none; by default those of `by`.
+        """
+        c = self.columns
+        codes, names, _ = self.grouping(by)
+        again, around = self.again
+        launched = None
+        if launches is not None and len(launches[0]):
+            launched = LaunchedIndex(
+                lambda: self.rows,
+                codes if members is None else members,
+                len(names),
+                ts=c.ts,
+                dur=c.dur,
+                work=launches[0],
+                launcher=launches[1],
+                parent=self.parent,
+            )
+        return GroupIndex(
+            lambda: self.rows,
+            codes,
+            len(names),
+            ts=c.ts,
+            dur=c.dur,
+            self_ns=c.self_ns,
+            track=c.track,
+            again=again,
+            parent=around,
+            launched=launched,
+            chosen=chosen,
+            around=self.parent if self.shallow else None,
+            straddling=c.straddling,
+        )
 
     def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:
         here = self.side(side)

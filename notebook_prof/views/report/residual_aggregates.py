@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...service.grouped import grouped
 from ...service.lod import GroupTotals, RowIndex, density
 from ...service.lod.density import MAX_CELLS, LongestBlocks
 from ...service.store import ViewStore
@@ -49,7 +48,7 @@ def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side
     work, launcher = store.launches
     both_kept = keep[work] & keep[launcher]
     launches = (work[both_kept], launcher[both_kept]) if side == "host" else None
-    there = grouped(store, by, np.flatnonzero(keep & store.side(side)), launches).totals(*window, below)
+    there = store.sums(by, np.flatnonzero(keep & store.side(side)), launches).totals(*window, below)
     parts = ("count", "total_ns", "self_ns", "device_ns", "touched")
     return GroupTotals(*(getattr(whole, part) - getattr(there, part) for part in parts))
 
