@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import AlreadyRecordingError
 
 if TYPE_CHECKING:
     from ..profiles.profile import Profile
-    from .engine import Session
 
 _lock = threading.Lock()
-_running: Session | None = None
+_running: Any = None  # a `Session`, whose module is above this one
 _last: Profile | None = None
 
 
-def running() -> Session | None:
-    """Return the session that records in this process, or None."""
+def running() -> Any:
+    """Return the `Session` that records in this process, or None."""
     return _running
 
 
@@ -27,7 +26,7 @@ def is_recording() -> bool:
     return _running is not None
 
 
-def claim(session: Session) -> None:
+def claim(session: Any) -> None:
     """Make this the recording of the process.
 
     Raises
@@ -45,7 +44,7 @@ def claim(session: Session) -> None:
         _running = session
 
 
-def release(session: Session) -> None:
+def release(session: Any) -> None:
     """Let the next recording begin; does nothing if this one is not the running one."""
     global _running
     with _lock:

@@ -39,13 +39,13 @@ class Session:
 @pytest.fixture
 def session() -> Iterator[Session]:
     made, marks = Session(), statements.Marks()
-    current.claim(made)  # type: ignore[arg-type]
+    current.claim(made)
     marks.begin()
     ticks.offer()
     yield made
     ticks.withdraw()
     marks.stop()
-    current.release(made)  # type: ignore[arg-type]
+    current.release(made)
 
 
 def run(source: str, *, rewritten: bool = True, **more: Any) -> dict[str, Any]:

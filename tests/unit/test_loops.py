@@ -62,9 +62,9 @@ def offered() -> Iterator[None]:
 @pytest.fixture
 def ticks(offered: None) -> Iterator[Ticks]:
     session = Ticks()
-    current.claim(session)  # type: ignore[arg-type]
+    current.claim(session)
     yield session
-    current.release(session)  # type: ignore[arg-type]
+    current.release(session)
 
 
 def rewritten(source: str, *, line: int | None = None, **options: Any) -> ast.Module:
@@ -269,11 +269,11 @@ class OneLoop(Ticks):
 )
 def test_each_frame_has_its_own_ticker(source: str, offered: None) -> None:
     session = OneLoop()
-    current.claim(session)  # type: ignore[arg-type]
+    current.claim(session)
     try:
         run(source)
     finally:
-        current.release(session)  # type: ignore[arg-type]
+        current.release(session)
     assert session.count == 4
 
 
