@@ -41,7 +41,7 @@ _HOMES = {
     "history": "runs.table",
     "list_collectors": "collectors.registry",
     "list_formats": "readers",
-    "load": "runs.entry",
+    "load": "runs.table",
     "measure_device": "collectors.ceilings",
     "merge_trace_events": "ranks.profiles",
     "open_profile": "profiles.files",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -11,14 +9,10 @@ from typing import Any
 from ..expectations.language import Expectation
 from ..expectations.outcomes import Expectations, judge
 from ..expectations.quantities import Measured, missing
-from ..labels import short_names
 from ..profiles.display import display, widget_of
-from ..statistics.shift import LEAST_RUNS
-from .attribution import share_of_both
-from .parts import IDLE
 from .run import Recording, Side
 from .tables import ComparedTables
-from .verdict import LITTLE_CORE, moved, sentences, undecided
+from .verdict import moved, sentences, undecided
 
 
 def compare(
@@ -76,58 +70,9 @@ class Comparison(ComparedTables):
     """
 
     @property
-    def change(self) -> float:
-        """Relative change of a step: 0.05 means that b takes 5 % longer."""
-        return math.expm1(self.shift.value)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Where `change` lies at 95 %; nan with too few steps to say."""
-        return math.expm1(self.shift.low), math.expm1(self.shift.high)
-
-    @property
-    def significant(self) -> bool:
-        """Whether 0 lies outside of `interval`, and the steps tell of the code and not of a busy machine."""
-        return self.shift.significant and not self.starved
-
-    @property
-    def core_share(self) -> float | None:
-        """How much of the time in which their threads could run they had a core; the least of all runs."""
-        shares = [run.core_share for side in (self._a, self._b) for run in side.runs]
-        return min((share for share in shares if share is not None), default=None)
-
-    @property
-    def starved(self) -> bool:
-        """Whether steps were compared of which some had a core for less than half of that time.
-
-        Runs that are compared as such show by themselves how much the machine makes them differ.
-        """
-        share = self.core_share
-        return not self.by_runs and share is not None and share < LITTLE_CORE
-
-    @property
-    def by_runs(self) -> bool:
-        """Whether runs were compared, and not their steps."""
-        return self.shift.n == self.runs and min(self.runs) >= LEAST_RUNS
-
-    @property
-    def matched_share(self) -> float:
-        """Share of both sides' time in operators or lines that both have, 0–1; 1 where there are none."""
-        operators = self.operators[self.operators["name"] != IDLE["host"]]
-        shares = [share_of_both(operators), share_of_both(self.lines[self.lines["file"] != ""])]
-        return max((share for share in shares if share is not None), default=1.0)
-
-    @property
     def verdict(self) -> str:
         """What the change did, in at most six sentences; every figure is in the tables."""
         return " ".join(sentences(self))
-
-    @functools.cached_property
-    def labels(self) -> dict[str, str]:
-        """What is written for each name of `operators` and `kernels`: short, and no two alike."""
-        kernels = set(self.kernels["name"])
-        names = list(dict.fromkeys([*self.operators["name"], *self.kernels["name"]]))
-        return dict(zip(names, short_names(names, [name in kernels for name in names]), strict=True))
 
     def expect(self, *expectations: str, check: bool = True) -> Expectations:
         """Hold the change to what is expected of it, as in ``slower < 3%`` or ``faster > 10%``.

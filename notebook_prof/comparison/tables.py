@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Final
 
 import pandas as pd
 
 from ..errors import OptionError, nearest
+from ..labels import short_names
 from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
-from .attribution import attribution
+from .attribution import attribution, share_of_both
 from .conditions import conditions
 from .linked import LinkedSides
 from .missed_lines import missed_lines, undecided_lines
@@ -20,6 +22,8 @@ from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Side, TraceRun, stalls_of
 from .sources import labels_of_b, placed, source_changes
 
+LITTLE_CORE: Final = 0.5
+"""A thread that had a core for less of the time in which it could run tells of the machine, not the code."""
 _MEMORY: Final = Table(
     "memory",
     (
@@ -54,6 +58,55 @@ class ComparedTables(LinkedSides):
         a, b = self._a.times(), self._b.times()
         shift = shift_of_steps(a, b)
         return widened(shift, factor_of_runs(min(len(a), len(b))) if self.noise is None else self.noise)
+
+    @property
+    def change(self) -> float:
+        """Relative change of a step: 0.05 means that b takes 5 % longer."""
+        return math.expm1(self.shift.value)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where `change` lies at 95 %; nan with too few steps to say."""
+        return math.expm1(self.shift.low), math.expm1(self.shift.high)
+
+    @property
+    def significant(self) -> bool:
+        """Whether 0 lies outside of `interval`, and the steps tell of the code and not of a busy machine."""
+        return self.shift.significant and not self.starved
+
+    @property
+    def core_share(self) -> float | None:
+        """How much of the time in which their threads could run they had a core; the least of all runs."""
+        shares = [run.core_share for side in (self._a, self._b) for run in side.runs]
+        return min((share for share in shares if share is not None), default=None)
+
+    @property
+    def starved(self) -> bool:
+        """Whether steps were compared of which some had a core for less than half of that time.
+
+        Runs that are compared as such show by themselves how much the machine makes them differ.
+        """
+        share = self.core_share
+        return not self.by_runs and share is not None and share < LITTLE_CORE
+
+    @property
+    def by_runs(self) -> bool:
+        """Whether runs were compared, and not their steps."""
+        return self.shift.n == self.runs and min(self.runs) >= LEAST_RUNS
+
+    @property
+    def matched_share(self) -> float:
+        """Share of both sides' time in operators or lines that both have, 0–1; 1 where there are none."""
+        operators = self.operators[self.operators["name"] != IDLE["host"]]
+        shares = [share_of_both(operators), share_of_both(self.lines[self.lines["file"] != ""])]
+        return max((share for share in shares if share is not None), default=1.0)
+
+    @functools.cached_property
+    def labels(self) -> dict[str, str]:
+        """What is written for each name of `operators` and `kernels`: short, and no two alike."""
+        kernels = set(self.kernels["name"])
+        names = list(dict.fromkeys([*self.operators["name"], *self.kernels["name"]]))
+        return dict(zip(names, short_names(names, [name in kernels for name in names]), strict=True))
 
     @property
     def names(self) -> tuple[str, str]:

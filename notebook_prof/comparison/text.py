@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from ..units import format_ns
 from .parts import MISSING
-from .verdict import name_of, signed_ns
-
-if TYPE_CHECKING:
-    from .comparison import Comparison
+from .tables import ComparedTables
+from .verdict import name_of, sentences, signed_ns
 
 _ROWS = 8
 
 
-def comparison_text(c: Comparison, rows: int = _ROWS) -> str:
+def comparison_text(c: ComparedTables, rows: int = _ROWS) -> str:
     """Return the verdict, the phases, and the lines and operators that differ most.
 
     Parameters
     ----------
-    c : Comparison
+    c : ComparedTables
     rows : int
         Of each table; what is left is one row, so that every table adds up.
     """
-    parts = [c.verdict]
+    parts = [" ".join(sentences(c))]
     tables = {"Phases": c.phases, "Lines": c.lines, "Operators": c.operators, "Kernels": c.kernels}
     for title, table in tables.items():
         if title == "Lines" and not (table["file"] != "").any():
@@ -36,7 +34,7 @@ def comparison_text(c: Comparison, rows: int = _ROWS) -> str:
     return "\n".join(parts)
 
 
-def _rows(c: Comparison, table: pd.DataFrame, most: int) -> list[str]:
+def _rows(c: ComparedTables, table: pd.DataFrame, most: int) -> list[str]:
     lines = [f"{'Δ a step':>12}  {'a':>9}  {'b':>9}  {'':10}"]
     for row in table.head(most).to_dict("records"):
         sure = "  " if row["significant"] else "≈ "

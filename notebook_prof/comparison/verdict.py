@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
 from ..statistics.steps import LEAST
 from ..units import format_items, format_ns
 from .parts import IDLE, SMALLER
+from .tables import ComparedTables
 
-if TYPE_CHECKING:
-    from .comparison import Comparison
-
-LITTLE_CORE: Final = 0.5
-"""A thread that had a core for less of the time in which it could run tells of the machine, not the code."""
 _FEW_MATCHED: Final = 0.1
 _MOSTLY_STALLS: Final = 0.2
 _SHOWN: Final = 2
 _WIDEST: Final = 60
 
 
-def sentences(c: Comparison) -> list[str]:
+def sentences(c: ComparedTables) -> list[str]:
     """Return what the change did, what it rests on, where it is, and what else differs."""
     return [text for text in (_headline(c), _basis(c), _where(c), _stalls(c), _else(c), _work(c)) if text]
 
@@ -56,7 +52,7 @@ def signed_ns(delta: float) -> str:
     return ("−" if delta < 0 else "+") + format_ns(abs(delta))
 
 
-def interval_text(c: Comparison) -> str:
+def interval_text(c: ComparedTables) -> str:
     """Write the interval of a comparison; empty where it is not known."""
     low, high = c.interval
     return "" if math.isnan(low) else f"{signed_percent(low)} … {signed_percent(high)}"
@@ -76,17 +72,17 @@ def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
     return labels.get(name, name) or "other"
 
 
-def _steps_of(c: Comparison, side: int) -> int:
+def _steps_of(c: ComparedTables, side: int) -> int:
     table = c.steps
     return int(((table["side"] == c.names[side]) & table["used"]).sum())
 
 
-def _median(c: Comparison, side: int) -> str:
+def _median(c: ComparedTables, side: int) -> str:
     table = c.steps
     return format_ns(float(table.loc[(table["side"] == c.names[side]) & table["used"], "dur_ns"].median()))
 
 
-def _headline(c: Comparison) -> str:
+def _headline(c: ComparedTables) -> str:
     a, b = c.names
     counts = _steps_of(c, 0), _steps_of(c, 1)
     if math.isnan(c.interval[0]):
@@ -109,19 +105,19 @@ def _headline(c: Comparison) -> str:
     return f"{b} is {amount} {word} ({interval_text(c)}): {median}."
 
 
-def undecided(c: Comparison) -> str:
+def undecided(c: ComparedTables) -> str:
     """Return why a change can neither be shown nor be ruled out; empty where the interval tells."""
     if math.isnan(c.interval[0]):
         return "too few steps to tell a change"
     return f"the machine was too busy: {_core(c)}" if c.starved else ""
 
 
-def _core(c: Comparison) -> str:
+def _core(c: ComparedTables) -> str:
     """Return how much of the time in which they could run the threads had a core."""
     return f"a thread that could run had a core for {100 * (c.core_share or 0):.0f} % of the time"
 
 
-def _basis(c: Comparison) -> str:
+def _basis(c: ComparedTables) -> str:
     if math.isnan(c.interval[0]):
         return ""
     if c.by_runs:
@@ -137,7 +133,7 @@ def _basis(c: Comparison) -> str:
     return f"{rests}: several runs of each in turns tell more, as %%profile_ab records them."
 
 
-def believed_changes(c: Comparison) -> pd.DataFrame:
+def believed_changes(c: ComparedTables) -> pd.DataFrame:
     """Return the statements, or without any the operators, that a change is believed of and goes its way.
 
     Of runs of which only totals were kept it is lines that count, each for its own time.
@@ -146,13 +142,13 @@ def believed_changes(c: Comparison) -> pd.DataFrame:
     return _believed(c, next(lines, c.operators))
 
 
-def _believed(c: Comparison, table: pd.DataFrame) -> pd.DataFrame:
+def _believed(c: ComparedTables, table: pd.DataFrame) -> pd.DataFrame:
     sign = 1 if c.delta_ns > 0 else -1
     named = (table["file"] != "") if "file" in table else ~table["name"].isin([SMALLER, *IDLE.values()])
     return table[table["significant"] & named & (table["delta_ns"] * sign > 0)]
 
 
-def _where(c: Comparison) -> str:
+def _where(c: ComparedTables) -> str:
     believed = believed_changes(c)
     if not len(believed) or c.starved:
         return ""
@@ -166,7 +162,7 @@ def _where(c: Comparison) -> str:
     return f"The mean step changes by {signed_ns(c.delta_ns)}: {listed}, all else {signed_ns(left)}{inside}."
 
 
-def _inside(c: Comparison, shown: pd.DataFrame) -> str:
+def _inside(c: ComparedTables, shown: pd.DataFrame) -> str:
     """Say which line changes the most by its own time, where that is none of the statements shown."""
     own = _believed(c, c.lines)
     if "text" not in shown or not len(c.statements) or not len(own):
@@ -178,7 +174,7 @@ def _inside(c: Comparison, shown: pd.DataFrame) -> str:
     return f"; by its own time the most in {name_of(row, c.labels)} ({signed_ns(float(row['delta_ns']))})"
 
 
-def _stalls(c: Comparison) -> str:
+def _stalls(c: ComparedTables) -> str:
     table = c.stalls.set_index("part")
     slow = table.loc["slow steps"]
     if abs(float(slow["delta_ns"])) <= _MOSTLY_STALLS * abs(float(table["delta_ns"].sum())):
@@ -188,7 +184,7 @@ def _stalls(c: Comparison) -> str:
     return f"Slow steps ({counts}) are {signed_ns(float(slow['delta_ns']))} of the means' difference."
 
 
-def _else(c: Comparison) -> str:
+def _else(c: ComparedTables) -> str:
     table = c.conditions
     if not len(table):
         return ""
@@ -199,7 +195,7 @@ def _else(c: Comparison) -> str:
     return f"Not the code alone differs: {', '.join(listed)}."
 
 
-def _work(c: Comparison) -> str:
+def _work(c: ComparedTables) -> str:
     if c.matched_share >= _FEW_MATCHED:
         return ""
     return (
@@ -208,7 +204,7 @@ def _work(c: Comparison) -> str:
     )
 
 
-def moved(c: Comparison) -> list[str]:
+def moved(c: ComparedTables) -> list[str]:
     """Return the rows of a comparison that moved, the largest first, each with its table.
 
     Lines of the source first where they were recorded, then names on the host and on devices. Rows that may

@@ -39,7 +39,7 @@ class HistoryMagics(Magics):  # type: ignore[misc]
         # here, as all that compares: `%load_ext` would take a fifth longer
         from ..comparison.comparison import compare
         from ..runs.cell_history import cell_history
-        from ..runs.entry import load, open_store
+        from ..runs.table import load, open_store
 
         try:
             if len(words) == 2:

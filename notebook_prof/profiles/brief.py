@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,6 @@ from ..analysis.verdict.verdict import Verdict
 from ..trace import Trace
 from ..units import format_ns, format_share
 from .text import base_name
-
-if TYPE_CHECKING:
-    from .profile import Profile
 
 MIME: Final = "application/vnd.notebook-prof.brief+json"
 """Type of the JSON in a notebook's output."""
@@ -110,7 +107,7 @@ class Brief:
         return calls
 
 
-def brief(profile: Profile, rows: int = 5) -> Brief:
+def brief(profile: Any, rows: int = 5) -> Brief:
     """Write the Profile as Markdown: the verdict, where each of its numbers is, lines, advice, doubts.
 
     Parameters

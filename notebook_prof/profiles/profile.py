@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -37,10 +37,6 @@ from .topics import (
     Operators,
     Steps,
 )
-
-if TYPE_CHECKING:
-    from ..comparison.comparison import Comparison
-    from ..runs.before import RunBefore
 
 _STYLES: Final = ("short", "paddle", "torch")
 
@@ -78,7 +74,7 @@ class Profile:
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
-    _history: RunBefore | None  # the run before; `runs.writing.remember` sets it
+    _history: Any  # a `RunBefore`, of the floor above; `runs.writing.remember` sets it
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
@@ -182,8 +178,8 @@ class Profile:
         return self._verdict
 
     @property
-    def earlier(self) -> Comparison | None:
-        """This run compared with the one before; None where the history has none. Never raises.
+    def earlier(self) -> Any:
+        """This run compared with the one before, by `compare`; None where the history has none. Never raises.
 
         The second line of `verdict` is made of its tables; `notebook_prof.load` gives its sides.
         """

@@ -6,7 +6,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -17,9 +17,6 @@ from ..optional import require
 from ..trace import Trace
 from ..trace.schema import TABLES
 from ..units import format_ns, parse_ns
-
-if TYPE_CHECKING:
-    from .profile import Profile
 
 _CLOSED: Final = {
     "enable_external_access": False,
@@ -39,7 +36,7 @@ _WORD: Final = re.compile(r"\w+")
 Make = Callable[[], pd.DataFrame]
 
 
-def query(profile: Profile, text: str, timeout: str | float) -> pd.DataFrame:
+def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
     """Answer a query; see `Profile.sql`."""
     duckdb: Any = require("duckdb", extra="sql", purpose="p.sql()")
     tables, limit_ns = tables_of(profile), parse_ns(timeout)
@@ -84,7 +81,7 @@ def _statement(connection: Any, text: str, duckdb: Any) -> Any:
     return statements[0]
 
 
-def tables_of(profile: Profile) -> dict[str, tuple[str, Make]]:
+def tables_of(profile: Any) -> dict[str, tuple[str, Make]]:
     """Return the tables that a query may name: what each is, and how it is made when it is asked for.
 
     Examples
@@ -110,7 +107,7 @@ def _gives_table(function: Callable[..., Any]) -> bool:
     return str(inspect.signature(function).return_annotation) == "pd.DataFrame"
 
 
-def _selected(profile: Profile) -> pd.DataFrame:
+def _selected(profile: Any) -> pd.DataFrame:
     return profile.selected.rename_axis("slice").reset_index()
 
 
@@ -136,7 +133,7 @@ def _plain(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**mixed) if mixed else table
 
 
-def overview(profile: Profile) -> pd.DataFrame:
+def overview(profile: Any) -> pd.DataFrame:
     """Return the tables that a query may name, and the call that gives each in pandas."""
     tables = tables_of(profile)
     return pd.DataFrame({"table": [*tables], "call": [call for call, _ in tables.values()]})

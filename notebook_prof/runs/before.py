@@ -14,9 +14,9 @@ import pandas as pd
 from ..analysis.source.lines import CELL
 from ..comparison.comparison import Comparison
 from ..comparison.run import Side, Summary, TraceRun, core_share, summary_of
+from ..comparison.tables import LITTLE_CORE
 from ..comparison.verdict import (
     HUNDREDFOLD,
-    LITTLE_CORE,
     believed_changes,
     interval_text,
     name_of,

@@ -1,16 +1,24 @@
-"""The history as a table: ``nbp.history``."""
+"""The history as a table, and its runs: ``nbp.history``, ``nbp.load``."""
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from typing import Any, Final
 
 import pandas as pd
 
+from ..errors import HistoryError, OptionError, nearest
+from ..profiles.files import open_profile
+from ..profiles.profile import Profile
 from ..trace.schema import Column, Table
-from .entry import open_store, warn_of_missing
+from .entry import HistoryRun, read_run
+from .folder import VARIABLE, history_folder, notebook_path
+from .keeping import kept_path
 from .store import Store, damaged_files
-from .writing import losses
+from .writing import losses, missing, wait
+
+_PATIENCE_S: Final = 60.0
 
 COLUMNS: Final = Table(
     "history",
@@ -137,3 +145,76 @@ def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> 
         [None if value is None else bool(value) for value in columns["dirty"]], dtype="boolean"
     )
     return COLUMNS.frame(columns)
+
+
+def load(run: int | str) -> Profile | HistoryRun:
+    """Give a run of the history: its recording where that was kept, else its totals.
+
+    Parameters
+    ----------
+    run : int or str
+        Its number in `history`, or its name: the newest run of that name.
+
+    Returns
+    -------
+    Profile or HistoryRun
+        `compare` takes both. A `HistoryRun` has ``steps`` and totals by phase, operator, line and kernel;
+        whatever else a Profile has raises `NotRecordedError`, which says so.
+
+    Raises
+    ------
+    OptionError
+        If there is no such run; with the nearest name.
+    HistoryError
+        If the history is switched off, or cannot be read.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
+    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
+    >>> load("baseline")
+    Traceback (most recent call last):
+        ...
+    notebook_prof.errors.OptionError: the history has no run 'baseline': no run has a name
+    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
+    """
+    store = open_store()
+    warn_of_missing()
+    if isinstance(run, str) and not run.isdecimal():
+        rows = store.select("id", "WHERE name = ? ORDER BY at_ns DESC, id DESC LIMIT 1", (run,))
+        if not rows:
+            names = [name for (name,) in store.select("DISTINCT name", "WHERE name != ''")]
+            close = nearest(run, names) if names else "no run has a name"
+            raise OptionError(f"the history has no run {run!r}: {close}")
+        run = int(rows[0][0])
+    entry = read_run(store, int(run))
+    kept = store.select("kept", "WHERE id = ?", (entry.run,))[0][0]
+    path = kept_path(store.folder, kept) if kept else None
+    return open_profile(path) if path is not None and path.exists() else entry
+
+
+def warn_of_missing() -> None:
+    """Warn of runs of this process that are not in the history, or not yet."""
+    if lacks := missing():
+        warnings.warn(lacks, stacklevel=3)
+
+
+def open_store() -> Store:
+    """Open the history of this project; rows of this process are waited for, a minute at most.
+
+    Raises
+    ------
+    HistoryError
+        If it is switched off.
+    """
+    wait(_PATIENCE_S)
+    try:
+        folder = history_folder(notebook_path())
+    except OSError as error:
+        raise HistoryError(
+            f"there is no history: the folder in which this began is gone ({error})"
+        ) from error
+    if folder is None:
+        raise HistoryError(f"the history is switched off by {VARIABLE}")
+    return Store(folder)

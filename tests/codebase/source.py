@@ -72,13 +72,13 @@ def imports(path: Path) -> Iterator[tuple[int, str, bool]]:
 
 
 @cache
-def imported(path: Path, *, at_start: bool = False) -> frozenset[str]:
-    """Modules of the package that a file imports; at its start only, or wherever in it."""
+def imported(path: Path) -> frozenset[str]:
+    """Modules of the package that a file imports, wherever in it."""
     ours = modules()
     here = module_name(path)
     package = here if path.name == "__init__.py" else here.rpartition(".")[0]
     names: set[str] = set()
-    for node in _at_start(tree(path).body) if at_start else nodes(path):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             target = ".".join([*base, *([node.module] if node.module else [])])
@@ -86,16 +86,6 @@ def imported(path: Path, *, at_start: bool = False) -> frozenset[str]:
                 inner = f"{target}.{alias.name}"
                 names.add(inner if inner in ours and not _binds(target, alias.name) else target)
     return ours & names
-
-
-def _at_start(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in body:
-        if isinstance(node, ast.If) and _for_type_checkers(node):
-            yield from _at_start(node.orelse)
-        elif isinstance(node, ast.If | ast.Try):
-            yield from _at_start([*node.body, *node.orelse])
-        else:
-            yield node
 
 
 @cache

@@ -85,7 +85,7 @@ def test_small_modules_of_one_user_are_concepts() -> None:
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    imports_of = {module_name(path): imported(path, at_start=True) for path in FILES}
+    imports_of = {module_name(path): imported(path) for path in FILES}
     order = graphlib.TopologicalSorter({name: imports_of[name] - {name} for name in imports_of})
     order.prepare()  # raises CycleError with the modules of a circle
 

@@ -16,7 +16,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.comparison.run import TraceRun, summary_of
 from notebook_prof.errors import NotRecordedError, OptionError
-from notebook_prof.runs import entry, keeping, writing
+from notebook_prof.runs import keeping, table, writing
 from notebook_prof.runs.entry import HistoryRun
 from notebook_prof.runs.identity import revision_of, tokens
 from notebook_prof.runs.packing import MOST_BYTES, packed, unpacked
@@ -213,7 +213,7 @@ def test_rows_wait_while_something_is_recorded(history: Path) -> None:
 def test_runs_that_are_missing_are_told(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_write, write = threading.Event(), writing.write
     monkeypatch.setattr(writing, "write", lambda *more: (may_write.wait(60), write(*more)))
-    monkeypatch.setattr(entry, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(table, "_PATIENCE_S", 0.01)
     writing.remember(recorded(steps(1)), source=SOURCE, name="newest")()
     with pytest.warns(UserWarning, match="the history lacks 1 run of this process: still being written"):
         assert len(nbp.history()) == 0

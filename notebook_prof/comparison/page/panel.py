@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -11,10 +11,8 @@ from ...service.palette import PHASES, name_styles
 from ...views.tab_answers import packed
 from ...views.tabs.base import Panel, Part, Table, pictures
 from ..parts import IDLE, MISSING, SMALLER
+from ..tables import ComparedTables
 from .flame import flame_picture
-
-if TYPE_CHECKING:
-    from ..comparison import Comparison
 
 MOST_ROWS: Final = 1000
 """Of a table in the page; the rest is in Python."""
@@ -30,7 +28,7 @@ _UNITS: Final = {
 _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
-def compared(c: Comparison) -> Answer:
+def compared(c: ComparedTables) -> Answer:
     """Return everything that the page asks of a comparison, once.
 
     Returns
@@ -56,7 +54,7 @@ def compared(c: Comparison) -> Answer:
     return answer
 
 
-def _names(c: Comparison, table: pd.DataFrame, title: str, call: str) -> Table:
+def _names(c: ComparedTables, table: pd.DataFrame, title: str, call: str) -> Table:
     columns = [name for name in ("delta_ns", "a_ns", "b_ns", "change", "phase", "name") if name in table]
     select: list[dict[str, Any] | None] = []
     for row in table.head(MOST_ROWS).to_dict("records"):
@@ -67,7 +65,7 @@ def _names(c: Comparison, table: pd.DataFrame, title: str, call: str) -> Table:
     return Table(_worded(table)[columns], _UNITS, _heads(c), select, title, call)
 
 
-def _lines(c: Comparison) -> Table:
+def _lines(c: ComparedTables) -> Table:
     """Return lines that are not in the difference of the cell's source: those of files."""
     labels = c.attribution("line")["line"]
     own = ~c.lines["file"].isin(("", "cell")) if len(c.source) else c.lines["file"] != ""
@@ -82,11 +80,11 @@ def _worded(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(change=table["change"].where(table["change"] != "same", "≈").str.replace("-", " "))
 
 
-def _heads(c: Comparison) -> dict[str, str]:
+def _heads(c: ComparedTables) -> dict[str, str]:
     return {"delta_ns": "Δ a step", "a_ns": c.names[0], "b_ns": c.names[1]}
 
 
-def _phases(c: Comparison) -> list[dict[str, Any]]:
+def _phases(c: ComparedTables) -> list[dict[str, Any]]:
     table = c.phases.sort_values("a_ns", ascending=False, kind="stable")
     return [
         {
@@ -99,7 +97,7 @@ def _phases(c: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _source(c: Comparison) -> list[dict[str, Any]]:
+def _source(c: ComparedTables) -> list[dict[str, Any]]:
     """Return the lines of the cell in the order of b, what is gone where it was."""
     cell = c.source[c.source["file"] == "cell"].head(_MOST_LINES)
     labels = c.attribution("line")["line"]

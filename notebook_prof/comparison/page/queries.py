@@ -19,8 +19,8 @@ from ..verdict import sentences
 from .panel import compared
 
 if TYPE_CHECKING:
-    from ..comparison import Comparison
     from ..linked import AlignedStep
+    from ..tables import ComparedTables
 
 SIDE_FIGURES: Final = {"a": ("timeline", "memory"), "b": ("timeline",)}
 """Figures of the dashboard that the page has of each side: one memory figure holds both curves."""
@@ -32,11 +32,11 @@ class ComparisonProtocol:
 
     Parameters
     ----------
-    c : Comparison
+    c : ComparedTables
         Of recordings that are there; see `can_be_shown`.
     """
 
-    def __init__(self, c: Comparison) -> None:
+    def __init__(self, c: ComparedTables) -> None:
         self.c = c
         self._sides: dict[tuple[str, int], PageQueries] = {}
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
@@ -113,12 +113,12 @@ class ComparisonProtocol:
         return {"state": self.c.selection.to_state(), "columns": []}
 
 
-def can_be_shown(c: Comparison) -> bool:
+def can_be_shown(c: ComparedTables) -> bool:
     """Return whether both recordings are there and hold something, so that there are timelines to show."""
     return all(len(profile.trace.slices) > 0 for profile in c.shown) if c.has_recordings else False
 
 
-def page_document(c: Comparison) -> dict[str, Any]:
+def page_document(c: ComparedTables) -> dict[str, Any]:
     """Return the Bokeh documents of both sides."""
     documents = {}
     for side, profile in zip(SIDES, c.shown, strict=True):
@@ -128,7 +128,7 @@ def page_document(c: Comparison) -> dict[str, Any]:
     return documents
 
 
-def page_settings(c: Comparison) -> dict[str, Any]:
+def page_settings(c: ComparedTables) -> dict[str, Any]:
     """Return small facts: the verdict, what the sides are called, their steps, and what stands for what."""
     words = c.selection.counterparts.words
     return {
@@ -150,7 +150,7 @@ def page_settings(c: Comparison) -> dict[str, Any]:
     }
 
 
-def _steps(c: Comparison, side: int) -> Any:
+def _steps(c: ComparedTables, side: int) -> Any:
     """Return ``step ts dur`` of the shown recording; of very many steps every so many-th, and the aligned."""
     at: AlignedStep = c.aligned[side]
     table = c.steps[(c.steps["side"] == c.names[side]) & (c.steps["run"] == at.run)].sort_values("ts")
@@ -160,6 +160,6 @@ def _steps(c: Comparison, side: int) -> Any:
     return rows.to_numpy(np.int64).tolist()
 
 
-def _runs(c: Comparison, side: int) -> list[list[int]]:
+def _runs(c: ComparedTables, side: int) -> list[list[int]]:
     """Return the number of each run that can be shown, the step of it to align, and how long that takes."""
     return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]

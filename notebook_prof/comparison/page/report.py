@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...views.bundle import bokehjs, script, stylesheet
 from ...views.report.html_file import data_blocks, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
 from ...views.report.tabs import answer_text
 from ..selected import SIDES
+from ..tables import ComparedTables
 from .panel import compared
 from .queries import page_document, page_settings
 from .static_html import fragment
-
-if TYPE_CHECKING:
-    from ..comparison import Comparison
 
 _AROUND: Final = 20_000
 """Bytes of tags, policy and settings around the parts."""
@@ -24,7 +22,7 @@ _STYLE: Final = (
 )
 
 
-def comparison_report(c: Comparison) -> str:
+def comparison_report(c: ComparedTables) -> str:
     """Return the whole HTML file as text: the page, and as its static form what `fragment` gives.
 
     Notes

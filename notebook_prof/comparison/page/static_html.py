@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,9 @@ from ...views.pictures.raster import pixels
 from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
 from ...views.pictures.views import tick_step_ns
 from ...views.report.static_html import without_kernel
+from ..tables import ComparedTables
 from ..text import label
 from ..verdict import interval_text, sentences, signed_ns, signed_percent
-
-if TYPE_CHECKING:
-    from ..comparison import Comparison
 
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600
@@ -64,7 +62,7 @@ body[data-jp-theme-light=false] .nbp-compare img{filter:invert(.93) hue-rotate(1
 """
 
 
-def page(c: Comparison) -> str:
+def page(c: ComparedTables) -> str:
     """Return a whole document."""
     a, b = map(html.escape, c.names)
     head = (
@@ -74,12 +72,12 @@ def page(c: Comparison) -> str:
     return f"<!doctype html><html lang=en><head>{head}{colours}</head><body>{fragment(c)}</body></html>"
 
 
-def fragment(c: Comparison, uid: str = "") -> str:
+def fragment(c: ComparedTables, uid: str = "") -> str:
     """Return what is shown in a notebook without a kernel.
 
     Parameters
     ----------
-    c : Comparison
+    c : ComparedTables
     uid : str
         Marks the fragment, so that a live view beside it can hide it.
     """
@@ -100,7 +98,7 @@ def fragment(c: Comparison, uid: str = "") -> str:
     return f'{without_kernel(uid)}<div class="{mark}">{"".join(parts)}</div>'
 
 
-def _steps(c: Comparison) -> str:
+def _steps(c: ComparedTables) -> str:
     """Draw every step of both sides as a dot over the time that it took, and the interval of the change."""
     table = c.steps
     largest = float(table.loc[table["used"], "dur_ns"].quantile(0.98)) * 1.15
@@ -116,7 +114,7 @@ def _steps(c: Comparison) -> str:
     return f'<h3>Steps</h3><img alt="{words}" src="{image}" style="width:100%;max-width:900px">{caption}'
 
 
-def _dots(c: Comparison, largest: float) -> Scene:
+def _dots(c: ComparedTables, largest: float) -> Scene:
     """Return the picture of all steps: a row of dots a side, those that do not count hollow."""
     table, scene = c.steps, Scene(_WIDE, 2 * _STRIP + _AXIS)
     room = _WIDE - _LEFT - 10
@@ -142,7 +140,7 @@ def _dots(c: Comparison, largest: float) -> Scene:
     return scene
 
 
-def _phases(c: Comparison) -> str:
+def _phases(c: ComparedTables) -> str:
     table = c.phases
     largest = float(table[["a_ns", "b_ns"]].to_numpy().max(initial=1.0)) or 1.0
     rows = []
@@ -164,7 +162,7 @@ def _phases(c: Comparison) -> str:
     return f"<h3>Phases</h3><table>{head}{''.join(rows)}</table>"
 
 
-def _source(c: Comparison) -> str:
+def _source(c: ComparedTables) -> str:
     """Write the source of b, with what is gone from a where it was, and what each line costs more or less."""
     times = c.lines
     largest = float(times["delta_ns"].abs().max()) or 1.0
@@ -188,7 +186,7 @@ def _source(c: Comparison) -> str:
     return f"<h3>Source</h3><table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
-def _table(c: Comparison, table: pd.DataFrame) -> str:
+def _table(c: ComparedTables, table: pd.DataFrame) -> str:
     rows = []
     for row in table.head(_ROWS).to_dict("records"):
         times = "".join(f'<td class="t">{format_ns(float(row[key]))}</td>' for key in ("a_ns", "b_ns"))
@@ -215,7 +213,7 @@ def _table(c: Comparison, table: pd.DataFrame) -> str:
     return f"<table>{head}{''.join(rows)}</table>"
 
 
-def _memory(c: Comparison) -> str:
+def _memory(c: ComparedTables) -> str:
     rows = []
     for row in c.memory.to_dict("records"):
         device = "host" if int(row["device"]) < 0 else f"device {row['device']}"
