@@ -155,6 +155,7 @@ class _Cell:
 
     def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
         """Return a loop with ticks and marks, and after it the same without."""
+        # A test before each mark, in place of a second form, makes short iterations 1.7 to 2.3 times as long.
         line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
         remainder = _Ticking(self._stop_after, loops + 1).remainder_of(copy.deepcopy(loop))
