@@ -3,153 +3,193 @@
 They do not draw, format, log, cache or change their input. Times are int64 nanoseconds, memory is
 bytes, shares are between 0 and 1. `Profile` has each of them as a method, by topic:
 `memory_peak` is ``p.memory.peak``.
+
+Each is imported when it is first used: there are a hundred modules, of which a verdict needs half.
 """
 
-from .advice.advice import advice
-from .critical_path.doubts import critical_path_doubts
-from .critical_path.hops import critical_path_hops, critical_path_spans
-from .critical_path.path import critical_path
-from .critical_path.replay.answer import WhatIf
-from .critical_path.replay.next_class import critical_path_next
-from .critical_path.replay.slack import slack
-from .critical_path.replay.what_if import what_if
-from .critical_path.why import why
-from .device.busy import device
-from .device.copies import copies
-from .device.graphs import graph_nodes
-from .device.idle import device_idle, idle_causes
-from .device.kernel_launches import kernel_launches
-from .device.kernels import kernel_origins, kernels
-from .device.roofline import roofline
-from .device.sequences import kernel_sequences
-from .distributed.collectives import collectives
-from .distributed.communication import distributed
-from .distributed.exposed_by import exposed_collectives
-from .distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
-from .input.loader_batches import loader_batches, loader_transforms, loader_workers
-from .input.loader_bounds import loader_bounds, loader_throughput
-from .input.operators import input_operators, input_queues
-from .input.pipeline import input_pipeline, loaders
-from .memory.blocks import memory_blocks
-from .memory.curve import memory, memory_peak
-from .memory.growth import memory_growth
-from .memory.heap import memory_heap
-from .memory.level_growth import level_growth
-from .memory.live import memory_by, memory_live
-from .memory.names import memory_left_behind, memory_names
-from .memory.operators import memory_operators
-from .source.annotated import annotated_source, line_steps
-from .source.call_tree import bottom_up, call_tree, heaviest_stack
-from .source.compilations import compilations, fused_kernels, graph_breaks
-from .source.event_log import event_log
-from .source.flame import flame
-from .source.hotspots import hotspots
-from .source.line_calls import imports, line_calls
-from .source.lines import lines
-from .source.sandwich import sandwich
-from .time.account import account
-from .time.calls import calls
-from .time.cpu import cpu, cpu_use
-from .time.host_waits import host_waits
-from .time.layers import layers
-from .time.one_time import one_time
-from .time.operators import operator_work, operators
-from .time.overhead import overhead
-from .time.overview import Overview, overview
-from .time.phases import phases
-from .time.step_trace import step_trace
-from .time.steps import breakdown, step_breakdown, steps
-from .time.thread_time import thread_time
-from .trust.trust import trust
-from .verdict.claims import Claim
-from .verdict.verdict import Verdict, verdict
-from .work.arguments import operator_arguments
-from .work.training import training
+from __future__ import annotations
 
-__all__ = [
-    "Claim",
-    "Overview",
-    "Verdict",
-    "WhatIf",
-    "account",
-    "advice",
-    "annotated_source",
-    "bottom_up",
-    "breakdown",
-    "call_tree",
-    "calls",
-    "cluster_advice",
-    "cluster_links",
-    "cluster_steps",
-    "collectives",
-    "compilations",
-    "copies",
-    "cpu",
-    "cpu_use",
-    "critical_path",
-    "critical_path_doubts",
-    "critical_path_hops",
-    "critical_path_next",
-    "critical_path_spans",
-    "device",
-    "device_idle",
-    "distributed",
-    "event_log",
-    "exposed_collectives",
-    "flame",
-    "fused_kernels",
-    "graph_breaks",
-    "graph_nodes",
-    "heaviest_stack",
-    "host_waits",
-    "hotspots",
-    "idle_causes",
-    "imports",
-    "input_operators",
-    "input_pipeline",
-    "input_queues",
-    "kernel_launches",
-    "kernel_origins",
-    "kernel_sequences",
-    "kernels",
-    "layers",
-    "level_growth",
-    "line_calls",
-    "line_steps",
-    "lines",
-    "loader_batches",
-    "loader_bounds",
-    "loader_throughput",
-    "loader_transforms",
-    "loader_workers",
-    "loaders",
-    "memory",
-    "memory_blocks",
-    "memory_by",
-    "memory_growth",
-    "memory_heap",
-    "memory_left_behind",
-    "memory_live",
-    "memory_names",
-    "memory_operators",
-    "memory_peak",
-    "one_time",
-    "operator_arguments",
-    "operator_work",
-    "operators",
-    "overhead",
-    "overview",
-    "phases",
-    "roofline",
-    "sandwich",
-    "slack",
-    "step_breakdown",
-    "step_trace",
-    "steps",
-    "thread_time",
-    "training",
-    "trust",
-    "verdict",
-    "what_if",
-    "why",
-]
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .advice.advice import advice as advice
+    from .critical_path.doubts import critical_path_doubts as critical_path_doubts
+    from .critical_path.hops import (
+        critical_path_hops as critical_path_hops,
+    )
+    from .critical_path.hops import (
+        critical_path_spans as critical_path_spans,
+    )
+    from .critical_path.path import critical_path as critical_path
+    from .critical_path.replay.answer import WhatIf as WhatIf
+    from .critical_path.replay.next_class import critical_path_next as critical_path_next
+    from .critical_path.replay.slack import slack as slack
+    from .critical_path.replay.what_if import what_if as what_if
+    from .critical_path.why import why as why
+    from .device.busy import device as device
+    from .device.copies import copies as copies
+    from .device.graphs import graph_nodes as graph_nodes
+    from .device.idle import device_idle as device_idle
+    from .device.idle import idle_causes as idle_causes
+    from .device.kernel_launches import kernel_launches as kernel_launches
+    from .device.kernels import kernel_origins as kernel_origins
+    from .device.kernels import kernels as kernels
+    from .device.roofline import roofline as roofline
+    from .device.sequences import kernel_sequences as kernel_sequences
+    from .distributed.collectives import collectives as collectives
+    from .distributed.communication import distributed as distributed
+    from .distributed.exposed_by import exposed_collectives as exposed_collectives
+    from .distributed.mindspore_cluster import (
+        cluster_advice as cluster_advice,
+    )
+    from .distributed.mindspore_cluster import (
+        cluster_links as cluster_links,
+    )
+    from .distributed.mindspore_cluster import (
+        cluster_steps as cluster_steps,
+    )
+    from .input.loader_batches import (
+        loader_batches as loader_batches,
+    )
+    from .input.loader_batches import (
+        loader_transforms as loader_transforms,
+    )
+    from .input.loader_batches import (
+        loader_workers as loader_workers,
+    )
+    from .input.loader_bounds import loader_bounds as loader_bounds
+    from .input.loader_bounds import loader_throughput as loader_throughput
+    from .input.operators import input_operators as input_operators
+    from .input.operators import input_queues as input_queues
+    from .input.pipeline import input_pipeline as input_pipeline
+    from .input.pipeline import loaders as loaders
+    from .memory.blocks import memory_blocks as memory_blocks
+    from .memory.curve import memory as memory
+    from .memory.curve import memory_peak as memory_peak
+    from .memory.growth import memory_growth as memory_growth
+    from .memory.heap import memory_heap as memory_heap
+    from .memory.level_growth import level_growth as level_growth
+    from .memory.live import memory_by as memory_by
+    from .memory.live import memory_live as memory_live
+    from .memory.names import memory_left_behind as memory_left_behind
+    from .memory.names import memory_names as memory_names
+    from .memory.operators import memory_operators as memory_operators
+    from .source.annotated import annotated_source as annotated_source
+    from .source.annotated import line_steps as line_steps
+    from .source.call_tree import (
+        bottom_up as bottom_up,
+    )
+    from .source.call_tree import (
+        call_tree as call_tree,
+    )
+    from .source.call_tree import (
+        heaviest_stack as heaviest_stack,
+    )
+    from .source.compilations import (
+        compilations as compilations,
+    )
+    from .source.compilations import (
+        fused_kernels as fused_kernels,
+    )
+    from .source.compilations import (
+        graph_breaks as graph_breaks,
+    )
+    from .source.event_log import event_log as event_log
+    from .source.flame import flame as flame
+    from .source.hotspots import hotspots as hotspots
+    from .source.line_calls import imports as imports
+    from .source.line_calls import line_calls as line_calls
+    from .source.lines import lines as lines
+    from .source.sandwich import sandwich as sandwich
+    from .time.account import account as account
+    from .time.calls import calls as calls
+    from .time.cpu import cpu as cpu
+    from .time.cpu import cpu_use as cpu_use
+    from .time.host_waits import host_waits as host_waits
+    from .time.layers import layers as layers
+    from .time.one_time import one_time as one_time
+    from .time.operators import operator_work as operator_work
+    from .time.operators import operators as operators
+    from .time.overhead import overhead as overhead
+    from .time.overview import Overview as Overview
+    from .time.overview import overview as overview
+    from .time.phases import phases as phases
+    from .time.step_trace import step_trace as step_trace
+    from .time.steps import breakdown as breakdown
+    from .time.steps import step_breakdown as step_breakdown
+    from .time.steps import steps as steps
+    from .time.thread_time import thread_time as thread_time
+    from .trust.trust import trust as trust
+    from .verdict.claims import Claim as Claim
+    from .verdict.verdict import Verdict as Verdict
+    from .verdict.verdict import verdict as verdict
+    from .work.arguments import operator_arguments as operator_arguments
+    from .work.training import training as training
+
+__all__ = lazy(
+    __name__,
+    {
+        "advice.advice": "advice",
+        "critical_path.doubts": "critical_path_doubts",
+        "critical_path.hops": "critical_path_hops critical_path_spans",
+        "critical_path.path": "critical_path",
+        "critical_path.replay.answer": "WhatIf",
+        "critical_path.replay.next_class": "critical_path_next",
+        "critical_path.replay.slack": "slack",
+        "critical_path.replay.what_if": "what_if",
+        "critical_path.why": "why",
+        "device.busy": "device",
+        "device.copies": "copies",
+        "device.graphs": "graph_nodes",
+        "device.idle": "device_idle idle_causes",
+        "device.kernel_launches": "kernel_launches",
+        "device.kernels": "kernel_origins kernels",
+        "device.roofline": "roofline",
+        "device.sequences": "kernel_sequences",
+        "distributed.collectives": "collectives",
+        "distributed.communication": "distributed",
+        "distributed.exposed_by": "exposed_collectives",
+        "distributed.mindspore_cluster": "cluster_advice cluster_links cluster_steps",
+        "input.loader_batches": "loader_batches loader_transforms loader_workers",
+        "input.loader_bounds": "loader_bounds loader_throughput",
+        "input.operators": "input_operators input_queues",
+        "input.pipeline": "input_pipeline loaders",
+        "memory.blocks": "memory_blocks",
+        "memory.curve": "memory memory_peak",
+        "memory.growth": "memory_growth",
+        "memory.heap": "memory_heap",
+        "memory.level_growth": "level_growth",
+        "memory.live": "memory_by memory_live",
+        "memory.names": "memory_left_behind memory_names",
+        "memory.operators": "memory_operators",
+        "source.annotated": "annotated_source line_steps",
+        "source.call_tree": "bottom_up call_tree heaviest_stack",
+        "source.compilations": "compilations fused_kernels graph_breaks",
+        "source.event_log": "event_log",
+        "source.flame": "flame",
+        "source.hotspots": "hotspots",
+        "source.line_calls": "imports line_calls",
+        "source.lines": "lines",
+        "source.sandwich": "sandwich",
+        "time.account": "account",
+        "time.calls": "calls",
+        "time.cpu": "cpu cpu_use",
+        "time.host_waits": "host_waits",
+        "time.layers": "layers",
+        "time.one_time": "one_time",
+        "time.operators": "operator_work operators",
+        "time.overhead": "overhead",
+        "time.overview": "Overview overview",
+        "time.phases": "phases",
+        "time.step_trace": "step_trace",
+        "time.steps": "breakdown step_breakdown steps",
+        "time.thread_time": "thread_time",
+        "trust.trust": "trust",
+        "verdict.claims": "Claim",
+        "verdict.verdict": "Verdict verdict",
+        "work.arguments": "operator_arguments",
+        "work.training": "training",
+    },
+)

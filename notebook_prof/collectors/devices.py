@@ -1,16 +1,11 @@
-"""Keeping to the devices that were asked for, and on which of them this process has a context."""
+"""On which of the devices that were asked for this process has a context."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from ..readers.kineto import KinetoColumns, MemoryColumns
-from ..readers.kineto.activity_types import CALL_TYPES
 from ..trace.report import ImportReport
 
 _NOT_INITIALIZED: Final = 3
@@ -118,38 +113,6 @@ def _words(cuda: Any, code: int) -> str:
     name = ctypes.c_char_p()
     cuda.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
     return f"{(name.value or b'error').decode(errors='replace')} ({code})"
-
-
-def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
-    """Leave out what ran on other devices, the calls that launched only that, and their memory.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    devices : sequence of int or None
-        Numbers to keep; None keeps all.
-    report : ImportReport
-        Told how much is left out.
-
-    Returns
-    -------
-    KinetoColumns
-        The host's rows stay, but for those calls: they would look like launches that lost their kernels.
-    """
-    if devices is None:
-        return columns
-    on_device = columns.device >= 0
-    on_chosen = on_device & np.isin(columns.device, devices)
-    other = on_device & ~on_chosen
-    theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
-    is_call = np.array([kind in CALL_TYPES for kind in columns.kind.values] + [False])[columns.kind.codes]
-    # Only calls: an operator's number is torch's own, and may be the same as one of CUPTI's.
-    calls = ~on_device & is_call & np.isin(columns.correlation, theirs[theirs >= 0])
-    memory = columns.memory
-    kept = (memory.device < 0) | np.isin(memory.device, devices)
-    tell_left_out(report, devices, "device work", int(other.sum()))
-    left = MemoryColumns(*(getattr(memory, field.name)[kept] for field in fields(MemoryColumns)))
-    return replace(columns.where(~(other | calls)), memory=left)
 
 
 def tell_left_out(report: ImportReport, devices: Sequence[int], what: str, count: int) -> None:

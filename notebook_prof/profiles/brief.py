@@ -13,7 +13,6 @@ import pandas as pd
 from .. import analysis
 from ..analysis.scope import sharing
 from ..analysis.verdict.claims import METHODS, Claim, Source
-from ..analysis.verdict.verdict import Verdict
 from ..trace import Trace
 from ..units import format_ns, format_share
 from .text import base_name
@@ -44,7 +43,7 @@ class Brief:
         Calls that give no rows: what they tell was not recorded.
     """
 
-    verdict: Verdict
+    verdict: analysis.Verdict
     tables: Mapping[str, pd.DataFrame]
     absent: tuple[str, ...]
 
@@ -132,7 +131,7 @@ def brief(profile: Any, rows: int = 5) -> Brief:
 
 
 @sharing
-def _brief(trace: Trace, verdict: Verdict, trust: pd.DataFrame, rows: int) -> Brief:
+def _brief(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, rows: int) -> Brief:
     tables = {"lines": analysis.lines(trace), "advice": analysis.advice(trace), "trust": trust}
     first = {name: table.head(rows)[[*_COLUMNS[name]]] for name, table in tables.items()}
     absent = [name for name in _ASKED if not len(getattr(analysis, name)(trace))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from ..writers.stacks import export_stacks
+from .. import writers
 from .methods import method
 from .namespace import Namespace
 
@@ -144,4 +144,4 @@ class Export(Namespace):
         """
         self._profile.trace.to_perfetto(path)
 
-    stacks = method(export_stacks)
+    stacks = method(lambda: writers.export_stacks)

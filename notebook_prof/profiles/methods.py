@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from ..selection import filtered
+from .. import selection
 from ..trace import Trace
 from .namespace import trace_of
 
@@ -15,28 +16,59 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Make a method of an analysis, for a Profile or a namespace: the Trace is filled in.
+def method(load: Callable[[], Callable[Concatenate[Trace, P], R]]) -> Callable[Concatenate[Any, P], R]:
+    """Make a method of the analysis that `load` gives, for a Profile or a namespace: the Trace is filled in.
 
-    A method that returns a table also takes ``where=``, a filter as `notebook_prof.selection.Query` reads it.
+    The analysis is loaded when the method is first looked up. A method that returns a table also takes
+    ``where=``, a filter as `notebook_prof.selection.Query` reads it.
 
     Examples
     --------
-    >>> from notebook_prof.analysis import steps
-    >>> made = method(steps)
-    >>> made.__doc__ == steps.__doc__, list(inspect.signature(made).parameters)
+    >>> from notebook_prof import analysis
+    >>> class Holder:
+    ...     steps = method(lambda: analysis.steps)
+    >>> Holder.steps.__doc__ == analysis.steps.__doc__, list(inspect.signature(Holder.steps).parameters)
     (True, ['self', 'window', 'step', 'where'])
     """
+    return cast("Callable[Concatenate[Any, P], R]", Method(load))
+
+
+class Method:
+    """Puts the method in its own place when it is first looked up.
+
+    Attributes
+    ----------
+    analysis : str
+        Name of the function.
+    """
+
+    def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
+        self._load = load
+        self.analysis: str = load.__code__.co_names[-1]  # of ``lambda: analysis.steps``, without loading it
+        self._owner: type = object
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = _method(self._load())
+        made.__name__, made.__qualname__ = self._name, f"{self._owner.__qualname__}.{self._name}"
+        setattr(self._owner, self._name, made)
+        return made if instance is None else MethodType(made, instance)
+
+
+def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(analysis)
     first, *further = signature.parameters.values()
     tabular = "DataFrame" in str(signature.return_annotation) and "where" not in signature.parameters
 
     @functools.wraps(analysis)
-    def bound(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+    def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
         where, trace = kwargs.pop("where", None) if tabular else None, trace_of(self)
         if where is None:
             return analysis(trace, *args, **kwargs)
-        return filtered(analysis, trace, str(where), *args, **kwargs)
+        return selection.filtered(analysis, trace, str(where), *args, **kwargs)
 
     me = inspect.Parameter("self", first.kind)
     if tabular:
@@ -44,4 +76,4 @@ def method(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate
             inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
         )
     bound.__signature__ = signature.replace(parameters=[me, *further])  # type: ignore[attr-defined]
-    return cast("Callable[Concatenate[Any, P], R]", bound)
+    return bound

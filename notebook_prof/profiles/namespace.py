@@ -47,12 +47,6 @@ class Namespace:
     def __init__(self, profile: Any) -> None:
         self._profile = profile
 
-    def __init_subclass__(cls) -> None:
-        """Give members the names under which they are called, for ``help``."""
-        for name in cls.members():
-            member = vars(cls)[name]
-            member.__name__, member.__qualname__ = name, f"{cls.__qualname__}.{name}"
-
     @classmethod
     def members(cls) -> dict[str, Callable[..., Any]]:
         """Give the public methods by name, in the order of the source.
@@ -64,8 +58,9 @@ class Namespace:
         >>> list(type(Profile(draw("main: [mm ]")).lines).members())
         ['calls', 'imports', 'source', 'steps']
         """
-        attributes = vars(cls).items()
-        return {name: member for name, member in attributes if name[0] != "_" and inspect.isfunction(member)}
+        names = [name for name in vars(cls) if name[0] != "_"]
+        members = {name: getattr(cls, name) for name in names}
+        return {name: member for name, member in members.items() if inspect.isfunction(member)}
 
     def __dir__(self) -> list[str]:
         return sorted(self.members())

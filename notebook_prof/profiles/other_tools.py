@@ -7,12 +7,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ..analysis import calls
-from ..compat.megengine import top_calls
-from ..compat.paddle_summary import Events
-from ..compat.paddle_summary.text import event_text
-from ..compat.paddle_timer import timer_text
-from ..compat.torch_table import torch_text
+from .. import analysis, compat
 from .namespace import Namespace
 from .text import Text
 
@@ -54,7 +49,7 @@ class Compat(Namespace):
         True
         """
         trace = self._profile.trace
-        return Text(torch_text(trace, sort_by=sort_by, row_limit=row_limit, time_unit=time_unit))
+        return Text(compat.torch_text(trace, sort_by=sort_by, row_limit=row_limit, time_unit=time_unit))
 
     def paddle_summary(
         self,
@@ -100,8 +95,8 @@ class Compat(Namespace):
         True
         """
         return Text(
-            event_text(
-                Events(self._profile.trace),
+            compat.event_text(
+                compat.Events(self._profile.trace),
                 sorted_by=sorted_by,
                 views=views,
                 op_detail=op_detail,
@@ -140,7 +135,7 @@ class Compat(Namespace):
         >>> Profile(b.seal()).compat.paddle_timer()
          batch_cost: 0.50000 s ips: 2.000 steps/s
         """
-        return Text(timer_text(self._profile.trace, samples=samples, unit=unit))
+        return Text(compat.timer_text(self._profile.trace, samples=samples, unit=unit))
 
     def megengine(self, *, on: str | None = None, **options: Any) -> pd.DataFrame:
         """Rank calls of operators, as MegEngine's ``profile_analyze`` does.
@@ -171,6 +166,6 @@ class Compat(Namespace):
         >>> p.compat.megengine(top=1)[["name", "count"]].values.tolist()
         [['mm', 1]]
         """
-        table = calls(self._profile.trace)
+        table = analysis.calls(self._profile.trace)
         side = on if on is not None else "device" if table["device_ns"].notna().any() else "host"
-        return top_calls(table, on=side, **options)
+        return compat.top_calls(table, on=side, **options)

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 import pandas as pd
 
-from .. import analysis
+from .. import analysis, expectations, profiles
 from ..errors import OptionError, nearest
-from ..expectations.outcomes import expect
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
-from . import sql
 from .brief import brief, brief_bundle
 from .deferred_trace import DeferredTrace
 from .display import display, widget_of
@@ -21,7 +19,6 @@ from .export import Export
 from .methods import method
 from .other_tools import Compat
 from .plot import Plot
-from .replay import replay
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
     Compilations,
@@ -144,6 +141,8 @@ class Profile:
         >>> Profile(draw("main: [mm][relu]")).sql("select name from slices order by ts").values.tolist()
         [['mm'], ['relu']]
         """
+        from . import sql
+
         return sql.overview(self) if query is None else sql.query(self, query, timeout)
 
     def select(self, query: str, *, timeout: str | float = "30s") -> pd.DataFrame:
@@ -160,6 +159,8 @@ class Profile:
         >>> p.selection.name
         ('mm',)
         """
+        from . import sql
+
         rows = self.sql(query, timeout=timeout)
         clauses = sql.clauses_of(rows)
         self.selection.clear()
@@ -220,24 +221,24 @@ class Profile:
         """Single views, as in ``p.plot.timeline()``; also ``operators``, ``memory`` and ``phases``."""
         return Plot(self.trace, self.selection)
 
-    account = method(analysis.account)
-    overview = method(analysis.overview)
-    advice = method(analysis.advice)
-    phases = method(analysis.phases)
-    layers = method(analysis.layers)
-    hotspots = method(analysis.hotspots)
-    flame = method(analysis.flame)
-    sandwich = method(analysis.sandwich)
-    call_tree = method(analysis.call_tree)
-    bottom_up = method(analysis.bottom_up)
-    heaviest_stack = method(analysis.heaviest_stack)
-    event_log = method(analysis.event_log)
-    why = method(analysis.why)
-    what_if = method(analysis.what_if)
-    replay = method(replay)
-    slack = method(analysis.slack)
-    training = method(analysis.training)
-    expect = method(expect)
+    account = method(lambda: analysis.account)
+    overview = method(lambda: analysis.overview)
+    advice = method(lambda: analysis.advice)
+    phases = method(lambda: analysis.phases)
+    layers = method(lambda: analysis.layers)
+    hotspots = method(lambda: analysis.hotspots)
+    flame = method(lambda: analysis.flame)
+    sandwich = method(lambda: analysis.sandwich)
+    call_tree = method(lambda: analysis.call_tree)
+    bottom_up = method(lambda: analysis.bottom_up)
+    heaviest_stack = method(lambda: analysis.heaviest_stack)
+    event_log = method(lambda: analysis.event_log)
+    why = method(lambda: analysis.why)
+    what_if = method(lambda: analysis.what_if)
+    replay = method(lambda: profiles.replay)
+    slack = method(lambda: analysis.slack)
+    training = method(lambda: analysis.training)
+    expect = method(lambda: expectations.expect)
     brief = brief
 
     @property

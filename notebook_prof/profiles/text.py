@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from ..analysis import Verdict
+from .. import analysis
 from ..trace.trace import Trace
 from ..units import format_count, format_items, format_ns, format_share
 
@@ -25,7 +25,7 @@ class Text(str):
         return str(self)
 
 
-def with_second_line(verdict: Verdict, line: str) -> Verdict:
+def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
     """Put a line behind the first one of a verdict; an empty one changes nothing."""
     if not line:
         return verdict
@@ -34,7 +34,7 @@ def with_second_line(verdict: Verdict, line: str) -> Verdict:
     return replace(verdict, lines=(first, line, *further), claims=claims)
 
 
-def profile_text(trace: Trace, verdict: Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
+def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Return the verdict, the five hottest lines with bars and, where the recording has losses, which.
 
     A trace without slices says instead what was not recorded.
@@ -81,7 +81,7 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
 
 
 def summary_text(
-    verdict: Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
+    verdict: analysis.Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
 ) -> Text:
     """Write a Profile in short: verdict, account, hottest lines, operators.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import ClassVar, Final
 
 from .. import analysis
 from ..analysis.verdict.claims import METHODS
-from .methods import method
+from .methods import Method, method
 from .namespace import Namespace
 
 
@@ -15,135 +14,135 @@ class Operators(Namespace):
     """Operators: ``p.operators()`` sums them up."""
 
     path: ClassVar[str] = "operators"
-    __call__ = method(analysis.operators)
-    calls = method(analysis.calls)
-    arguments = method(analysis.operator_arguments)
-    work = method(analysis.operator_work)
+    __call__ = method(lambda: analysis.operators)
+    calls = method(lambda: analysis.calls)
+    arguments = method(lambda: analysis.operator_arguments)
+    work = method(lambda: analysis.operator_work)
 
 
 class Kernels(Namespace):
     """Device work: ``p.kernels()`` sums it up."""
 
     path: ClassVar[str] = "kernels"
-    __call__ = method(analysis.kernels)
-    origins = method(analysis.kernel_origins)
+    __call__ = method(lambda: analysis.kernels)
+    origins = method(lambda: analysis.kernel_origins)
 
 
 class Steps(Namespace):
     """Steps: ``p.steps()`` lists them."""
 
     path: ClassVar[str] = "steps"
-    __call__ = method(analysis.steps)
-    breakdown = method(analysis.step_breakdown)
-    trace = method(analysis.step_trace)
-    one_time = method(analysis.one_time)
-    overhead = method(analysis.overhead)
+    __call__ = method(lambda: analysis.steps)
+    breakdown = method(lambda: analysis.step_breakdown)
+    trace = method(lambda: analysis.step_trace)
+    one_time = method(lambda: analysis.one_time)
+    overhead = method(lambda: analysis.overhead)
 
 
 class Memory(Namespace):
     """Memory: ``p.memory()`` is the curve."""
 
     path: ClassVar[str] = "memory"
-    __call__ = method(analysis.memory)
-    peak = method(analysis.memory_peak)
-    live = method(analysis.memory_live)
-    by = method(analysis.memory_by)
-    growth = method(analysis.memory_growth)
-    heap = method(analysis.memory_heap)
-    level_growth = method(analysis.level_growth)
-    blocks = method(analysis.memory_blocks)
-    operators = method(analysis.memory_operators)
-    names = method(analysis.memory_names)
-    left_behind = method(analysis.memory_left_behind)
+    __call__ = method(lambda: analysis.memory)
+    peak = method(lambda: analysis.memory_peak)
+    live = method(lambda: analysis.memory_live)
+    by = method(lambda: analysis.memory_by)
+    growth = method(lambda: analysis.memory_growth)
+    heap = method(lambda: analysis.memory_heap)
+    level_growth = method(lambda: analysis.level_growth)
+    blocks = method(lambda: analysis.memory_blocks)
+    operators = method(lambda: analysis.memory_operators)
+    names = method(lambda: analysis.memory_names)
+    left_behind = method(lambda: analysis.memory_left_behind)
 
 
 class Input(Namespace):
     """How steps got their data."""
 
     path: ClassVar[str] = "input"
-    pipeline = method(analysis.input_pipeline)
-    queues = method(analysis.input_queues)
-    operators = method(analysis.input_operators)
-    loaders = method(analysis.loaders)
-    workers = method(analysis.loader_workers)
-    transforms = method(analysis.loader_transforms)
-    batches = method(analysis.loader_batches)
-    bounds = method(analysis.loader_bounds)
-    throughput = method(analysis.loader_throughput)
+    pipeline = method(lambda: analysis.input_pipeline)
+    queues = method(lambda: analysis.input_queues)
+    operators = method(lambda: analysis.input_operators)
+    loaders = method(lambda: analysis.loaders)
+    workers = method(lambda: analysis.loader_workers)
+    transforms = method(lambda: analysis.loader_transforms)
+    batches = method(lambda: analysis.loader_batches)
+    bounds = method(lambda: analysis.loader_bounds)
+    throughput = method(lambda: analysis.loader_throughput)
 
 
 class Device(Namespace):
     """Devices: ``p.device()`` tells how busy each was."""
 
     path: ClassVar[str] = "device"
-    __call__ = method(analysis.device)
-    idle = method(analysis.device_idle)
-    idle_causes = method(analysis.idle_causes)
-    launches = method(analysis.kernel_launches)
-    copies = method(analysis.copies)
-    graph_nodes = method(analysis.graph_nodes)
-    roofline = method(analysis.roofline)
-    sequences = method(analysis.kernel_sequences)
+    __call__ = method(lambda: analysis.device)
+    idle = method(lambda: analysis.device_idle)
+    idle_causes = method(lambda: analysis.idle_causes)
+    launches = method(lambda: analysis.kernel_launches)
+    copies = method(lambda: analysis.copies)
+    graph_nodes = method(lambda: analysis.graph_nodes)
+    roofline = method(lambda: analysis.roofline)
+    sequences = method(lambda: analysis.kernel_sequences)
 
 
 class CriticalPath(Namespace):
     """What decided how long steps took: ``p.critical_path()`` lists it in order of time."""
 
     path: ClassVar[str] = "critical_path"
-    __call__ = method(analysis.critical_path)
-    hops = method(analysis.critical_path_hops)
-    spans = method(analysis.critical_path_spans)
-    doubts = method(analysis.critical_path_doubts)
-    next = method(analysis.critical_path_next)
+    __call__ = method(lambda: analysis.critical_path)
+    hops = method(lambda: analysis.critical_path_hops)
+    spans = method(lambda: analysis.critical_path_spans)
+    doubts = method(lambda: analysis.critical_path_doubts)
+    next = method(lambda: analysis.critical_path_next)
 
 
 class Lines(Namespace):
     """Lines of source: ``p.lines()`` has the time of each."""
 
     path: ClassVar[str] = "lines"
-    __call__ = method(analysis.lines)
-    calls = method(analysis.line_calls)
-    imports = method(analysis.imports)
-    source = method(analysis.annotated_source)
-    steps = method(analysis.line_steps)
+    __call__ = method(lambda: analysis.lines)
+    calls = method(lambda: analysis.line_calls)
+    imports = method(lambda: analysis.imports)
+    source = method(lambda: analysis.annotated_source)
+    steps = method(lambda: analysis.line_steps)
 
 
 class Compilations(Namespace):
     """What ``torch.compile`` compiled: ``p.compilations()`` lists it."""
 
     path: ClassVar[str] = "compilations"
-    __call__ = method(analysis.compilations)
-    graph_breaks = method(analysis.graph_breaks)
-    kernels = method(analysis.fused_kernels)
+    __call__ = method(lambda: analysis.compilations)
+    graph_breaks = method(lambda: analysis.graph_breaks)
+    kernels = method(lambda: analysis.fused_kernels)
 
 
 class Cpu(Namespace):
     """The host: ``p.cpu()`` is the CPU time of threads and child processes."""
 
     path: ClassVar[str] = "cpu"
-    __call__ = method(analysis.cpu)
-    use = method(analysis.cpu_use)
-    states = method(analysis.thread_time)
-    waits = method(analysis.host_waits)
+    __call__ = method(lambda: analysis.cpu)
+    use = method(lambda: analysis.cpu_use)
+    states = method(lambda: analysis.thread_time)
+    waits = method(lambda: analysis.host_waits)
 
 
 class Distributed(Namespace):
     """Communication: ``p.distributed()`` divides steps into communication and computation."""
 
     path: ClassVar[str] = "distributed"
-    __call__ = method(analysis.distributed)
-    breakdown = method(analysis.breakdown)
-    collectives = method(analysis.collectives)
-    exposed = method(analysis.exposed_collectives)
+    __call__ = method(lambda: analysis.distributed)
+    breakdown = method(lambda: analysis.breakdown)
+    collectives = method(lambda: analysis.collectives)
+    exposed = method(lambda: analysis.exposed_collectives)
 
 
 class MindSpore(Namespace):
     """Folders of a MindSpore cluster, as MindInsight shows them."""
 
     path: ClassVar[str] = "mindspore"
-    cluster_steps = method(analysis.cluster_steps)
-    cluster_links = method(analysis.cluster_links)
-    cluster_advice = method(analysis.cluster_advice)
+    cluster_steps = method(lambda: analysis.cluster_steps)
+    cluster_links = method(lambda: analysis.cluster_links)
+    cluster_advice = method(lambda: analysis.cluster_advice)
 
 
 TOPICS: Final = (
@@ -164,8 +163,9 @@ TOPICS: Final = (
 
 METHODS.update(
     {
-        inspect.unwrap(member).__name__: f"{topic.path}.{name}"
+        member.analysis: f"{topic.path}.{name}"
         for topic in TOPICS
-        for name, member in topic.members().items()
+        for name, member in vars(topic).items()
+        if isinstance(member, Method) and name != "__call__"
     }
 )

@@ -6,19 +6,14 @@ that format from here, and should not import the readers of all others.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .base import Probe, Reader
+from ..lazy import lazy
+from .base import Probe as Probe
+from .base import Reader as Reader
 
 if TYPE_CHECKING:
-    from .registry import list_formats, read_trace
+    from .registry import list_formats as list_formats
+    from .registry import read_trace as read_trace
 
-__all__ = ["Probe", "Reader", "list_formats", "read_trace"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.registry"), name)
-    return value
+__all__ = ["Probe", "Reader", *lazy(__name__, {"registry": "list_formats read_trace"})]

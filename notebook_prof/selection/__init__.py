@@ -1,9 +1,26 @@
 """What is selected, by whom: one clause a dimension, told once per change to whoever watches."""
 
-from .clauses import DIMENSIONS, Clause
-from .filtered import filtered
-from .frames import passing
-from .query import Query
-from .selection import Selection
+from __future__ import annotations
 
-__all__ = ["DIMENSIONS", "Clause", "Query", "Selection", "filtered", "passing"]
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .clauses import DIMENSIONS as DIMENSIONS
+    from .clauses import Clause as Clause
+    from .filtered import filtered as filtered
+    from .frames import passing as passing
+    from .query import Query as Query
+    from .selection import Selection as Selection
+
+__all__ = lazy(
+    __name__,
+    {
+        "clauses": "DIMENSIONS Clause",
+        "filtered": "filtered",
+        "frames": "passing",
+        "query": "Query",
+        "selection": "Selection",
+    },
+)

@@ -1,9 +1,25 @@
 """Writers: Traces as files that other tools open."""
 
-from .chrome import write_chrome
-from .native import write_native
-from .perfetto import write_perfetto
-from .stacks import export_stacks
-from .tables import write_table
+from __future__ import annotations
 
-__all__ = ["export_stacks", "write_chrome", "write_native", "write_perfetto", "write_table"]
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .chrome import write_chrome as write_chrome
+    from .native import write_native as write_native
+    from .perfetto import write_perfetto as write_perfetto
+    from .stacks import export_stacks as export_stacks
+    from .tables import write_table as write_table
+
+__all__ = lazy(
+    __name__,
+    {
+        "chrome": "write_chrome",
+        "native": "write_native",
+        "perfetto": "write_perfetto",
+        "stacks": "export_stacks",
+        "tables": "write_table",
+    },
+)

@@ -10,6 +10,7 @@ from .source import FILES, ROOT, imports, module_name, room
 
 FLOORS = {
     "errors": 0,
+    "lazy": 0,
     "units": 1,
     "labels": 1,
     "optional": 1,

@@ -13,7 +13,8 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis import trust
-from notebook_prof.collectors.devices import in_use, of_devices, settle
+from notebook_prof.collectors.devices import in_use, settle
+from notebook_prof.collectors.kineto_rows import of_devices
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.options import parse

@@ -16,7 +16,6 @@ from ...trace.schema import Column, Table
 from ...trace.taxonomy import is_collective_kernel
 from ..grouping import group
 from ..scope import Numbers, Texts, WindowLike, many, on_device
-from ..trust.doubts import kernel_doubts, mark
 from .counters import device_attributes, uses_tensor_cores
 
 
@@ -215,7 +214,9 @@ def kernels(
     codes = table["code"].tolist()
     keys = groups.keys.reindex(codes).reset_index(drop=True)  # without columns it has no rows
     table = pd.concat([keys, table.drop(columns="code")], axis=1)
-    if not launched:  # then groups of the table are those of names, in order
+    if len(table) and not launched:  # then groups of the table are those of names, in order
+        from ..trust.doubts import kernel_doubts, mark
+
         doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)
         mark(table, [doubts[code] for code in codes])
     table["share"] = table["total_ns"] / max(int(table["total_ns"].sum()), 1)

@@ -17,12 +17,11 @@ from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .code_lines import line_select, line_words
-from .facts import Facts
+from .facts import MOST, Facts
 from .finding import Finding
 from .lines import short
 from .python import library_of, python_verdict, spelled
 
-MOST: Final = 0.5
 _SHOWN: Final = 3
 _STATEMENTS: Final = ("code", "steps", "outside-window")
 _CALLED: Final = 2

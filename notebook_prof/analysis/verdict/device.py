@@ -14,14 +14,13 @@ from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
-from .facts import Facts
+from .facts import MOST, Facts
 from .finding import Finding
 from .lines import short
 
 WAITING: Final = 0.25
 """Share of the time in data, communication or synchronisation from which a run is bound by it."""
 BUSY_DEVICE: Final = 0.7
-MOST: Final = 0.5
 NOTICEABLE: Final = 0.1
 """One-time work is told from this share of the time on."""
 

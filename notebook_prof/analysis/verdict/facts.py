@@ -12,14 +12,10 @@ import pandas as pd
 
 from ...trace import Trace, Window, length, union
 from ...trace.arrays import IntArray
-from ..critical_path.path import critical_path
-from ..critical_path.replay.next_class import critical_path_next
 from ..device.busy import device
 from ..device.kernels import kernels
-from ..device.launches import launch_calls
 from ..grouping import group
 from ..memory.curve import memory_peak
-from ..memory.growth import memory_growth
 from ..memory.level_growth import level_growth, matters
 from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
@@ -35,6 +31,8 @@ OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
 """Sources with all calls of a runtime: a wait for a device is seen as such, and not as work of the host."""
+MOST: Final = 0.5
+"""From this share on something is most of a whole."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
@@ -113,6 +111,11 @@ class Facts:
             return "the steps"
         return "the cell" if self.is_cell else "the time"
 
+    @property
+    def has_time_line(self) -> bool:
+        """Whether slices lie where they ran: readers of mere sums say that they do not."""
+        return self.trace.metadata.get("time_line", True) is not False
+
     @cached_property
     def labels(self) -> dict[str, str]:
         """What is written for each name, here as in the views."""
@@ -175,12 +178,16 @@ class Facts:
             return None
         if not (self._is_linked if len(self.device) else self.calls):
             return None
+        from ..critical_path.path import critical_path
+
         path = critical_path(trace, **self.path_arguments).set_index("class")
         return path if path["share"].get("idle", 0.0) <= _MOST_UNKNOWN else None
 
     @property
     def _is_linked(self) -> bool:
         """Whether it is known what launched nearly all device work."""
+        from ..device.launches import launch_calls
+
         trace, work = self.trace, on_device(self.trace, self.extent)
         linked, track = launch_calls(trace)[work.rows] >= 0, work.ints("track")
         first = np.full(int(track.max(initial=0)) + 1, np.iinfo(np.int64).max)
@@ -198,6 +205,8 @@ class Facts:
             return None
         if self.path.index[0] == "communication":
             return None
+        from ..critical_path.replay.next_class import critical_path_next
+
         table = critical_path_next(self.trace, **self.next_arguments)
         if not len(table) or table["class"].iloc[0] != self.path.index[0] or not table["next"].iloc[0]:
             return None
@@ -329,6 +338,8 @@ def _growth(trace: Trace) -> dict[tuple[int, str], int]:
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
     keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))
     if any(source == "allocator" for _, source in keys):
+        from ..memory.growth import memory_growth
+
         staying_blocks = memory_growth(trace)
         staying = {
             (int(one), "allocator")

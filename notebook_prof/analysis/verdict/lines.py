@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 
 from ...units import format_bytes, format_items, format_share
-from ..critical_path.classes import IN_WORDS
 from ..memory.curve import RECORDER_SHARE
 from ..memory.level_growth import matters
 from ..memory.names import MAPPED, memory_names
-from ..source.compilations import compilations, graph_breaks
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
@@ -73,6 +71,10 @@ def _account(facts: Facts) -> Sentence:
 
 def _compilations(facts: Facts) -> Sentence | None:
     """Return what ``torch.compile`` took of the cell, and the costliest reason why it compiled again."""
+    if "compilations" not in (facts.trace.metadata.get("tables") or {}):
+        return None
+    from ..source.compilations import compilations, graph_breaks
+
     table = compilations(facts.trace)
     total, cell = int(table["dur"].sum()), int(facts.account["dur"].sum())
     if not total or total < _SMALL * cell:
@@ -209,6 +211,8 @@ def _phases(facts: Facts) -> Sentence:
 
 def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
     """Return what the critical path is made of, so that it is seen what a faster device would change."""
+    from ..critical_path.classes import IN_WORDS
+
     shown = path[path["share"] >= _SMALL].head(_SHOWN)
     pieces = [
         say(

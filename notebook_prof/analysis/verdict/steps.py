@@ -11,13 +11,10 @@ from ..source.lines import CELL
 from ..time.phases import stepping_track
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .code_lines import line_select, line_words
-from .device import MOST, judge_device, judge_once
-from .facts import OPERATORS, Facts
+from .facts import MOST, OPERATORS, Facts
 from .finding import Finding
 from .lines import short
 from .python import python_verdict
-from .runtime import runtime_verdict
-from .waits import judge_waits
 
 COSTLY_RECORDING: Final = 1.2
 """From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
@@ -30,6 +27,8 @@ def judge_steps(facts: Facts) -> Finding:
     """Say what bounds the steps; the conditions are those of `verdict`."""
     if _ELSEWHERE in facts.trace.report and not facts.calls and not len(facts.device):
         return _judge_unseen_operators(facts)
+    from .device import judge_once
+
     costly = _recording_cost(facts)
     once, more = judge_once(facts)
     finding = once or _judge(facts, costly=costly is not None)
@@ -57,10 +56,14 @@ def _judge_unseen_operators(facts: Facts) -> Finding:
 
 
 def _judge(facts: Facts, *, costly: bool) -> Finding:
+    from .waits import judge_waits
+
     waits, more = judge_waits(facts)
     if waits is not None:
         return waits
     if len(facts.device):
+        from .device import judge_device
+
         return judge_device(facts, costly=costly)
     if facts.top.empty:
         return Finding(
@@ -95,6 +98,8 @@ def _line_share(facts: Facts, row: Any) -> Claim:
 
 
 def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
+    from .runtime import runtime_verdict
+
     if not facts.calls and (finding := runtime_verdict(facts)) is not None:
         return finding
     thread = facts.thread_time
@@ -245,6 +250,8 @@ def _judge_mixed(facts: Facts) -> Finding:
 
 
 def _python(facts: Facts) -> Finding:
+    from .runtime import runtime_verdict
+
     return runtime_verdict(facts) or python_verdict(facts)
 
 

@@ -9,11 +9,6 @@ from .finding import Finding
 from .lines import short
 
 
-def has_time_line(facts: Facts) -> bool:
-    """Return whether slices lie where they ran: readers of mere sums say that they do not."""
-    return facts.trace.metadata.get("time_line", True) is not False
-
-
 def judge_sums(facts: Facts) -> Finding | None:
     """Name what takes most of all durations; None where nothing lasts. What bounds the run is not known."""
     table = operators(facts.trace)

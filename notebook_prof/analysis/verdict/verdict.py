@@ -10,12 +10,9 @@ from typing import Any
 from ...trace import Trace
 from ..scope import WindowLike, sharing
 from .claims import Claim, cite_ns, say
-from .code import judge_code
 from .facts import Facts, gather
 from .finding import Finding
 from .lines import supporting_lines
-from .steps import judge_steps
-from .sums import has_time_line, judge_sums
 
 TRIFLE_NS = 5_000_000
 """A cell that takes less has nothing to report, unless it has steps."""
@@ -147,17 +144,29 @@ def _judge(facts: Facts) -> Finding:
         return _judge_clock_jump()
     if not facts.total_ns:
         return _nothing(facts)
-    if not has_time_line(facts) and (sums := judge_sums(facts)) is not None:
-        return sums
-    if not facts.is_cell:
-        return judge_steps(facts) if len(facts.steps) else judge_code(facts) or judge_steps(facts)
-    account = facts.account
-    if not len(facts.steps) and facts.total_ns < TRIFLE_NS:
+    if not facts.has_time_line:
+        from .sums import judge_sums
+
+        if (sums := judge_sums(facts)) is not None:
+            return sums
+    if not len(facts.steps) and facts.is_cell and facts.total_ns < TRIFLE_NS:
         return _judge_trifle(facts)
-    stepping = account["kind"].isin(["steps", "outside-window"])
-    if account.loc[stepping, "share"].sum() >= 0.5 and len(facts.steps):
-        return judge_steps(facts)
-    return judge_code(facts) or judge_steps(facts)
+    if not _steps_matter(facts):
+        from .code import judge_code
+
+        if (finding := judge_code(facts)) is not None:
+            return finding
+    from .steps import judge_steps
+
+    return judge_steps(facts)
+
+
+def _steps_matter(facts: Facts) -> bool:
+    """Return whether there are steps and, in a cell, they take half of it."""
+    if not len(facts.steps) or not facts.is_cell:
+        return bool(len(facts.steps))
+    stepping = facts.account["kind"].isin(["steps", "outside-window"])
+    return bool(facts.account.loc[stepping, "share"].sum() >= 0.5)
 
 
 def _judge_clock_jump() -> Finding:

@@ -13,8 +13,8 @@ from ..time.operators import operators
 from ..time.phases import stepping_track
 from .claims import Sentence, Source, cite_ns, cite_share, say
 from .code_lines import line_select, line_words
-from .device import MOST, WAITING, of_device
-from .facts import Facts
+from .device import WAITING, of_device
+from .facts import MOST, Facts
 from .finding import Finding
 from .loader import loader_words
 

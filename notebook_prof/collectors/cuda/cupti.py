@@ -23,7 +23,8 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import Availability
-from ..devices import of_devices, settle
+from ..devices import settle
+from ..kineto_rows import of_devices
 from . import driver
 from .occupancy import Device, read_devices
 from .records import FIELDS, ON_DEVICE, joined, named, read

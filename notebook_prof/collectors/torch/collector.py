@@ -18,7 +18,7 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import LARGE, Availability, Collector
-from ..devices import of_devices
+from ..kineto_rows import of_devices
 from ..options import CollectorOptions
 from ..python.assemble import OTHER_CELLS
 from ..python.frames import CELL, owner_of

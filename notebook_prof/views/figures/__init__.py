@@ -9,78 +9,68 @@ they are first used (PEP 562).
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
+from ...lazy import lazy
+from .sizes import AXIS_PX as AXIS_PX
+from .sizes import GUTTER_PX as GUTTER_PX
+from .sizes import LANE_PX as LANE_PX
+from .sizes import MARGIN_PX as MARGIN_PX
 
 if TYPE_CHECKING:
-    from .bars import kernels_figure, operators_figure
-    from .canvas import memory_figure, overview_figure, phase_figure, timeline_figure
-    from .drawn import Drawn, standalone
-    from .flame import flame_difference, flame_figure
-    from .idle import idle_figure
-    from .input import input_figure, pipeline_figure, queues_figure
-    from .layers import layers_figure
-    from .memory import levels_figure, memory_flow_figure
-    from .roofline import roofline_figure
-    from .steps import distributed_figure, steps_figure
-
-_HOMES: Final = {
-    "Drawn": "drawn",
-    "distributed_figure": "steps",
-    "flame_difference": "flame",
-    "flame_figure": "flame",
-    "idle_figure": "idle",
-    "input_figure": "input",
-    "kernels_figure": "bars",
-    "layers_figure": "layers",
-    "levels_figure": "memory",
-    "memory_figure": "canvas",
-    "memory_flow_figure": "memory",
-    "operators_figure": "bars",
-    "overview_figure": "canvas",
-    "phase_figure": "canvas",
-    "pipeline_figure": "input",
-    "queues_figure": "input",
-    "roofline_figure": "roofline",
-    "standalone": "drawn",
-    "steps_figure": "steps",
-    "timeline_figure": "canvas",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if (home := _HOMES.get(name)) is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
+    from .bars import kernels_figure as kernels_figure
+    from .bars import operators_figure as operators_figure
+    from .canvas import (
+        memory_figure as memory_figure,
+    )
+    from .canvas import (
+        overview_figure as overview_figure,
+    )
+    from .canvas import (
+        phase_figure as phase_figure,
+    )
+    from .canvas import (
+        timeline_figure as timeline_figure,
+    )
+    from .drawn import Drawn as Drawn
+    from .drawn import standalone as standalone
+    from .flame import flame_difference as flame_difference
+    from .flame import flame_figure as flame_figure
+    from .idle import idle_figure as idle_figure
+    from .input import (
+        input_figure as input_figure,
+    )
+    from .input import (
+        pipeline_figure as pipeline_figure,
+    )
+    from .input import (
+        queues_figure as queues_figure,
+    )
+    from .layers import layers_figure as layers_figure
+    from .memory import levels_figure as levels_figure
+    from .memory import memory_flow_figure as memory_flow_figure
+    from .roofline import roofline_figure as roofline_figure
+    from .steps import distributed_figure as distributed_figure
+    from .steps import steps_figure as steps_figure
 
 __all__ = [
     "AXIS_PX",
     "GUTTER_PX",
     "LANE_PX",
     "MARGIN_PX",
-    "Drawn",
-    "distributed_figure",
-    "flame_difference",
-    "flame_figure",
-    "idle_figure",
-    "input_figure",
-    "kernels_figure",
-    "layers_figure",
-    "levels_figure",
-    "memory_figure",
-    "memory_flow_figure",
-    "operators_figure",
-    "overview_figure",
-    "phase_figure",
-    "pipeline_figure",
-    "queues_figure",
-    "roofline_figure",
-    "standalone",
-    "steps_figure",
-    "timeline_figure",
+    *lazy(
+        __name__,
+        {
+            "bars": "kernels_figure operators_figure",
+            "canvas": "memory_figure overview_figure phase_figure timeline_figure",
+            "drawn": "Drawn standalone",
+            "flame": "flame_difference flame_figure",
+            "idle": "idle_figure",
+            "input": "input_figure pipeline_figure queues_figure",
+            "layers": "layers_figure",
+            "memory": "levels_figure memory_flow_figure",
+            "roofline": "roofline_figure",
+            "steps": "distributed_figure steps_figure",
+        },
+    ),
 ]
