@@ -442,7 +442,7 @@ class Session:
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
-        end_ns = self.early_end.end_ns  # PyTorch's profiler takes seconds to stop, and others recorded meanwhile
+        end_ns = self.early_end.end_ns  # while PyTorch's profiler stops, for seconds, others still record
         trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None)
         findings.remember_launch_delay(trace)
         return trace

@@ -10,8 +10,6 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from ..statistics.steps import median_interval
-
 _FIRST_LOOK: Final = 16
 _GROWTH: Final = 1.1
 """Looks come after 16 steps, then each time there are a tenth more: a look sorts them all."""
@@ -169,6 +167,8 @@ class EarlyEnd:
 
     def half_width(self, recorded: StepRecords) -> float:
         """Return how well the median step of the loop that runs is known, as a share of it; inf if not."""
+        from ..statistics.steps import median_interval
+
         times, loop = np.asarray(recorded.dur, np.float64), np.asarray(recorded.loop, np.int64)
         size = min(len(times), len(loop))
         times = times[:size][loop[:size] == (loop[size - 1] if size else 0)]
