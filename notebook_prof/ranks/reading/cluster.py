@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from typing import Any, Final
 
 from ...optional import require
@@ -18,72 +13,6 @@ from ...trace import ImportReport
 from .cache import Cache
 from .files import RankFile, inspected, listed
 from .reduction import Analyses, Reduction, reduce_rank
-
-_TRIM_THRESHOLD: Final = -1
-_MMAP_THRESHOLD: Final = -3
-"""Numbers of glibc's ``mallopt``."""
-_TRIM_VARIABLE: Final = "MALLOC_TRIM_THRESHOLD_"
-_MMAP_VARIABLE: Final = "MALLOC_MMAP_THRESHOLD_"
-_MMAP_BYTES: Final = 128 << 10
-"""glibc's own; it stays so wherever the other threshold was asked for."""
-_RAISED_TRIM_BYTES: Final = 256 << 20
-_RAISED_MMAP_BYTES: Final = 32 << 20
-_lock = threading.Lock()
-_inside = 0
-
-
-@contextmanager
-def raised_heap_limits() -> Iterator[None]:
-    """Give freed memory back at the end, not at every call, where the environment asks for the latter.
-
-    Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_`` for its workers, so that glibc gives every array back when it
-    is freed, and the next one costs page faults again: about 10,000 for a rank of 6 MB, and 8 to 10 % of its
-    CPU time. Inside, glibc keeps what is freed; at the end the thresholds are what they were, and what is
-    free is given back, so that the process holds no more than before. Does nothing where the variable is
-    not set, or there is no glibc.
-    """
-    library, threshold = _glibc(), os.environ.get(_TRIM_VARIABLE, "")
-    if library is None or not threshold.isdecimal():
-        yield
-        return
-    _enter(library)
-    try:
-        yield
-    finally:
-        _leave(library, int(threshold))
-
-
-def _enter(library: Any) -> None:
-    global _inside
-    with _lock:
-        _inside += 1
-        if _inside == 1:
-            library.mallopt(_TRIM_THRESHOLD, _RAISED_TRIM_BYTES)
-            library.mallopt(_MMAP_THRESHOLD, _RAISED_MMAP_BYTES)
-
-
-def _leave(library: Any, threshold: int) -> None:
-    """Set what was asked for, in the last thread that leaves."""
-    global _inside
-    with _lock:
-        _inside -= 1
-        if _inside:
-            return
-        mmap = os.environ.get(_MMAP_VARIABLE, "")
-        library.mallopt(_TRIM_THRESHOLD, threshold)
-        library.mallopt(_MMAP_THRESHOLD, int(mmap) if mmap.isdecimal() else _MMAP_BYTES)
-        library.malloc_trim(0)
-
-
-@cache
-def _glibc() -> Any:
-    """Return the C library of this process, if it is glibc."""
-    try:
-        library = ctypes.CDLL(None)
-    except (OSError, TypeError):  # TypeError on Windows
-        return None
-    return library if hasattr(library, "gnu_get_libc_version") and hasattr(library, "malloc_trim") else None
-
 
 _CHUNK: Final = 32
 _RETRIES: Final = 2
@@ -139,7 +68,7 @@ def run_there(
     name = f"notebook-prof-{uuid.uuid4().hex[:8]}"
     waiting = {
         client.submit(
-            _reduce_there, file, analyses, cache,
+            reduce_rank, file, analyses, cache,
             key=f"{name}-{file.rank}", pure=False, retries=_RETRIES, workers=list(file.workers) or None,
         ): file
         for file in files
@@ -160,11 +89,6 @@ def run_there(
     finally:
         if waiting and client.status not in _ENDED:
             client.cancel(list(waiting), force=True)
-
-
-def _reduce_there(file: RankFile, analyses: Analyses, cache: Cache) -> Reduction:
-    with raised_heap_limits():
-        return reduce_rank(file, analyses, cache)
 
 
 def _tell_lost(workers: set[str], report: ImportReport) -> None:
