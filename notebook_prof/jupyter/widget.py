@@ -9,7 +9,7 @@ import threading
 import weakref
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import anywidget
 import traitlets
@@ -23,8 +23,6 @@ from ..views.bundle import VERSION, bokehjs, script, stylesheet
 from ..views.page_queries import PageQueries
 
 Claims = tuple[Claim, ...]
-
-_MOST_PADDING: Final = 100_000
 
 
 class Shown(Protocol):
@@ -135,12 +133,7 @@ class LinkedWidget(anywidget.AnyWidget):
             for content, ((_, parts), _rid) in zip(contents, replies, strict=True):
                 content["base64"] = [b64encode(part).decode("ascii") for part in parts]
             buffers = []
-        self.send(
-            contents[0] if len(contents) == 1 else {"several": contents},
-            padded(
-                buffers, max((pad for one in messages if isinstance(pad := one.get("pad"), int)), default=0)
-            ),
-        )
+        self.send(contents[0] if len(contents) == 1 else {"several": contents}, buffers)
 
     def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
         """Send over the comm, and forget the subshell that ipykernel notes as the one to answer in.
@@ -244,12 +237,6 @@ def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[M
     for together in (messages[:first], messages[first:]):
         if together:
             yield together
-
-
-def padded(buffers: list[bytes], byte_count: object) -> list[bytes]:
-    """Return the buffers, and one more that fills them up to so many bytes (at most 100,000)."""
-    missing = (byte_count if isinstance(byte_count, int) else 0) - sum(map(len, buffers))
-    return [*buffers, bytes(min(missing, _MOST_PADDING))] if missing > 0 else buffers
 
 
 def headline_of(profile: Shown) -> tuple[str, Claims]:

@@ -113,7 +113,7 @@ class QueryService:
         self, ask: answers.Ask, state: Mapping[str, Any], request: Mapping[str, Any]
     ) -> Answer | None:
         still = {**state, "revision": None, "focus": None, "pinned": None}
-        question = {name: value for name, value in request.items() if name not in ("seq", "rid", "pad")}
+        question = {name: value for name, value in request.items() if name not in ("seq", "rid")}
         key = json.dumps([question, still], sort_keys=True, default=str)
         return self.executor.get(key, lambda: ask(self.store, still, request))
 

@@ -39,8 +39,6 @@ DAMAGED: Final[tuple[dict[str, Any], ...]] = (
     {"t": "names", "start": -(10**20)},
     {"t": "counters", "a": 0, "b": 1, "tracks": [None]},
     {"t": "memory", "a": 0, "b": -1, "device": "none"},
-    {"t": "meta", "pad": "wide"},
-    {"t": "meta", "pad": -1},
     {"t": "meta", "seq": {"deep": [[[]]]}},
 )
 """Messages that no page of ours sends."""

@@ -22,7 +22,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-ARGUMENTS = ["rid", "pad", "seq", "patch", "origin", "revision", "a", "b", "px", "rows", "by", "to", "id"]
+ARGUMENTS = ["rid", "seq", "patch", "origin", "revision", "a", "b", "px", "rows", "by", "to", "id"]
 ARGUMENTS += ["at", "top", "start", "sort", "filter", "text", "name", "tracks", "device", "scope", "messages"]
 KEYS = st.sampled_from(ARGUMENTS)
 KINDS = st.sampled_from([*PageQueries.questions, "select", "bokehjs", "start", "several", ""])

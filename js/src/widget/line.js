@@ -1,7 +1,6 @@
 // The line to the kernel of a widget: one a widget model, shared by its views.
 import {RESEND_MS} from '../shared/asker.js';
 import {createStore} from '../shared/store.js';
-import {createPadding} from './padding.js';
 
 export const MOST_ATTEMPTS = 3;
 
@@ -51,14 +50,13 @@ export const lineTo = (model) => (model.nbpLine ??= new Line(model));
  * @implements {Transport}
  */
 export class Line {
-  /** @type {Map<string, {done: (answer: RawAnswer, alone: boolean) => void, again: () => void}>} */ waiting = new Map();
+  /** @type {Map<string, {done: (answer: RawAnswer) => void, again: () => void}>} */ waiting = new Map();
   /** @type {Set<() => void>} */ mourners = new Set();
   /** @type {object[]} */ batch = [];
   number = 0;
   lost = false;
   /** Whether this page gets no binary buffers: answers come as base64 then. */
   text = false;
-  padding = createPadding();
 
   /** @param {WidgetModel} model */
   constructor(model) {
@@ -99,7 +97,7 @@ export class Line {
   };
 
   /**
-   * One answer, or several in one message, each with its own buffers; what fills a message up comes last.
+   * One answer, or several in one message, each with its own buffers.
    * @param {any} content
    * @param {DataView[] | undefined} buffers
    */
@@ -117,7 +115,7 @@ export class Line {
         continue;
       }
       this.waiting.delete(one.rid);
-      asked.done({content: one, buffers: mine}, !content.several);
+      asked.done({content: one, buffers: mine});
     }
   }
 
@@ -145,18 +143,12 @@ export class Line {
         reject(new Error('its kernel has gone'));
         return;
       }
-      const rid = `${++this.number}.${Math.random().toString(36).slice(2, 8)}`,
-        pad = this.padding.next(),
-        began = performance.now();
+      const rid = `${++this.number}.${Math.random().toString(36).slice(2, 8)}`;
       const again = () => {
-        this.batch.push({...message, rid, ...(this.text ? {base64: true} : {pad})});
+        this.batch.push({...message, rid, ...(this.text && {base64: true})});
         if (this.batch.length === 1) queueMicrotask(this.flush);
       };
-      const done = (/** @type {RawAnswer} */ answer, /** @type {boolean} */ alone) => {
-        if (alone) this.padding.note(pad, performance.now() - began - (answer.content.ms ?? NaN));
-        resolve(answer);
-      };
-      this.waiting.set(rid, {done, again});
+      this.waiting.set(rid, {done: resolve, again});
       again();
     });
 

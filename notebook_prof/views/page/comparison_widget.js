@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/K5THFEHL.js";import{a as r}from"./chunks/R3DF2ALW.js";import"./chunks/Q4W63MWF.js";import"./chunks/WIVYX3VJ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/ZBEUMKDR.js";import{a as r}from"./chunks/QMXWOAXG.js";import"./chunks/UNIAIZTW.js";import"./chunks/WIVYX3VJ.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};

@@ -1,1 +1,1 @@
-import{a as t}from"./chunks/R3DF2ALW.js";import"./chunks/Q4W63MWF.js";import{a as r}from"./chunks/5ML2UPLP.js";import"./chunks/WIVYX3VJ.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
+import{a as t}from"./chunks/QMXWOAXG.js";import"./chunks/UNIAIZTW.js";import{a as r}from"./chunks/5ML2UPLP.js";import"./chunks/WIVYX3VJ.js";import"./chunks/3U7PF2R7.js";var m=t(r,!0);export{m as default};
