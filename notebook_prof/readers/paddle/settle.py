@@ -1,10 +1,4 @@
-"""Starts to the nanosecond, from whole microseconds: what Paddle's JSON still tells about them.
-
-Paddle cuts ``ts`` to whole microseconds and writes ``dur`` to the nanosecond. Taken as they stand, a
-tenth of all events seem to begin before their predecessor has ended, and would be nested into it. Three
-facts narrow the true starts down: the cut takes less than 1 µs; ``start_time`` tells the start again, as
-a float32 counted from the first event; and events that follow one another do not overlap.
-"""
+"""Starts within the microsecond to which Paddle's JSON cuts them."""
 
 from __future__ import annotations
 
@@ -22,7 +16,11 @@ _ROUNDS: Final = 8
 
 
 def settle(rows: pd.DataFrame, offset: IntArray) -> None:
-    """Move starts within their microsecond to where they fit best; durations stay.
+    """Move starts within their microsecond, so that events that follow one another do not overlap.
+
+    Paddle cuts ``ts`` to microseconds and writes ``dur`` to the nanosecond, so a tenth of all events would
+    nest into their neighbour. ``start_time`` tells the start again, as a float32 that counts from the first.
+    What then begins less than a microsecond before its neighbour ends begins where that ends.
 
     Parameters
     ----------
@@ -31,22 +29,28 @@ def settle(rows: pd.DataFrame, offset: IntArray) -> None:
         ``ts`` in whole microseconds is replaced.
     offset : ndarray of int64
         ``start_time`` in ns, -1 where there is none.
-
-    Notes
-    -----
-    Each start has a lower and an upper bound. Rows of one thread that may follow one another
-    (neighbours in the file) push each other's lower bounds up, which is a running maximum of
-    ``bound - sum of durations before``. A slice starts no earlier than the one around it, and ends no
-    earlier than those inside it. The lower bounds that result are the starts; whatever contradicts an
-    upper bound is left as it was.
     """
-    low, high = _bounds(rows["ts"].to_numpy(), offset)
-    dur = rows["dur"].to_numpy()
-    host = np.flatnonzero(rows["device"].to_numpy() < 0)
-    tid = rows["tid"].to_numpy()[host]
-    settled = _thread_starts(low[host], high[host], dur[host], tid, _kinds(rows)[host])
-    low[host] = settled
-    rows["ts"] = low
+    cut = rows["ts"].to_numpy()
+    low, high = _bounds(cut, offset)
+    tid, is_call = rows["tid"].to_numpy(), rows["type"].isin(RUNTIME_TYPES).to_numpy()
+    on_device = rows["device"].to_numpy() >= 0
+    # the file lists calls of the runtime between the levels
+    order = np.lexsort((np.arange(len(rows)), is_call, tid, on_device))
+    same = np.logical_and.reduce(
+        [values[order][1:] == values[order][:-1] for values in (tid, is_call, on_device)]
+    )
+    same &= ~on_device[order][1:]
+    first, last, dur = low[order], high[order], rows["dur"].to_numpy()[order]
+    start = first.copy()
+    for _ in range(_ROUNDS):
+        end = (start + dur)[:-1]
+        moved = np.where(same & (end > first[1:]) & (end <= last[1:]), end, first[1:])
+        if (moved == start[1:]).all():
+            break
+        start[1:] = moved
+    settled = low.copy()
+    settled[order] = start
+    rows["ts"] = settled
 
 
 def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFrame) -> IntArray:
@@ -90,11 +94,6 @@ def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFram
     return np.asarray(np.where(wrong & (inner != owner), ts, result))
 
 
-def _kinds(rows: pd.DataFrame) -> IntArray:
-    """Return 1 for runtime calls, which the file lists between the levels; 0 for the levels' own events."""
-    return np.asarray(rows["type"].isin(RUNTIME_TYPES), dtype=np.int64)
-
-
 def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
     """Return the earliest and latest start that the two spellings of the time allow."""
     low, high = ts.copy(), ts + _CUT
@@ -111,48 +110,3 @@ def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
     low[has_offset] = np.maximum(low[has_offset], first + s - slack)
     high[has_offset] = np.minimum(high[has_offset], last + s + slack)
     return low, np.maximum(low, high)
-
-
-def _thread_starts(low: IntArray, high: IntArray, dur: IntArray, tid: IntArray, kind: IntArray) -> IntArray:
-    if not len(low):
-        return low
-    start = low.copy()
-    order = np.lexsort((np.arange(len(low)), kind, tid))
-    for _ in range(_ROUNDS):
-        before = start.copy()
-        start[order] = _follow(start[order], high[order], dur[order], tid[order], kind[order])
-        _, parent, _ = nest(tid, start, dur)
-        start = _fit(start, high, dur, parent)
-        if (start == before).all():
-            break
-    return start
-
-
-def _follow(low: IntArray, high: IntArray, dur: IntArray, tid: IntArray, kind: IntArray) -> IntArray:
-    """Push each start behind the end of the row before it, in every run of rows that can follow so."""
-    same = (tid[1:] == tid[:-1]) & (kind[1:] == kind[:-1])
-    follows = np.append(False, same & (low[1:] >= low[:-1]) & (high[1:] >= low[:-1] + dur[:-1]))
-    for _ in range(_ROUNDS):
-        run = np.cumsum(~follows) - 1
-        total = np.cumsum(dur) - dur
-        pushed = pd.Series(low - total).groupby(run).cummax().to_numpy() + total
-        broken = follows & (pushed > high)
-        if not broken.any():
-            return np.asarray(pushed)
-        # only the first contradiction of a run is one for sure
-        first = pd.Series(broken).groupby(run).cumsum().to_numpy() == 1
-        follows[broken & first] = False
-    return low
-
-
-def _fit(start: IntArray, high: IntArray, dur: IntArray, parent: IntArray) -> IntArray:
-    """Let children start no earlier than their parents, and parents end no earlier than their children."""
-    inside = np.flatnonzero(parent >= 0)
-    above = parent[inside]
-    needed = np.full(len(start), np.iinfo(np.int64).min)
-    np.maximum.at(needed, above, (start + dur)[inside])
-    later = np.maximum(start, needed - dur)
-    result = np.where((needed > start + dur) & (later <= high), later, start)
-    down = np.maximum(result[inside], result[above])
-    result[inside] = np.where(down <= high[inside], down, result[inside])
-    return np.asarray(result, dtype=np.int64)
