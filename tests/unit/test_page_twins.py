@@ -27,7 +27,6 @@ from notebook_prof.units import format_bytes, format_clock, format_count, format
 from notebook_prof.views.page_queries import PageQueries
 from notebook_prof.views.report import report
 from notebook_prof.views.report.html_file import data_blocks, json_text
-from notebook_prof.views.report.replays import MOST_TARGETS, longest, replays
 from notebook_prof.views.report.report_columns import payload
 
 from ..browser.drawn import drawn_profile
@@ -297,28 +296,6 @@ def _totals(folder: Path) -> list[dict[str, Any]]:
     return out
 
 
-def _what_if(name: str, trace: Trace, folder: Path) -> dict[str, Any]:
-    """A report with replays: all that it holds, and what cannot be asked."""
-    profile, packed = Profile(trace), replays(trace)
-    protocol = PageQueries(trace, profile.selection)
-    targets = {dimension: longest(trace, dimension, most) for dimension, most in MOST_TARGETS.items()}
-    assert targets["name"], "there is something to ask"
-    states = [{dimension: values} for dimension, each in targets.items() for values in each]
-    nothing: list[dict[str, Any]] = [{}, {"name": targets["name"][0], "category": ["operator"]}]
-    questions = [
-        each
-        for state in [*states, *nothing]
-        for each in _questions(
-            profile, state, [{"t": "what_if", "factor": factor} for factor in packed["factors"][:2]], protocol
-        )
-    ]
-    path = folder / f"{name}.html"
-    panels = {"tabs": {}, "focus": True, "replays": packed}
-    columns = json_text(payload(ViewStore(trace), None, len(trace.slices) + 1))
-    path.write_text(data_blocks({"nbp-given": columns, "nbp-panels": json_text(panels)}))
-    return {"name": name, "file": str(path), "questions": questions}
-
-
 def _ranks(folder: Path) -> dict[str, Any]:
     ranks: Ranks = nbp.read_ranks(write_strange(folder), progress=False)
     protocol = RankProtocol(ranks.dashboard())
@@ -409,8 +386,6 @@ def test_the_page_answers_as_python_does(tmp_path: Path) -> None:
             ),
             _case("arguments", arguments, tmp_path, [({}, [{"t": "detail", "id": i} for i in range(40)])]),
             *(_drawn_case(seed, tmp_path) for seed in range(12)),
-            _what_if("replays", drawn_profile().trace, tmp_path),
-            _what_if("replays, tangled", _tangled().trace, tmp_path),
         ],
         "filtered": [_filtered(tmp_path)],
         "totals": _totals(tmp_path),

@@ -124,7 +124,7 @@ export class Header {
       state = store.get(),
       chips = clausesOf(state, meta.tracks).map(([dimension, text]) => this.chip(dimension, text));
     this.chips.replaceChildren(textElement('span', 'nbp-selection-label', chips.length ? 'Selected' : 'Everything'), ...chips);
-    this.whatIf.hidden = !this.ctx.whatIf || this.ctx.settings.factors?.length === 0 || !SCALED.some((dimension) => state[dimension]);
+    this.whatIf.hidden = !this.ctx.whatIf || !SCALED.some((dimension) => state[dimension]);
     this.clear.disabled = store.isEmpty() && state.focus == null;
     this.clauses.settle();
   }

@@ -29,17 +29,13 @@ export class WhatIf {
     const label = element('label', '', this.box);
     label.append('What if what is selected took ');
     this.slider = element('input', '', label);
-    const places = ctx.settings.factors ?? [],
-      last = places.length - 1,
-      first = places.indexOf(FIRST),
-      range = places.length ? {max: last, step: 1, value: first} : {max: MOST, step: STEP, value: FIRST};
-    Object.assign(this.slider, {type: 'range', min: 0, ...range});
+    Object.assign(this.slider, {type: 'range', min: 0, max: MOST, step: STEP, value: FIRST});
     this.value = element('output', '', label);
     this.answer = element('div', '', this.box);
     this.answer.setAttribute('role', 'status');
     this.box.prepend(close);
     this.slider.addEventListener('input', () => {
-      this.factor = places.length ? places[this.slider.valueAsNumber] : this.slider.valueAsNumber;
+      this.factor = this.slider.valueAsNumber;
       void this.ask();
     });
     this.slider.addEventListener('keydown', (event) => {

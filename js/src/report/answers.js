@@ -11,7 +11,6 @@ import {createLocalSelected} from './selected.js';
 import {createLocalTable} from './table.js';
 import {createLocalPanel} from './tabs.js';
 import {createTimelineAnswers} from './timeline.js';
-import {createLocalWhatIf} from './what_if.js';
 
 /**
  * What the answers are worked out from.
@@ -63,7 +62,7 @@ export function createAnswers(columns, given) {
     selected: createLocalSelected(report),
     detail: createDetailAnswer(report),
     path: () => reply({...given.path.content}, given.path.data),
-    what_if: createLocalWhatIf(given),
+    what_if: () => reply({found: false, text: 'What if is worked out in Python: open the recording there, and ask p.what_if(…).'}),
     why: () => reply({found: false, lines: ['Why is worked out in Python: open the recording there, and ask p.why(time, track).']}),
     panel: createLocalPanel(given),
     ...finding.answers,

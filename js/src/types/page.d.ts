@@ -38,8 +38,6 @@ interface Settings {
   cell?: {id: string; source: string};
   notice?: string;
   absent?: string;
-  /** Of a report: at which factors it holds replays. */
-  factors?: number[];
 }
 
 /** What is asked once: the facts of the trace and all names. */

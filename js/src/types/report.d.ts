@@ -105,20 +105,7 @@ interface ReportArguments {
   /** A sentence where some are not in the file. */
   left: string;
 }
-/** What `replays` of views/report/replays.py gives. */
-interface PackedReplays {
-  /** Places of the slider; none where the file holds no replays. */
-  factors: number[];
-  /** Compressed JSON: `ReportReplays`. */
-  answers: string;
-  /** A sentence for what else is asked. */
-  left: string;
-}
-/** By dimension and by the selected values, sorted, a line each: an answer a factor. */
-type ReportReplays = Partial<Record<string, Record<string, (WhatIfAnswer | NoWhatIf)[]>>>;
 interface ReportPanels {
-  /** Missing where nobody can ask: see `trace_blocks` in views/report/report.py. */
-  replays?: PackedReplays | null;
   /** By name: why it is missing, or its texts; see choice_key in views/report/tabs.py. */
   tabs: Record<string, Record<string, string>>;
   /** Whether rows of the recording are those of the file. */

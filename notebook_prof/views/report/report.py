@@ -20,7 +20,6 @@ from ..dashboard import dashboard_document, dashboard_settings
 from .html_file import data_blocks, html_page, json_text
 from .provenance import header
 from .reduced import MOST_SLICES, note_of
-from .replays import replays
 from .report_columns import Part, payload
 from .tabs import embedded
 
@@ -84,7 +83,7 @@ def report_page(
     )
     data = {
         "nbp-selection": state,
-        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - used_bytes, claims=claims, with_replays=True),
+        **trace_blocks(trace, verdict, MOST_BYTES - _AROUND - used_bytes, claims=claims),
     }
     body = '<div id="nbp-report" class="nbp-host nbp-report"></div>' + f'<div id="nbp-static">{static}</div>'
     page = header(trace) + body + data_blocks(data)
@@ -98,7 +97,6 @@ def trace_blocks(
     prefix: str = "nbp-",
     claims: Iterable[Claim] = (),
     with_tabs: bool = True,
-    with_replays: bool = False,
 ) -> dict[str, str]:
     """Return what ``openGiven`` of ``js/src/report/file/unpack.js`` needs of a trace, for `data_blocks`.
 
@@ -115,13 +113,8 @@ def trace_blocks(
         What of the verdict selects something.
     with_tabs : bool
         Whether the page has a rail of tabs.
-    with_replays : bool
-        Whether it holds answers to *what if*.
     """
-    panels = {
-        "tabs": embedded(trace) if with_tabs else {},
-        "replays": replays(trace) if with_replays else None,
-    }
+    panels = {"tabs": embedded(trace) if with_tabs else {}}
     settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _what_is_missing(trace)}
     document = json_text(json.loads(dashboard_document(trace)))
     room -= sum(len(text.encode()) for text in (document, json_text(settings), json_text(panels)))

@@ -48,7 +48,6 @@ export async function openGiven(prefix, store) {
   /** @type {Settings} */
   const settings = jsonOf(`${prefix}settings`);
   for (const tab of settings.tabs) tab.missing = given.panels.tabs[tab.name]?.missing ?? '';
-  settings.factors = given.panels.replays?.factors ?? [];
   /** @type {DocumentJson} */
   const figures = jsonOf(`${prefix}document`);
   return {document: figures, settings, transport: createLocal(columns, given, store)};
