@@ -1,11 +1,11 @@
-"""The totals of a run as bytes: at most 20 kB a row, exact for what is kept."""
+"""The totals of a run as compressed JSON: at most 20 kB a row, exact for what is kept."""
 
 from __future__ import annotations
 
 import json
 import zlib
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,6 @@ import pandas as pd
 from ..comparison.parts import MOST_KEYS, Parts, limited
 from ..comparison.run import Summary
 from ..statistics.steps import slow_steps
-from ..trace.arrays import IntArray
 
 MOST_BYTES: Final = 19_000
 """Of source, steps and totals; with the other columns a row stays below 20 kB."""
@@ -69,62 +68,36 @@ def unpacked(source: bytes, content: bytes, title: str) -> Summary:
     >>> again.source, again.totals["operators"].total.tolist()
     ('mm(); add()', [10, 6])
     """
-    whole = zlib.decompress(content)
-    size = int.from_bytes(whole[:4], "little")
-    head = json.loads(whole[4 : 4 + size])
-    numbers = _Numbers(whole[4 + size :])
-    dur, step = numbers.take(head["steps"]), np.cumsum(numbers.take(head["steps"]))
-    used = numbers.take(head["steps"]).astype(bool)
+    whole = json.loads(zlib.decompress(content))
+    dur, step, used = (np.array(whole[name], np.int64) for name in ("dur_ns", "step", "used"))
+    used = used.astype(bool)
     slow = np.zeros(len(dur), bool)
     slow[used] = slow_steps(dur[used].astype(np.float64))
     ts = np.cumsum(np.append(0, dur[:-1]))[: len(dur)]
-    columns = {"step": step.astype(np.int64), "ts": ts, "dur_ns": dur, "used": used, "slow": slow}
+    columns = {"step": np.cumsum(step), "ts": ts, "dur_ns": dur, "used": used, "slow": slow}
     totals = {}
-    for name, keys, blocks in head["totals"]:
-        sums = numbers.take(blocks * len(keys)).reshape(blocks, len(keys))
-        totals[name] = Parts(
-            [tuple(key) for key in keys], sums, numbers.take(len(keys)), numbers.take(blocks)
-        )
-    memory = pd.DataFrame(head["memory"], columns=list(_MEMORY))
+    for name, (keys, sums, calls, block_steps) in whole["totals"].items():
+        shaped = np.array(sums, np.int64).reshape(len(block_steps), len(keys))
+        counts = (np.array(values, np.int64) for values in (calls, block_steps))
+        totals[name] = Parts([tuple(key) for key in keys], shaped, *counts)
+    memory = pd.DataFrame(whole["memory"], columns=list(_MEMORY))
     text = zlib.decompress(source).decode("utf-8")
-    return Summary(pd.DataFrame(columns), totals, text, head["conditions"], memory, title)
-
-
-class _Numbers:
-    """Whole numbers, their lowest bytes first: upper bytes are mostly zero, and shrink to nothing."""
-
-    def __init__(self, planes: bytes) -> None:
-        plane = np.frombuffer(planes, np.uint8).reshape(8, -1)
-        self._values = np.ascontiguousarray(plane.T).view("<i8").ravel().astype(np.int64)
-        self._at = 0
-
-    def take(self, count: int) -> IntArray:
-        """Return the next so many."""
-        self._at += count
-        return self._values[self._at - count : self._at]
+    return Summary(pd.DataFrame(columns), totals, text, whole["conditions"], memory, title)
 
 
 def _content(summary: Summary) -> bytes:
     steps = summary.steps
-    numbers: list[Any] = [
-        steps["dur_ns"].to_numpy(np.int64),
-        np.diff(steps["step"].to_numpy(np.int64), prepend=0),
-        steps["used"].to_numpy(np.int64),
-    ]
-    totals = []
-    for name, whole in summary.totals.items():
-        totals.append([name, whole.keys, len(whole.block_steps)])
-        numbers += [whole.sums.ravel(), whole.calls, whole.block_steps]
     rows = summary.memory[list(_MEMORY)].astype({"device": "int64", "source": "str", "bytes": "int64"})
-    head = json.dumps(
-        {
-            "steps": len(steps),
-            "totals": totals,
-            "conditions": dict(summary.conditions),
-            "memory": rows.to_numpy(dtype=object).tolist(),
+    whole = {
+        "dur_ns": steps["dur_ns"].tolist(),
+        "step": np.diff(steps["step"].to_numpy(np.int64), prepend=0).tolist(),  # ones, mostly: they shrink
+        "used": steps["used"].astype(int).tolist(),
+        "totals": {
+            name: [part.keys, part.sums.tolist(), part.calls.tolist(), part.block_steps.tolist()]
+            for name, part in summary.totals.items()
         },
-        ensure_ascii=False,
-    ).encode("utf-8", "replace")
-    values = np.concatenate(numbers).astype("<i8")
-    planes = np.ascontiguousarray(values.view(np.uint8).reshape(-1, 8).T).tobytes()
-    return zlib.compress(len(head).to_bytes(4, "little") + head + planes, 6)
+        "conditions": dict(summary.conditions),
+        "memory": rows.to_numpy(dtype=object).tolist(),
+    }
+    text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode("utf-8", "replace"), 6)
