@@ -1,25 +1,12 @@
-"""Ranks whose names would run in a page that took them for code, and selections of them."""
+"""Ranks whose names would run in a page that took them for code."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from .piped import write_gpipe
 
 EVIL = "</script><img src=x onerror='window.hacked=1'>"
-SELECTIONS: list[dict[str, Any]] = [
-    {},
-    {"rank": [2, 3]},
-    {"step": [1]},
-    {"window": (3_000_000, 3_500_000)},
-    {"rank": [0], "step": [0, 2]},
-    {"group": ["1"]},
-    {"group": [EVIL]},
-    {"group": ["1", EVIL], "rank": [1, 5], "step": [2]},
-    {"group": ["no such group"]},
-    {"step": [77]},
-]
 
 
 def write_strange(folder: Path) -> Path:

@@ -14,11 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import notebook_prof as nbp
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.ranks.page import RankProtocol
-from notebook_prof.ranks.profiles import Ranks
 from notebook_prof.selection import Query
 from notebook_prof.service.answers import MAX_ROWS
 from notebook_prof.service.store import ViewStore
@@ -33,8 +30,6 @@ from ..browser.drawn import drawn_profile
 from ..filters import FILTERS, drawn_filters
 from ..many import KEPT, many_slices
 from ..node import node
-from ..ranks.strange import SELECTIONS as RANK_SELECTIONS
-from ..ranks.strange import write_strange
 from .test_arguments_in_file import made
 from .test_units import CLOCKS
 
@@ -296,20 +291,6 @@ def _totals(folder: Path) -> list[dict[str, Any]]:
     return out
 
 
-def _ranks(folder: Path) -> dict[str, Any]:
-    ranks: Ranks = nbp.read_ranks(write_strange(folder), progress=False)
-    protocol = RankProtocol(ranks.dashboard())
-    questions = []
-    for selection in RANK_SELECTIONS:
-        ranks.selection.clear()
-        ranks.selection.update(**selection)
-        content, _ = protocol.answer({"t": "ranks"})
-        questions.append({**content, "state": ranks.selection.to_state()})
-    ranks.selection.clear()
-    ranks.to_html(folder / "ranks.html")
-    return {"name": "strange ranks", "file": str(folder / "ranks.html"), "questions": questions}
-
-
 def _parsed(text: str) -> dict[str, Any] | str:
     try:
         query = Query.parse(text)
@@ -389,7 +370,6 @@ def test_the_page_answers_as_python_does(tmp_path: Path) -> None:
         ],
         "filtered": [_filtered(tmp_path)],
         "totals": _totals(tmp_path),
-        "ranks": [_ranks(tmp_path)],
         "filters": [[text, _parsed(text)] for text in [*FILTERS, *drawn_filters(3000)]],
         "patterns": _patterns(),
         "numbers": _numbers(),

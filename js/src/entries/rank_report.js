@@ -1,7 +1,6 @@
-// The ranks' report: sums of all ranks lie in the file, compressed, and the timelines of some of them.
-import {createLocalRanks} from '../ranks/answers.js';
+// The ranks' report: the file holds figures and table as they were drawn, and the timelines of some ranks.
 import {mountRanks} from '../ranks/page.js';
-import {createLocalTimelines} from '../ranks/timelines.js';
+import {createLocalRanks, createLocalTimelines} from '../ranks/timelines.js';
 import {inflateJson} from '../report/file/inflate.js';
 import {createFileStore, startReport} from '../report/file/start.js';
 import {jsonOf, openGiven} from '../report/file/unpack.js';
@@ -16,7 +15,7 @@ startReport(async (el) => {
     el,
     document: jsonOf('nbp-document'),
     settings,
-    transport: createLocalRanks(given, store, timelines),
+    transport: createLocalRanks(given, timelines),
     store,
   });
 });

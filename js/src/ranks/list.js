@@ -31,6 +31,7 @@ export class RankList {
     this.button.hidden = !this.hasTimelines;
     if (this.inFile?.note) element('div', 'nbp-notice', box).textContent = this.inFile.note;
     hint.textContent = `click or drag in any figure: select · Ctrl adds${this.hasTimelines ? ' · double click: open the timeline' : ''}`;
+    if (this.inFile) hint.textContent += ' · figures and table stay as they are: in a notebook, read_ranks(…) shows what is selected';
   }
 
   drawBar() {

@@ -1,4 +1,5 @@
-// The stacked timelines that lie in a report of ranks: opened once, with the ranks that were not asked for hidden.
+// What a report of ranks holds: figures as they were drawn, and stacked timelines, which are opened once, with the ranks that
+// were not asked for hidden.
 import {reply} from '../shared/packing.js';
 import {formatNumbers} from '../shared/units.js';
 
@@ -43,6 +44,27 @@ export function createLocalTimelines({ranks: inside, note}, unpack) {
       if (!transport || message.of !== number) return reply({failed: 'this timeline has been replaced by another one'});
       const answer = await transport.request(message);
       return message.t === 'meta' ? {...answer, content: {...answer.content, hidden}} : answer;
+    },
+  };
+}
+
+/**
+ * Make the transport of a report of ranks: its figures follow no selection.
+ * @param {RanksAnswer} drawn
+ * @param {ReturnType<typeof createLocalTimelines>} timelines
+ * @returns {Transport}
+ */
+export function createLocalRanks(drawn, timelines) {
+  return {
+    async request(message) {
+      if (message.of !== undefined) return timelines.ask(message);
+      let content;
+      try {
+        content = message.t === 'open' ? await timelines.open(/** @type {{ranks: number[]} & Message} */ (message)) : drawn;
+      } catch (error) {
+        content = {failed: String(error)};
+      }
+      return {content: {...content, columns: [], seq: /** @type {number} */ (message.seq), ms: 0}, buffers: []};
     },
   };
 }

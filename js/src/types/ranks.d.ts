@@ -1,26 +1,6 @@
 // The page of many ranks: what ranks/page sends and what its report holds.
 
-/** Columns by name; null where a number is missing. */
-type RankColumns = Record<string, (number | string | null)[]>;
-/** Name and label of a part that is stacked. */
-type RankPart = [name: string, label: string];
 type RankFigure = 'bars' | 'late' | 'heat' | 'marey' | 'talk' | 'links' | 'bubbles';
-
-/** Sums of all ranks, as ranks/page/report.py writes them. */
-interface RankSums {
-  panels: RankFigure[];
-  limits: {faded: number; cells: number; lines: number; talk: number; room: number; rows: number; middle: string[]};
-  parts: Record<'bars' | 'talk' | 'bubbles', RankPart[]>;
-  click: string;
-  notes: Record<string, string>;
-  steps: RankColumns;
-  talk: RankColumns;
-  late: RankColumns;
-  before: RankColumns;
-  links: RankColumns;
-  bubbles: RankColumns;
-  ranks: RankColumns;
-}
 
 /** A figure of the page: ranks/page/figures.py. */
 interface RankPanelSettings {

@@ -1,6 +1,5 @@
 import {expect, test} from 'vitest';
 
-import {summed} from '../../src/ranks/sums.js';
 import {createIndex, createMatching, parentsOf} from '../../src/report/columns.js';
 import {sampleCurve} from '../../src/report/curves.js';
 
@@ -54,12 +53,4 @@ test('a curve with more changes than pixels keeps extremes and last of each pixe
   expect(y[y.length - 1]).toBe(values[99]);
   expect(sampleCurve(ts, values, 10, 20, 50)[0]).toEqual(Float64Array.of(10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20));
   expect(sampleCurve(ts, values, -20, -10, 50)[0]).toHaveLength(0);
-});
-
-test('rows of ranks are summed by keys, in their order', () => {
-  const table = {rank: [1, 0, 1], operation: ['send', 'send', 'send'], ns: [1, 2, 4]};
-  expect(summed(table, [0, 1, 2], ['rank', 'operation'], ['ns'])).toEqual([
-    {rank: 0, operation: 'send', ns: 2, rows: 1},
-    {rank: 1, operation: 'send', ns: 5, rows: 2},
-  ]);
 });

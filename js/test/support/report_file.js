@@ -1,9 +1,7 @@
 // A report without a browser: its blocks, and the answers that its page would give.
 import {readFileSync} from 'node:fs';
 
-import {createRankAnswers} from '../../src/ranks/answers.js';
 import {createAnswers} from '../../src/report/answers.js';
-import {inflateJson} from '../../src/report/file/inflate.js';
 import {unpackGiven} from '../../src/report/file/unpack.js';
 
 /** The JSON blocks of an HTML file by id. */
@@ -19,11 +17,6 @@ export async function openReport(path) {
     {given, columns} = await unpackGiven(blocks['nbp-given'], blocks['nbp-panels']),
     answers = createAnswers(columns, given);
   return async (request, state) => answers[request.t](request, state);
-}
-
-/** Gives `ask(state)` of the report of ranks. */
-export async function openRanks(path) {
-  return createRankAnswers(await inflateJson(blocksOf(path)['nbp-given']));
 }
 
 /** The columns of an answer as arrays of numbers; `buffers` are views or base64. */

@@ -7,7 +7,7 @@ import {describe, expect, test} from 'vitest';
 import {Pattern} from '../../src/filter/patterns.js';
 import {parseQuery} from '../../src/filter/query.js';
 import {formatBytes, formatClock, formatCount, formatShare, formatTime} from '../../src/shared/units.js';
-import {columnsOf, openRanks, openReport} from '../support/report_file.js';
+import {columnsOf, openReport} from '../support/report_file.js';
 
 const path = process.env.NBP_CASES,
   cases = path ? JSON.parse(readFileSync(path, 'utf8')) : {};
@@ -82,15 +82,6 @@ describe.skipIf(!path)('what Python has written', () => {
     }
   });
 
-  test.each(cases.ranks ?? [])('a report of ranks draws as the kernel: $name', async ({file, questions}) => {
-    const drawn = await openRanks(file);
-    for (const {state, panels, table} of questions) {
-      const theirs = drawn(state);
-      alike(theirs.panels, panels, `${JSON.stringify(state)} panels`);
-      alike(theirs.table, table, `${JSON.stringify(state)} table`);
-    }
-  });
-
   test('both parsers read the same filters', () => {
     for (const [text, ours] of cases.filters) {
       let theirs;
@@ -119,13 +110,3 @@ describe.skipIf(!path)('what Python has written', () => {
       expect(write[kind](...values).replaceAll('−', '-'), `${kind} of ${values}`).toBe(text);
   });
 });
-
-// the same values, but for the last bits of a mean
-function alike(theirs, ours, where) {
-  if (typeof ours === 'number' && !Number.isInteger(ours)) {
-    expect(Math.abs(theirs - ours) <= 1e-12 * Math.max(Math.abs(ours), Math.abs(theirs)), `${where}: ${theirs} is not ${ours}`).toBe(true);
-  } else if (ours && typeof ours === 'object') {
-    expect(Object.keys(theirs).sort(), where).toEqual(Object.keys(ours).sort());
-    for (const key of Object.keys(ours)) alike(theirs[key], ours[key], `${where}.${key}`);
-  } else expect(theirs, where).toEqual(ours);
-}

@@ -15,7 +15,7 @@ from ...views.dashboard import dashboard_document, dashboard_settings
 from ...views.page_queries import PageQueries
 from .columns import page_columns, rank_rows
 from .figures import PANELS, page_document, page_settings
-from .frames import PageFrames, PageSums
+from .frames import PageFrames
 
 MOST_ROWS: Final = 200
 
@@ -46,10 +46,6 @@ class RankSource(Protocol):
     @property
     def groups(self) -> list[tuple[str, str, list[int]]]:
         """What may be chosen at once: label, explanation, ranks."""
-
-    @property
-    def sums(self) -> PageSums:
-        """What all of it is added up from."""
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
         """Return everything that is drawn, under a selection."""

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from html import escape
-from typing import Any, Final
-
-import numpy as np
-import pandas as pd
+from typing import Final
 
 from ...views.bundle import bokehjs, script, stylesheet
-from ...views.report.html_file import data_blocks, html_page, json_text
+from ...views.report.html_file import data_blocks, deflated_json, html_page, json_text
 from ...views.report.report import MOST_BYTES, trace_blocks
 from ...views.report.static_html import without_kernel
-from ..pictures import MAX_CELLS, PARTS
-from .columns import CLICK, FADED, MAX_LINES, MAX_TALK, NOTES, ROOM, rank_rows
-from .figures import BUBBLES, TALK
-from .frames import PageFrames, PageSums
-from .queries import MOST_ROWS, Opened, RankProtocol, RankSource
-from .selected_tables import MIDDLE
+from .columns import rank_rows
+from .frames import PageFrames
+from .queries import Opened, RankProtocol, RankSource
 
 _ROWS: Final = 16
 _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
@@ -74,14 +66,13 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
 
     Notes
     -----
-    The file holds the sums that the figures are made of, and the columns of `timelines` as far as the file
-    does not become longer than that of one profile (`notebook_prof.views.report.report`). What comes from
-    recordings is JSON with ``<`` escaped, base64 or escaped HTML, and the file's Content-Security-Policy
-    allows only its own scripts, by their hashes.
+    The file holds the figures and the table under the selection of the moment, and the columns of `timelines`
+    as far as the file does not become longer than that of one profile (`notebook_prof.views.report.report`).
+    What comes from recordings is JSON with ``<`` escaped, base64 or escaped HTML, and the file's
+    Content-Security-Policy allows only its own scripts, by their hashes.
     """
     page = RankProtocol(source)
-    settings = {**_limits(), "panels": page.panels, **_columns(source.sums)}
-    packed = zlib.compress(json.dumps(settings, separators=(",", ":")).encode("utf-8"), 9)
+    drawn, _ = page.answer({"t": "ranks"})
     shown = timelines is not None and len(timelines.trace.slices) > 0
     inside = list(timelines.trace.metadata.get("ranks", ())) if timelines is not None and shown else []
     of_timelines = dict.fromkeys(("track", "focus", "pinned"))
@@ -92,7 +83,7 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
         "nbp-settings": json_text(
             {**page.settings(), "uid": "", "timelines": {"ranks": inside, "note": note}}
         ),
-        "nbp-given": json_text(base64.b64encode(packed).decode("ascii")),
+        "nbp-given": json_text(deflated_json(drawn)),
     }
     static = rank_fragment(source.frames({}), source.headline)
     scripts = [part.decode("utf-8") for part in bokehjs()]
@@ -105,34 +96,3 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
         data |= trace_blocks(timelines.trace, timelines.headline, room, _TIMELINES)
     body = f'<div id="nbp-report" class="nbp-host nbp-report"></div><div id="nbp-static">{static}</div>'
     return html_page(scripts, [script("rank_report")], body + data_blocks(data), look, "notebook_prof: ranks")
-
-
-def _limits() -> dict[str, Any]:
-    """Return what ``js/src/ranks`` shares with `page_columns`."""
-    limits = {"faded": FADED, "cells": MAX_CELLS, "lines": MAX_LINES, "talk": MAX_TALK, "room": ROOM}
-    parts = {"bars": PARTS, "talk": TALK, "bubbles": BUBBLES}
-    return {
-        "limits": {**limits, "rows": MOST_ROWS, "middle": list(MIDDLE)},
-        "parts": {panel: [[name, label] for name, (label, _) in of.items()] for panel, of in parts.items()},
-        "click": CLICK,
-        "notes": NOTES,
-    }
-
-
-def _columns(sums: PageSums) -> dict[str, dict[str, list[Any]]]:
-    names = ("steps", "talk", "late", "before", "links", "bubbles", "ranks")
-    return {name: _json_columns(getattr(sums, name)) for name in names}
-
-
-def _json_columns(table: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return columns as JSON carries them; None where a number is missing."""
-    return {str(name): _values(table[name]) for name in table}
-
-
-def _values(column: pd.Series[Any]) -> list[Any]:
-    if not pd.api.types.is_numeric_dtype(column.dtype):
-        return [str(value) for value in column]
-    if pd.api.types.is_integer_dtype(column.dtype) and not column.isna().any():
-        return list(column.to_numpy(np.int64).tolist())
-    numbers = column.to_numpy(np.float64, na_value=np.nan).tolist()
-    return [None if x != x else int(x) if x == int(x) else x for x in numbers]

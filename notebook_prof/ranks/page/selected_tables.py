@@ -1,4 +1,4 @@
-"""Sums of all ranks → tables under a selection; ``js/src/ranks/sums.js`` does the same in a report."""
+"""Sums of all ranks → tables under a selection."""
 
 from __future__ import annotations
 
