@@ -148,8 +148,6 @@ def by_read_sql(path: Path) -> Callable[[], int]:
 
 def by_reader(path: Path, side: str) -> Callable[[], int]:
     """What does it with the reader."""
-    import numpy as np
-
     from notebook_prof.readers import read_trace
     from notebook_prof.readers.codec.columns import INTS, TEXTS
     from notebook_prof.readers.codec.sqlite import Database
@@ -160,7 +158,7 @@ def by_reader(path: Path, side: str) -> Callable[[], int]:
     from notebook_prof.trace import TraceBuilder
 
     def columns() -> int:
-        session = Session(Database(np.memmap(path, np.uint8, "r")), TraceBuilder())
+        session = Session(Database(path), TraceBuilder())
         kernels, calls, copies, _ranges = (
             session.rows(table, {name: TEXTS if name == "text" else INTS for name in names.split()})
             for table, names in USED.items()
@@ -177,7 +175,7 @@ def by_reader(path: Path, side: str) -> Callable[[], int]:
 
     def builder() -> int:
         result = TraceBuilder()
-        NsysReader().read_database(Database(np.memmap(path, np.uint8, "r")), result)
+        NsysReader().read_database(Database(path), result)
         return 1
 
     return {"columns": columns, "builder": builder}.get(side) or (lambda: len(read_trace(path).slices))

@@ -20,7 +20,7 @@ from ..trace.report import ImportReport
 from ..trace.trace import Trace
 from .base import HEAD_BYTES, DatabaseReader, MmapReader, PiecesReader, Probe, Reader
 from .codec.compression import Pieces
-from .codec.sqlite import MAGIC, Database, mapped
+from .codec.sqlite import MAGIC, opened
 from .codec.stream import in_pieces
 from .execution_trace import ExecutionTraceReader
 from .folder import Folder, FolderReader
@@ -259,11 +259,10 @@ def _read_pieces(
 def _read_database(
     path: Path, pieces: Iterator[bytes], report: ImportReport, name: str | None, options: Mapping[str, object]
 ) -> Trace:
-    """Read an SQLite file from a memory map of it, or of what it is uncompressed."""
-    with mapped(path, pieces, report) as data:
-        database = Database(data)
-        tables = frozenset(database.tables)
-        reader = _choose(Probe(path, bytes(data[:HEAD_BYTES]), tables), name).configured(**options)
+    """Read an SQLite file, whose tables tell the format."""
+    with opened(path, pieces, report) as database:
+        probe = Probe(path, MAGIC, frozenset(database.tables))
+        reader = _choose(probe, name).configured(**options)
         if not isinstance(reader, DatabaseReader):
             raise FormatError(f"it is an SQLite database, and {reader.name!r} is a format of other files")
         builder = TraceBuilder(metadata={"source": reader.name, "file": path.name})

@@ -93,13 +93,9 @@ class TableSource(Protocol):
     ----------
     tables : mapping of str to tuple of str
         Names of the columns, by table.
-    broken_pages, broken_rows : int
-        What could not be used so far.
     """
 
     tables: Mapping[str, tuple[str, ...]]
-    broken_pages: int
-    broken_rows: int
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
         """Return columns of a table; those that it does not have are left out."""

@@ -32,8 +32,6 @@ class ArrowTables:
     Attributes
     ----------
     tables : mapping of str to tuple of str
-    broken_pages, broken_rows : int
-        Always 0: a file that is damaged is left out, and counted in the report.
     """
 
     def __init__(
@@ -43,7 +41,6 @@ class ArrowTables:
         counts: Mapping[str, int],
     ) -> None:
         self._loaders, self.tables, self._counts = loaders, tables, counts
-        self.broken_pages = self.broken_rows = 0
 
     @staticmethod
     def names_in(folder: Folder) -> set[str]:

@@ -149,12 +149,6 @@ class Session:
             effect="what these tables tell is not shown",
             advice="open the report in Nsight Systems to see it",
         )
-        for code, count, effect in (
-            ("broken-page", self.source.broken_pages, "what lay on these pages of the database is missing"),
-            ("broken-row", self.source.broken_rows, "these rows are left out"),
-        ):
-            what = f"{count:,} of the {code.partition('-')[2]}s of the database"
-            self.builder.report.add(code, "loss", count, what, effect, "export the report again")
 
     def _physical_devices(self) -> dict[tuple[int, int], int]:
         rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"pid": INTS, "cudaId": INTS, "gpuId": INTS})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ..base import DatabaseReader, Probe
@@ -38,8 +36,8 @@ class RocmReader(DatabaseReader):
         )
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put a database into `builder`."""
-        self.read_database(Database(np.frombuffer(data, np.uint8)), builder)
+        """Refuse what is no database."""
+        raise FormatError("it is no SQLite database, as ROCm's profilers write")
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
         """Put a database into `builder`."""
@@ -72,9 +70,6 @@ class RocmReader(DatabaseReader):
             effect="what these tables tell is not shown",
             advice="nothing needs to be done",
         )
-        for code, count in (("broken-page", database.broken_pages), ("broken-row", database.broken_rows)):
-            what = f"{count:,} of the {code.partition('-')[2]}s of the database"
-            builder.report.add(code, "loss", count, what, "what lay there is missing", "copy the file again")
 
 
 def _pid(source: TableSource, suffix: str) -> int:
