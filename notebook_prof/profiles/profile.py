@@ -357,9 +357,9 @@ class Profile:
         ----------
         path : path
             ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
-            ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: Chrome trace JSON, which
-            Perfetto opens; ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format. `open_profile` opens all
-            of these. ``.html``: the report of ``p.export.html``.
+            ``.nbprof.zip``: the same as a single file. For other tools, ``.json`` or ``.json.gz``: Chrome
+            trace JSON, ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format; `open_profile` opens them as
+            files of PyTorch. ``.html``: the report of ``p.export.html``.
         format : str, optional
             ``native``, ``chrome``, ``perfetto`` or another writer, whatever the suffix.
 

@@ -29,7 +29,6 @@ from .kineto import KinetoReader
 from .megengine import MegEngineReader
 from .mindspore import MindSporeReader
 from .native import NativeReader
-from .native.chrome import OwnChromeReader
 from .nsys import NsysReader
 from .paddle import PaddleReader
 from .perfetto import PerfettoReader
@@ -112,7 +111,6 @@ def readers() -> tuple[Reader, ...]:
         MojoReader(),
         NativeReader(),
         NsysReader(),
-        OwnChromeReader(),
         PaddleReader(),
         PerfettoReader(),
         PprofReader(),

@@ -24,6 +24,3 @@ TAG: Final = "$"
 
 MAX_NESTING: Final = 64
 """How deep metadata may be nested; what lies deeper becomes text."""
-
-PERFETTO_FIELD: Final = 10_001
-"""Of packets of Perfetto traces that we wrote: what events have no place for, as JSON."""

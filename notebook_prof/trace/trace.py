@@ -225,7 +225,7 @@ class Trace:
         return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
-        """Write the trace to a file or folder that `notebook_prof.read_trace` reads again.
+        """Write the trace to a file or folder.
 
         Parameters
         ----------

@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ..trace import Trace
-from ..trace.arrays import IntArray
 from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
 
-_OF_SLICE: Final = frozenset({"device", "stream", "name", "start_unix_ns", "start_ns"})
+_OF_SLICE: Final = frozenset({"device", "stream", "name", "kind", "correlation", "start_unix_ns", "start_ns"})
 """Columns that the slice tells itself."""
+_IN_KINETO: Final = {
+    "registers_per_thread": "registers per thread",
+    "shared_memory_bytes": "shared memory",
+    "blocks_per_sm": "blocks per SM",
+    "warps_per_sm": "warps per SM",
+    "occupancy": "est. achieved occupancy %",
+    "theoretical_occupancy": "theoretical occupancy %",
+    "wait_on_event": "wait_on_cuda_event_id",
+    "wait_on_correlation": "wait_on_cuda_event_record_corr_id",
+    "sync_kind": "cuda_sync_kind",
+    "graph": "graph id",
+    "graph_node": "graph node id",
+    "operation": "Collective name",
+    "in_elements": "In msg nelems",
+    "out_elements": "Out msg nelems",
+    "in_split": "In split size",
+    "out_split": "Out split size",
+    "group": "Process Group Name",
+    "group_size": "Group size",
+    "group_description": "Process Group Description",
+    "group_ranks": "Process Group Ranks",
+    "sequence": "Seq",
+    "src_rank": "Src Rank",
+    "dst_rank": "Dst Rank",
+}
+"""What other tools look for."""
+_PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
+_LISTS: Final = frozenset({"grid", "block"})
 
 
-class EventTexts:
-    """What tables tell of slices.
+def event_texts(trace: Trace) -> npt.NDArray[np.object_] | None:
+    """Return what tables tell of slices.
 
-    Attributes
-    ----------
-    texts : ndarray of object, shape (slices,), or None
-        Members for the ``args`` of every slice, each with a comma before; None where nothing is told.
-        ``arguments`` is the object that the event was called with; ``device_events`` and ``collectives`` are
-        the row of the table of that name, without what the slice itself tells.
-    rows : dict
-        By table, the row of ``trace.slices`` whose event tells each of its rows; -1 where none does.
+    Returns
+    -------
+    ndarray of object, shape (slices,), or None
+        Members for the ``args`` of every slice, each with a comma before: ``arguments`` is the object that
+        the event was called with; launches of kernels and collectives are told in Kineto's words. None where
+        nothing is told.
     """
-
-    def __init__(self, trace: Trace) -> None:
-        self.texts: npt.NDArray[np.object_] | None = None
-        self.rows: dict[str, IntArray] = {}
-        for name in (ARGUMENTS, *DEVICE_TABLES):
-            table = event_table(trace, name)
-            if table is None:
-                continue
-            rows = slice_rows_of(trace, name)
-            texts = (
-                _arguments(table) if name == ARGUMENTS else _attributes(_shorter(trace, table, rows), name)
-            )
-            with_text = np.flatnonzero((rows >= 0) & (texts != ""))
-            if self.texts is None:
-                self.texts = np.full(len(trace.slices), "", dtype=object)
-            self.texts[rows[with_text]] = self.texts[rows[with_text]] + texts[with_text]
-            self.rows[name] = np.full(len(table), -1, np.int64)
-            self.rows[name][with_text] = rows[with_text]
+    texts: npt.NDArray[np.object_] | None = None
+    for name in (ARGUMENTS, *DEVICE_TABLES):
+        table = event_table(trace, name)
+        if table is None:
+            continue
+        rows = slice_rows_of(trace, name)
+        told = _arguments(table) if name == ARGUMENTS else _attributes(table)
+        with_text = np.flatnonzero((rows >= 0) & (told != ""))
+        if texts is None:
+            texts = np.full(len(trace.slices), "", dtype=object)
+        texts[rows[with_text]] = texts[rows[with_text]] + told[with_text]
+    return texts
 
 
 def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
@@ -56,24 +75,18 @@ def _arguments(table: pd.DataFrame) -> npt.NDArray[np.object_]:
     return np.asarray(np.array([*words, ""], dtype=object)[column.cat.codes.to_numpy()])
 
 
-def _shorter(trace: Trace, table: pd.DataFrame, rows: IntArray) -> pd.DataFrame:
-    """Leave out the correlations that the slices tell."""
-    if "correlation" not in table:
-        return table
-    own = np.append(trace.slices["correlation"].to_numpy(np.int64, na_value=-1), -1)[rows]
-    number = table["correlation"].astype("Int64")
-    return table.assign(correlation=number.mask(number == own))
-
-
-def _attributes(table: pd.DataFrame, name: str) -> npt.NDArray[np.object_]:
+def _attributes(table: pd.DataFrame) -> npt.NDArray[np.object_]:
     """Write each distinct row once."""
     code, facts = distinct_facts(table, _OF_SLICE)
-    texts = [
-        f',"{name}":{msgspec.json.encode(each).decode()}' if _is_writable(each) else "" for each in facts
-    ]
-    return np.array([*texts, ""], dtype=object)[code]
+    return np.array([*map(_members, facts), ""], dtype=object)[code]
 
 
-def _is_writable(facts: dict[str, Any]) -> bool:
-    """Return whether there is something, and JSON has words for it."""
-    return bool(facts) and all(math.isfinite(v) for v in facts.values() if isinstance(v, float))
+def _members(facts: dict[str, Any]) -> str:
+    told = {}
+    for name, value in facts.items():
+        if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+            continue
+        if name in _LISTS and isinstance(value, str):
+            value = json.loads(value)
+        told[_IN_KINETO.get(name, name)] = 100 * value if name in _PERCENT else value
+    return "," + json.dumps(told, separators=(",", ":"))[1:-1] if told else ""

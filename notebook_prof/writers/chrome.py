@@ -1,34 +1,16 @@
-"""Chrome trace JSON in Kineto's dialect: opens in Perfetto, in TensorBoard, and here again."""
+"""Chrome trace JSON in Kineto's dialect: opens in Perfetto and in TensorBoard."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ..atomic_files import Sink, atomic_gzip
 from ..trace import Trace
-from ..trace.arrays import IntArray
-from .arguments import EventTexts
-from .json_tables import json_tables
-from .rows import (
-    Rows,
-    counter_rows,
-    flow_rows,
-    memory_rows,
-    slice_rows,
-    stack_frames,
-    step_rows,
-    tables,
-    track_rows,
-)
-
-_PLAIN: Final = (str, int, float, bool, type(None))
+from .rows import counter_rows, flow_rows, memory_rows, slice_rows, stack_frames, step_rows, track_rows
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -44,12 +26,10 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     -----
     Slices become complete events with Kineto's category names; times are microseconds with three
     decimals relative to ``baseTimeNanoseconds``, so that no nanosecond is lost. Streams, launches,
-    counters and allocations are written as Kineto writes them. What Kineto has no place for (phase,
-    step, module, what it was called and launched with) is in each event's ``args``, call stacks are
-    Chrome's ``stackFrames``, the metadata is under ``notebook_prof``, and tracks, steps, the metadata's
-    tables and the import report are under ``notebook_prof_tables``: `read_trace` gives all of it back. Of
-    the metadata, what JSON has no word for becomes the nearest that it has: tuples become lists. Steps that
-    are not slices already become ``ProfilerStep#N`` on a thread of their own.
+    counters, allocations and what collectives exchange are written as Kineto writes them. What Kineto has no
+    place for (phase, step, module, line) is in each event's ``args``, call stacks are Chrome's
+    ``stackFrames``. Steps that are not slices already become ``ProfilerStep#N`` on a thread of their own.
+    The file is for other tools, and `read_trace` reads it as one of Kineto's: ``.nbprof`` keeps the rest.
 
     Examples
     --------
@@ -68,45 +48,24 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def _write(trace: Trace, file: Sink) -> None:
-    texts = EventTexts(trace)
-    file.write(_head(trace, texts))
+    # half a surrogate is no text that other programs read
+    head = json.dumps(_head(trace), ensure_ascii=False)[:-1] + ', "traceEvents": [\n'
+    file.write(head.encode(errors="replace"))
     first = True
-    for rows in _all_rows(trace, texts):
-        for text in rows:
+    for rows in (track_rows, slice_rows, step_rows, flow_rows, counter_rows, memory_rows):
+        for text in rows(trace):
             if text:
                 file.write((text if first else ",\n" + text).encode())
                 first = False
     file.write(b"\n]}\n")
 
 
-def _all_rows(trace: Trace, texts: EventTexts) -> Iterator[Rows]:
-    yield track_rows(trace)
-    yield slice_rows(trace, texts)
-    yield step_rows(trace)
-    yield flow_rows(trace)
-    yield counter_rows(trace)
-    yield memory_rows(trace)
-
-
-def _head(trace: Trace, texts: EventTexts) -> bytes:
-    top = head_object(trace, texts.rows)
-    # half a surrogate is no text that other programs read
-    return (json.dumps(top, ensure_ascii=False)[:-1] + ', "traceEvents": [\n').encode(errors="replace")
-
-
-def head_object(trace: Trace, rows_of_table: Mapping[str, IntArray]) -> dict[str, Any]:
-    """Return what events have no place for; `rows_of_table` as for `json_tables`."""
-    beside = {
-        "report": [asdict(issue) for issue in trace.report],
-        "metadata": json_tables(trace, rows_of_table),
-    }
+def _head(trace: Trace) -> dict[str, Any]:
     top: dict[str, Any] = {
         "schemaVersion": 1,
-        "notebook_prof_tables": tables(trace) | {name: part for name, part in beside.items() if part},
         "displayTimeUnit": "ns",
         "baseTimeNanoseconds": int(trace.metadata.get("start_unix_ns", 0)),
         "deviceProperties": _devices(trace),
-        "notebook_prof": _jsonable({key: part for key, part in trace.metadata.items() if key != "tables"}),
     }
     rank = trace.metadata.get("rank")
     if isinstance(rank, int):
@@ -124,18 +83,3 @@ def _devices(trace: Trace) -> list[dict[str, Any]]:
     return [
         {"id": int(n), "name": name_of.get(int(n), f"device {n}")} for n in np.sort(numbers) if int(n) >= 0
     ]
-
-
-def _jsonable(value: Any) -> Any:
-    """Return the part of the metadata that JSON can carry; the rest as text."""
-    if isinstance(value, Mapping):
-        return {str(key): _jsonable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, np.generic):
-        return _jsonable(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, _PLAIN):
-        return value
-    return None if value is pd.NA else str(value)

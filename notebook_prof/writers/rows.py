@@ -14,12 +14,12 @@ from ..trace import Trace
 from ..trace.arrays import IntArray, TextArray
 from ..trace.intervals import as_ints
 from ..trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
-from .arguments import EventTexts
+from .arguments import event_texts
 
 Rows: TypeAlias = Iterable[str]
 """Chunks of events, each joined with commas; a chunk may be empty."""
 
-_KIND: Final = {
+KIND: Final = {
     "operator": "cpu_op",
     "kernel": "kernel",
     "launch": "cuda_runtime",
@@ -33,34 +33,12 @@ _KIND: Final = {
     "sync": "cuda_runtime",
     "overhead": "overhead",
 }
-_ON_DEVICE: Final = {"collective": "kernel", "annotation": "gpu_user_annotation"}
+ON_DEVICE: Final = {"collective": "kernel", "annotation": "gpu_user_annotation"}
+"""Kineto's words for our categories; some have another on a stream."""
 _ARROWS: Final = {"launch": "ac2g", "fwdbwd": "fwdbwd", "link": "flow"}
 _CHUNK: Final = 65_536
 _NO_PROCESS: Final = 999_999
 _FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
-
-
-def tables(trace: Trace) -> dict[str, Any]:
-    """Return tracks, steps, window and odd values: events have no place for them."""
-    ids = _track_ids(trace)
-    tracks = trace.tracks.drop(columns="track").astype(object).where(trace.tracks.notna(), None)
-    rows = [
-        {**{name: value for name, value in row.items() if value not in (None, "")}, "place": ids[track]}
-        for track, row in zip(trace.tracks["track"], tracks.to_dict("records"), strict=True)
-    ]
-    steps = [trace.steps[name].tolist() for name in ("step", "ts", "dur", "source")]
-    values: dict[str, Any] = {"tracks": rows, "steps": list(zip(*steps, strict=True))}
-    if trace.steps["loop"].any():
-        values["loops"] = trace.steps["loop"].tolist()
-    moments = (trace.slices["ts"], trace.counters["ts"], trace.allocations["ts"])
-    if all((ts < trace.span.end).all() for ts in moments):
-        values["window"] = [int(trace.span.start), int(trace.span.end)]
-    odd = trace.counters[~np.isfinite(trace.counters["value"].to_numpy())]
-    if len(odd):
-        # JSON has no word for these values
-        times = zip(odd["track"].tolist(), odd["ts"].tolist(), map(repr, odd["value"].tolist()), strict=True)
-        values["values"] = list(times)
-    return values
 
 
 def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
@@ -91,17 +69,16 @@ def track_rows(trace: Trace) -> Rows:
     yield ",\n".join(dict.fromkeys(json.dumps(row) for row in out))
 
 
-def slice_rows(trace: Trace, event_texts: EventTexts | None = None) -> Rows:
+def slice_rows(trace: Trace) -> Rows:
     """Write complete events, with what tables beside the slices tell of them."""
     slices = trace.slices
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     on_device = slices["track"].isin(streams).to_numpy()
     names = [str(name) for name in slices["name"].cat.categories]
-    kinds = [f',"cat":"{_KIND[word]}"' for word in slices["category"].cat.categories]
+    kinds = [f',"cat":"{KIND[word]}"' for word in slices["category"].cat.categories]
     plain = [f'{{"ph":"X","name":{json.dumps(name)}' for name in names]
     bare = [name.removeprefix(MODULE_PREFIX) for name in names]
     module = [f'{{"ph":"X","name":{json.dumps(MODULE_PREFIX + name)}' for name in bare]
-    shared = _shared_track_texts(trace)
     args = {
         "category": [f',"args":{{"category":"{word}"' for word in slices["category"].cat.categories],
         "phase": [f',"phase":"{word}"' for word in slices["phase"].cat.categories],
@@ -109,19 +86,19 @@ def slice_rows(trace: Trace, event_texts: EventTexts | None = None) -> Rows:
         "shapes": [_dims(shape) for shape in slices["shapes"].cat.categories],
         "line": [f',"line":{json.dumps(line)}' for line in slices["line"].cat.categories],
     }
-    texts = (event_texts or EventTexts(trace)).texts
+    texts = event_texts(trace)
     for chunk in _chunks(len(slices)):
         part = slices.iloc[chunk]
         text = _table(plain, part["name"])
         modules = np.flatnonzero((part["category"] == "module").to_numpy())
         text[modules] = _table(module, part["name"].iloc[modules])
         kind = _table(kinds, part["category"])
-        for word, there in _ON_DEVICE.items():
+        for word, there in ON_DEVICE.items():
             kind[on_device[chunk] & (part["category"] == word).to_numpy()] = f',"cat":"{there}"'
         text = text + kind + _track_id_texts(trace, part["track"]) + _times(part) + _leaf(part)
         for column, words in args.items():
             text = text + _table(words, part[column])
-        text = text + shared[part["track"].to_numpy()] + _numbers(part)
+        text = text + _numbers(part)
         text = text if texts is None else text + texts[chunk]
         yield ",\n".join(text + "}}")
 
@@ -158,8 +135,7 @@ def flow_rows(trace: Trace, first: int = 0) -> Rows:
             at = slices.iloc[part[end].to_numpy()]
             bind = ',"bp":"e"' if phase == "f" else ""
             text = f'{{"ph":"{phase}"{bind},"id":' + number + category + _track_id_texts(trace, at["track"])
-            text = text + ',"ts":' + _decimal(at["ts"].to_numpy())
-            yield ",\n".join(text + ',"args":{"slice":' + _digits(part[end].to_numpy()) + "}}")
+            yield ",\n".join(text + ',"ts":' + _decimal(at["ts"].to_numpy()) + "}")
 
 
 def counter_rows(trace: Trace) -> Rows:
@@ -184,15 +160,13 @@ def counter_rows(trace: Trace) -> Rows:
 
 def memory_rows(trace: Trace) -> Rows:
     """Write allocations and frees, as Kineto's ``[memory]`` instants."""
-    events, shared = trace.allocations, _shared_track_texts(trace)
+    events = trace.allocations
     for chunk in _chunks(len(events)):
         part = events.iloc[chunk]
         track = ints(part["track"])
         on_track = np.flatnonzero(track >= 0)
         where = np.full(len(part), f',"pid":{_NO_PROCESS},"tid":0', dtype=object)
         where[on_track] = _track_id_texts(trace, part["track"].iloc[on_track].astype(np.int64))
-        number = np.full(len(part), "", dtype=object)
-        number[on_track] = shared[track[on_track]]
         text = '{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]"' + where
         text = text + ',"ts":' + _decimal(part["ts"].to_numpy()) + ',"args":{"Addr":'
         text = text + part["addr"].to_numpy().astype("U20").astype(object)
@@ -204,7 +178,7 @@ def memory_rows(trace: Trace) -> Rows:
         ):
             text = text + f',"{label}":' + _digits(part[column].to_numpy())
         kind = np.where(part["device"].to_numpy() < 0, ',"Device Type":0', ',"Device Type":1')
-        yield ",\n".join(text + kind.astype(object) + number + "}}")
+        yield ",\n".join(text + kind.astype(object) + "}}")
 
 
 def _leaf(part: pd.DataFrame) -> TextArray:
@@ -247,17 +221,6 @@ def _track_ids(trace: Trace) -> dict[int, tuple[int, int]]:
     key = tracks["track"].to_numpy()
     pid, tid = np.where(pid < 0, _NO_PROCESS, pid), np.where(tid < 0, _NO_PROCESS + key, tid)
     return dict(zip(key.tolist(), zip(pid.tolist(), tid.tolist(), strict=True), strict=True))
-
-
-def _shared_track_texts(trace: Trace) -> TextArray:
-    """Return each track's number as an argument if others have its process and thread; else nothing."""
-    ids = _track_ids(trace)
-    duplicated = pd.Series(list(ids.values())).duplicated(keep=False).to_numpy()
-    result = np.full(1 + max(ids, default=0), "", dtype=object)
-    for (track, _), shared in zip(ids.items(), duplicated, strict=True):
-        if shared:
-            result[track] = f',"track":{track}'
-    return result
 
 
 def _track_id_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:

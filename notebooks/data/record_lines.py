@@ -1,4 +1,4 @@
-"""Record ``python/lines.json.gz``: a cell of pandas and NumPy with ``--heap``, in a kernel of its own.
+"""Record ``python/lines.nbprof.zip``: a cell of pandas and NumPy with ``--heap``, in a kernel of its own.
 
 ``python notebooks/data/record_lines.py`` writes the file anew; an installation's folder becomes ``/venv``.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-TO = Path(__file__).parent / "python" / "lines.json.gz"
+TO = Path(__file__).parent / "python" / "lines.nbprof.zip"
 CELLS = [
     "%load_ext notebook_prof",
     """\

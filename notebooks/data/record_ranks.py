@@ -38,7 +38,7 @@ def train(rank: int, port: int) -> None:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    p.save(HERE / f"rank{rank}.json.gz")
+    p.save(HERE / f"rank{rank}.nbprof.zip")
     distributed.destroy_process_group()
 
 

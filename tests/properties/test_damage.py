@@ -104,13 +104,11 @@ SAMPLES = {
 }
 SAMPLES["proton"] += ("proton/scopes.hatchet_msgpack",)
 SAMPLES["gecko"] += ("python_profilers/tachyon.gecko.json.gz",)
-if "chrome" in set(list_formats()["format"]):
-    SAMPLES["chrome"] = ("chrome",)
 CASES = [(name, file) for name, files in SAMPLES.items() for file in files]
 QUICK = settings(suppress_health_check=list(HealthCheck))
 
 
-OURS = {"native": "run.nbprof.zip", "chrome": "run.json", "written.pftrace": "run.pftrace"}
+OURS = {"native": "run.nbprof.zip", "written.pftrace": "run.pftrace"}
 
 
 @cache

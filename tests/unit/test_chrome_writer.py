@@ -1,26 +1,18 @@
-"""Chrome trace JSON: what is written, and that it comes back."""
+"""Chrome trace JSON: what is written, and what of it opens again."""
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from notebook_prof.errors import NotebookProfError
 from notebook_prof.readers import read_trace
-from notebook_prof.testing import strategies
-from notebook_prof.trace import TABLES, Trace, TraceBuilder
+from notebook_prof.trace import TraceBuilder
 from notebook_prof.writers import write_chrome
 from notebook_prof.writers.chrome_ranks import Shifted, write_chrome_ranks
-from tests.frames import differences
-from tests.round_trip import changes
 
 START = 1_795_000_000_123_456_789
 
@@ -72,9 +64,7 @@ def test_it_is_json_with_exact_times(trace, tmp_path):
     assert rows['a "quoted" \\ näme\n']["args"]["Input Dims"] == [[2, 3], [3]]
     assert rows["nn.Module#net.0"]["args"]["module"] == "net.0"
     assert rows["ProfilerStep#4"]["dur"] == 900.001
-    assert file["notebook_prof"] == {
-        "source": "recording", "odd": 3, "nan": None, "path": "a", "start_unix_ns": START,
-    }  # fmt: skip
+    assert not any("notebook_prof" in key for key in file)
 
 
 def test_arrows_counters_memory_and_names(trace, tmp_path):
@@ -91,86 +81,40 @@ def test_arrows_counters_memory_and_names(trace, tmp_path):
     assert names[41, 42] == "MainThread"
 
 
-def same(trace: Trace, again: Trace, but: tuple[str, ...] = ()) -> None:
-    for table in TABLES:
-        if table.name not in but:
-            ours, theirs = getattr(trace, table.name), getattr(again, table.name)
-            assert len(ours) == len(theirs), table.name
-            assert differences(ours, theirs).empty, table.name
+def check_opened(trace, again):
+    """What another program could tell of the fixture is there."""
+    assert not again.report
+    steps = again.slices["name"].astype(str).str.startswith("ProfilerStep#")
+    for column in ("name", "ts", "dur", "category", "module", "correlation", "device", "stream"):
+        own, opened = (part[column].astype(str).tolist() for part in (trace.slices, again.slices[~steps]))
+        assert opened == own, column
+    for table, columns in (
+        ("steps", "step ts dur"),
+        ("allocations", "ts bytes device allocated reserved"),
+    ):
+        own, opened = (getattr(one, table)[columns.split()].values.tolist() for one in (trace, again))
+        assert opened == own, table
+    ends = again.flows.loc[again.flows["kind"] == "launch", ["src", "dst"]].to_numpy()[0]
+    assert again.slices["name"].iloc[ends].tolist() == ["cudaLaunchKernel", "gemm"]
 
 
-def test_it_comes_back(trace, tmp_path):
+def test_it_opens_as_a_file_of_kineto(trace, tmp_path):
     write_chrome(trace, tmp_path / "t.json.gz")
     again = read_trace(tmp_path / "t.json.gz")
-    same(trace, again)
-    assert again.counters["value"].tolist() == [1e9, np.inf]
-    assert again.metadata["start_unix_ns"] == START
-    assert again.metadata["source"] == "recording"
-    assert not again.report
-
-
-@given(strategies.traces())
-def test_any_trace_comes_back(tmp_path_factory, trace):
-    path = tmp_path_factory.mktemp("t") / "t.json"
-    write_chrome(trace, path)
-    assert changes(trace, read_trace(path)) == []
+    check_opened(trace, again)
+    assert again.metadata["source"] == "kineto"
+    assert again.counters["value"].tolist() == [1e9]
+    assert again.allocations["addr"].tolist() == [2**63, 7]
 
 
 @pytest.mark.parametrize("name", ["cnn_sgd", "threads", "odd_names"])
-def test_a_recording_comes_back(data, tmp_path, name):
+def test_a_recording_has_the_same_times_when_it_is_opened_again(data, tmp_path, name):
     trace = read_trace(data / "torch213_cpu" / f"{name}.pt.trace.json.gz")
     write_chrome(trace, tmp_path / "t.json")
     again = read_trace(tmp_path / "t.json")
-    assert changes(trace, again) == []
-    assert len(again.flows) == len(trace.flows)
-
-
-def test_a_trace_with_a_device_comes_back(shared_traces, tmp_path):
-    for name in ("kineto_2021/gpu_metrics_expected.json", "hta/triton_example/triton_example.json.gz"):
-        trace = read_trace(shared_traces / name)
-        write_chrome(trace, tmp_path / "t.json")
-        assert changes(trace, read_trace(tmp_path / "t.json")) == []
-
-
-def test_tables_of_every_kind_come_back(tmp_path):
-    words = pd.Categorical(["b", None, "a"], categories=["a", "b", "never"])
-    table = pd.DataFrame(
-        {
-            "words": words, "int": np.array([1, -2, 3], np.int16), "big": np.array([2**63, 0, 1], np.uint64),
-            "float": [1.5, np.nan, -np.inf], "flag": [True, False, True], "text": ["x", None, "é"],
-            "maybe": pd.array([1, None, 3], dtype="Int64"), "any": [[1, 2], {"a": (3,)}, None],
-            "when": pd.to_datetime(["2026-01-01", None, "2026-01-02"]),
-        }
-    )  # fmt: skip
-    tables = {
-        "odd": table,
-        "none": table[:0],
-        "aliases": {"a": "b", "shape": (2, 3)},
-        "later": table[["int"]],
-    }
-    b = TraceBuilder(metadata={"tables": tables})
-    b.report.add("row-not-used", "loss", 7, "the first", "left out", "nothing")
-    trace = b.seal()
-    write_chrome(trace, tmp_path / "t.json")
-    again = read_trace(tmp_path / "t.json")
-    read = again.metadata["tables"]
-    assert changes(trace, again) == []
-    assert read["aliases"] == tables["aliases"]
-    assert read["odd"]["any"].tolist() == [[1, 2], {"a": (3,)}, None]
-    assert again.report["row-not-used"].count == 7
-    assert read["odd"]["words"].cat.categories.tolist() == ["a", "b", "never"]
-
-
-def test_a_table_that_is_damaged_is_reported(trace, tmp_path):
-    tables = {"a": pd.DataFrame({"n": [1]}), "b": pd.DataFrame({"n": [2]})}
-    part = TraceBuilder(metadata={"tables": tables}).seal()
-    text = json.dumps(written(part, tmp_path / "t.json"))
-    for right, wrong in (('"int64"', '"evil"'), ("[1]", '["x"]'), ("[1]", "[null]")):
-        assert right in text
-        (tmp_path / "b.json").write_text(text.replace(right, wrong, 1))
-        again = read_trace(tmp_path / "b.json")
-        assert list(again.metadata["tables"]) == ["b"], wrong
-        assert again.report["broken-table"].count == 1
+    for column in ("name", "category", "shapes", "ts", "dur", "self_ns", "step"):
+        assert again.slices[column].astype(str).tolist() == trace.slices[column].astype(str).tolist(), column
+    assert len(again.allocations) == len(trace.allocations)
 
 
 def test_stacks_are_chromes_own(tmp_path):
@@ -186,41 +130,9 @@ def test_stacks_are_chromes_own(tmp_path):
         "1": {"name": "<lambda>", "category": "", "parent": "0"},
     }
     assert [row.get("sf") for row in file["traceEvents"] if row["ph"] == "X"] == [0, 1, None]
-    assert changes(trace, read_trace(tmp_path / "t.json")) == []
-    # also for those who do not know our tables
     other = read_trace(tmp_path / "t.json", format="trace_event")
     assert other.stacks["name"].tolist() == ["run", "<lambda>"]
     assert other.slices["stack"].fillna(-1).tolist() == [0, 1, -1]
-
-
-def test_damage_costs_rows_and_links_not_the_file(trace, tmp_path):
-    write_chrome(trace, tmp_path / "t.json")
-    text = (tmp_path / "t.json").read_text()
-    (tmp_path / "t.json").write_text(text.replace('"ph":"X","name":"gemm"', '"ph":"X","name":3', 1))
-    again = read_trace(tmp_path / "t.json")
-    assert len(again.slices) == len(trace.slices) - 1
-    assert {issue.code: issue.count for issue in again.report if issue.severity == "loss"} == {
-        "broken-row": 1, "arrow-without-slice": 2,
-    }  # fmt: skip
-    (tmp_path / "t.json").write_text(text[: text.index('"ph":"C"')])
-    again = read_trace(tmp_path / "t.json")
-    assert len(again.slices) == len(trace.slices)
-    assert "truncated-file" in again.report
-
-
-@given(st.data())
-def test_mutated_files_are_read_or_refused(tmp_path_factory, trace, data):
-    path = tmp_path_factory.mktemp("t") / "t.json"
-    write_chrome(trace, path)
-    raw = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 6))):
-        at = data.draw(st.integers(0, len(raw) - 1))
-        raw[at : at + data.draw(st.integers(0, 9))] = data.draw(
-            st.sampled_from([b"", b"9" * 25, b"-", b'"', b"}", b"null", b"1e400", b"\x00", b"[]"])
-        )
-    path.write_bytes(raw)
-    with contextlib.suppress(NotebookProfError):
-        assert isinstance(read_trace(path, format="chrome"), Trace)
 
 
 def test_a_step_that_ends_inside_a_slice_does_not_change_its_neighbours(tmp_path):

@@ -25,7 +25,6 @@ EVENT = {"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 2, "pid": 1, "
 HEADS = {
     "kineto": '{"schemaVersion": 1, "traceEvents": [',
     "trace_event": '{"traceEvents": [',
-    "chrome": '{"notebook_prof_tables": {}, "baseTimeNanoseconds": 1, "traceEvents": [',
     "paddle": '{"schemaVersion": "1.0.2", "span_indx": "0", "traceEvents": [',
     "jax": '{"displayTimeUnit": "ns", "metadata": {"highres-ticks": true}, "traceEvents": [',
     "viztracer": '{"viztracer_metadata": {"version": "1.1"}, "traceEvents": [',

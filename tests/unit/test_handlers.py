@@ -30,7 +30,7 @@ def test_files_are_named_as_by_torch(tmp_path: Path) -> None:
     assert all(re.fullmatch(r"worker0\.\d{19}\.pt\.trace\.json\.gz", name) for name in files)
     first = tmp_path / "logs" / "run" / files[0]
     assert gzip.decompress(first.read_bytes()).startswith(b'{"schemaVersion": 1')
-    assert nbp.read_trace(first).metadata["source"] in ("kineto", "recording")
+    assert nbp.read_trace(first).metadata["source"] == "kineto"
     assert nbp.read_trace(first).steps["step"].tolist() == p.cycles[0].trace.steps["step"].tolist() == [1]
 
 
@@ -40,7 +40,7 @@ def test_files_are_named_as_by_paddle(tmp_path: Path) -> None:
     (name,) = names(tmp_path)
     worker = re.escape(f"host_{socket.gethostname()}pid_{os.getpid()}")
     assert re.fullmatch(worker + r"_time_\d{4}(_\d\d){5}_\d{6}\.paddle_trace\.json", name)
-    assert nbp.open_profile(tmp_path / name).trace.metadata["source"] in ("kineto", "recording")
+    assert nbp.open_profile(tmp_path / name).trace.metadata["source"] == "kineto"
 
 
 def test_no_two_cycles_share_a_file(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def trace() -> Trace:
         ("run", "folder"),
         ("run.nbprof.zip", "zip"),
         ("run.zip", "zip"),
-        ("run.json", "chrome"),
-        ("run.pt.trace.json.gz", "chrome"),
+        ("run.json", "kineto"),
+        ("run.pt.trace.json.gz", "kineto"),
     ],
 )
 def test_the_suffix_says_the_format(trace: Trace, name: str, source: str, tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_suffix_says_the_format(trace: Trace, name: str, source: str, tmp_pa
         save(tmp_path / name)
         again = open_profile(tmp_path / name).trace
         assert (tmp_path / name).is_dir() == (source == "folder")
-        assert again.metadata.get("source") == ("chrome" if source == "chrome" else None)
+        assert again.metadata.get("source") == ("kineto" if source == "kineto" else None)
         columns = ["name", "ts", "dur", "depth", "self_ns"]
         same = again.slices[again.slices["name"].isin(["net", "mm", "add"])][columns].astype(object)
         pd.testing.assert_frame_equal(same.reset_index(drop=True), trace.slices[columns].astype(object))
@@ -43,7 +43,7 @@ def test_the_suffix_says_the_format(trace: Trace, name: str, source: str, tmp_pa
 
 def test_format_beats_the_suffix(trace: Trace, tmp_path: Path) -> None:
     trace.save(tmp_path / "run.dat", format="chrome")
-    assert read_trace(tmp_path / "run.dat").metadata["source"] == "chrome"
+    assert read_trace(tmp_path / "run.dat").metadata["source"] == "kineto"
     Profile(trace).save(tmp_path / "run.data", format="native")
     assert (tmp_path / "run.data").is_dir()
     with pytest.raises(OptionError, match="no writer 'cromhe': did you mean 'chrome'"):

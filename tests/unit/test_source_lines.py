@@ -11,7 +11,6 @@ import pytest
 
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers.native.reader import NativeReader
-from notebook_prof.readers.registry import read_trace
 from notebook_prof.selection import Selection
 from notebook_prof.service.answers.detail import detail
 from notebook_prof.service.answers.table import table
@@ -111,7 +110,6 @@ def test_chrome_events_tell_their_line(trace: Trace, tmp_path: Path) -> None:
     events = json.loads(file.read_text())["traceEvents"]
     lines = {event["name"]: event["args"].get("line") for event in events if event["ph"] == "X"}
     assert (lines["f"], lines["gBackward"], lines["idle"]) == ("cell:2", "cell:4", None)
-    assert lines_by_name(read_trace(file)) == lines_by_name(trace)
 
 
 def test_the_selection_keeps_what_ran_for_a_line(trace: Trace) -> None:

@@ -91,7 +91,7 @@ class RankPaths(RankAxis[T]):
         >>> kinds = {"all_reduce": "collective"}
         >>> early, late = "main: [mm][all_reduce    ]", "main: [sleep ][all_reduce]"
         >>> for rank, lane in enumerate((early, late)):
-        ...     draw(lane, categories=kinds).to_chrome(folder / f"rank{rank}.json")
+        ...     draw(lane, categories=kinds).save(folder / f"rank{rank}.nbprof.zip")
         >>> path = read_ranks(folder).critical_path()
         >>> path[["rank", "name", "dur_ns"]].values.tolist()
         [[1, 'sleep', 8], [0, 'all_reduce', 12]]
@@ -203,7 +203,7 @@ class RankPaths(RankAxis[T]):
         >>> kinds = {"all_reduce": "collective"}
         >>> early, late = "main: [mm][all_reduce    ]", "main: [sleep ][all_reduce]"
         >>> for rank, lane in enumerate((early, late)):
-        ...     draw(lane, categories=kinds).to_chrome(folder / f"rank{rank}.json")
+        ...     draw(lane, categories=kinds).save(folder / f"rank{rank}.nbprof.zip")
         >>> answer = read_ranks(folder).what_if(rank=1, scale={"sleep": 0.75})
         >>> answer.before, answer.after
         (20, 18)

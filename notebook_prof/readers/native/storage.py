@@ -202,7 +202,7 @@ def check_version(content: Mapping[str, Any]) -> None:
     if schema < OLDEST_SCHEMA:
         raise FormatError(
             f"the recording was saved by an older notebook_prof: its schema is {schema}, and this one reads "
-            f"from {OLDEST_SCHEMA} on. Open it with that version, and save it as Chrome trace (.json.gz)"
+            f"from {OLDEST_SCHEMA} on. Open it with that version, or record again"
         )
 
 

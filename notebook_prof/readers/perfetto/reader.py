@@ -16,7 +16,6 @@ from .annotations import Annotations
 from .events import TrackEvents, add_counters, add_events, add_flows, paired
 from .ftrace import add_scheduling
 from .gpu import Stages, add_gpu_counters, add_stages
-from .own import add_own, own_head
 from .packets import CALLSTACKS, FRAMES, FUNCTIONS, PERF_SAMPLE, Packets
 from .torch import add_torch, is_torch
 from .tracks import Tracks
@@ -68,10 +67,6 @@ class PerfettoReader(Reader):
         events, stages = TrackEvents.of(packets), Stages.of(packets)
         annotations = Annotations(packets, events.fields, events.epoch)
         slices = paired(events, builder)
-        if (head := own_head(packets)) is not None:
-            add_own(head, events, slices, annotations, builder)
-            self._report(packets, events, builder)
-            return
         if is_torch(events, annotations):
             add_torch(events, slices, annotations, stages, tracks, builder)
         else:

@@ -1,4 +1,4 @@
-"""Perfetto's protocol buffers: what ui.perfetto.dev and its trace processor open, and we again."""
+"""Perfetto's protocol buffers: what ui.perfetto.dev and its trace processor open."""
 
 from .writer import write_perfetto
 

@@ -12,8 +12,9 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
-from ...trace.taxonomy import CATEGORIES, FLOW_KINDS, STEP_PREFIX
-from ..arguments import EventTexts
+from ...trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
+from ..arguments import event_texts
+from ..rows import KIND, ON_DEVICE
 from .lanes import lanes
 from .tracks import Descriptions
 from .wire import (
@@ -32,14 +33,13 @@ from .wire import (
 )
 
 SEQUENCE: Final = 1
-NUMBERS: Final = ("step", "correlation", "device", "stream", "stack")
+NUMBERS: Final = ("step", "correlation", "device", "stream")
 TEXTS: Final = ("phase", "module", "shapes", "line")
 MEMORY: Final = ("Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Id")
 ANNOTATIONS: Final = (*NUMBERS, *TEXTS, *MEMORY, "args")
-STEP, ALLOCATION = len(CATEGORIES) + 1, len(CATEGORIES) + 2
-CATEGORY_WORDS: Final = (*CATEGORIES, "step", "cpu_instant_event")
+CATEGORY_WORDS: Final = (*dict.fromkeys((*KIND.values(), *ON_DEVICE.values())), "cpu_instant_event")
+STEP, ALLOCATION = CATEGORY_WORDS.index("user_annotation") + 1, len(CATEGORY_WORDS)
 MEMORY_NAME: Final = "[memory]"
-FLOW_BITS: Final = 2
 _END, _BEGIN, _INSTANT, _COUNTER, _MEMORY = 2, 1, 3, 4, 5
 _TIMESTAMP, _SEQUENCE_ID, _FLAGS, _TRACK_EVENT = 8, 10, 13, 11
 _NEEDS_STATE: Final = 2
@@ -85,6 +85,12 @@ class Events:
         steps = trace.steps
         step_names = [f"{STEP_PREFIX}{step}" for step in steps["step"].tolist()]
         own = np.array([name not in number for name in step_names], bool)
+        modules = self._slices["name"][self._slices["category"] == "module"].cat.codes.unique()
+        self._name_codes = np.zeros((2, len(words) + 1), np.int64)
+        self._name_codes[:, :-1] = np.arange(len(words)) + 1
+        for code in modules.tolist():  # as Kineto's are called
+            name = MODULE_PREFIX + words[code].removeprefix(MODULE_PREFIX)
+            self._name_codes[1, code] = number.setdefault(name, len(number) + 1)
         self._memory_name = number.setdefault(MEMORY_NAME, len(number) + 1)
         codes = [number.setdefault(name, len(number) + 1) for name in step_names]
         self._step_names = np.array(codes, np.int64)[own]
@@ -93,6 +99,14 @@ class Events:
             np.concatenate([self._slices[column].to_numpy(), steps[column].to_numpy()[own]])
             for column in ("ts", "dur")
         )
+        kinds = [str(word) for word in self._slices["category"].cat.categories]
+        of_place = [[KIND[kind] for kind in kinds], [ON_DEVICE.get(kind, KIND[kind]) for kind in kinds]]
+        self._category_codes = np.array(
+            [[CATEGORY_WORDS.index(word) + 1 for word in row] for row in of_place], np.int64
+        )
+        tracks = trace.tracks
+        self._is_stream = np.zeros(int(tracks["track"].max()) + 1 if len(tracks) else 0, bool)
+        self._is_stream[tracks["track"].to_numpy()] = (tracks["kind"] == "stream").to_numpy()
         self.descriptions = Descriptions(trace)
         self._uuid = self._places(own)
         self._uuid_of_value = self.descriptions.values(as_ints(trace.counters["track"].to_numpy()))
@@ -102,7 +116,7 @@ class Events:
         none = np.zeros(len(with_track), np.int64)
         self._uuid_of_allocation[with_track] = self.descriptions.slices(track[with_track], none)
         self.texts, self._text_codes = self._interned_texts()
-        self._told = EventTexts(trace).texts
+        self._told = event_texts(trace)
         self._flows = [self._arrows("src"), self._arrows("dst")]
 
     def packets(self) -> Iterator[Any]:
@@ -163,12 +177,9 @@ class Events:
     def _arrows(self, end: str) -> tuple[IntArray, IntArray]:
         """Return the slices at one end of the arrows, in order, and the arrows' numbers."""
         flows = self._trace.flows
-        kinds = [FLOW_KINDS.index(str(kind)) for kind in flows["kind"].cat.categories]
-        kind = np.array([*kinds, 0], np.int64)[flows["kind"].cat.codes.to_numpy()]
-        number = ((np.arange(len(flows)) + 1) << FLOW_BITS) | kind
         row = as_ints(flows[end].to_numpy())
         order = np.argsort(row, kind="stable")
-        return row[order], number[order]
+        return row[order], order + 1
 
     def _track_events(self, part: Schedule) -> Any:
         """Return the track event of each packet."""
@@ -185,9 +196,10 @@ class Events:
         name[steps], category[steps] = self._step_names[part.row[steps] - first], STEP
         name[memory], category[memory] = self._memory_name, ALLOCATION
         slices = self._slices.iloc[part.row[rows]]
-        name[rows] = slices["name"].cat.codes.to_numpy() + 1
-        words = np.array([CATEGORIES.index(str(w)) + 1 for w in slices["category"].cat.categories], np.int64)
-        category[rows] = words[slices["category"].cat.codes.to_numpy()] if len(rows) else 0
+        is_module = (slices["category"] == "module").to_numpy().astype(np.int64)
+        name[rows] = self._name_codes[is_module, slices["name"].cat.codes.to_numpy()]
+        on_stream = self._is_stream[slices["track"].to_numpy()].astype(np.int64)
+        category[rows] = self._category_codes[on_stream, slices["category"].cat.codes.to_numpy()]
         is_named, is_value = name > 0, part.kind == _COUNTER
         head = MessageColumn(n).constant(tag(9, VARINT))
         head.varint(np.where(part.kind == _MEMORY, _INSTANT, part.kind).astype(np.int64))

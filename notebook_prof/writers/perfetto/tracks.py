@@ -29,8 +29,6 @@ class Descriptions:
     ----------
     messages : list of bytes
         Descriptions, parents before children.
-    places : list of (int, int)
-        Number of a track in the file, and the row key of the track that it shows.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -39,7 +37,6 @@ class Descriptions:
         self._uuids: dict[Any, int] = {}
         self._threads: set[tuple[int, int]] = set()
         self.messages: list[bytes] = []
-        self.places: list[tuple[int, int]] = []
         for track, row in self._rows.items():
             self._described(track, -1 if row["kind"] in _VALUES else 0)
 
@@ -80,7 +77,6 @@ class Descriptions:
             uuid = self._put((track, lane), [bytes_field(THREAD, thread), rank, *self._parent(row)])
         else:
             uuid = self._put((track, lane), [bytes_field(NAME, row["name"]), rank, *self._parent(row)])
-        self.places.append((uuid, track))
         return uuid
 
     def _thread(self, row: dict[str, Any]) -> bytes | None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Final
 
 from ...atomic_files import Sink, atomic_gzip
 from ...trace import Trace
-from ...trace.layout import PERFETTO_FIELD
-from ..chrome import head_object
 from .events import ANNOTATIONS, CATEGORY_WORDS, SEQUENCE, Events
 from .wire import bytes_field, number_field
 
@@ -38,9 +35,8 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     and launched with. Allocations are ``[memory]`` instants, as PyTorch's export has them. Times are
     nanoseconds of the boot clock, from the start of the trace; a clock snapshot tells the Unix time.
 
-    What Perfetto has no place for (steps, call stacks, the metadata and its tables, the import report) is
-    JSON in a packet with a field of our own, which other readers pass over: `read_trace` gives all of it
-    back. Of the metadata, what JSON has no word for becomes the nearest that it has.
+    What Perfetto has no place for (call stacks, the metadata and its tables, the import report) is not
+    written. The file is for other tools, and `read_trace` reads it as any of Perfetto's.
 
     Examples
     --------
@@ -68,18 +64,9 @@ def _write(trace: Trace, file: Sink) -> None:
     file.write(_packet(bytes_field(_CLOCK_SNAPSHOT, snapshot)))
     for message in events.descriptions.messages:
         file.write(_packet(bytes_field(_TRACK_DESCRIPTOR, message)))
-    file.write(_packet(bytes_field(PERFETTO_FIELD, _head(trace, events))))
     _write_interned(events, file)
     for column in events.packets():
         file.write(memoryview(column.buffers()[2] or b""))
-
-
-def _head(trace: Trace, events: Events) -> bytes:
-    """Return what events have no place for."""
-    head = head_object(trace, {})
-    head["notebook_prof_tables"].pop("values", None)
-    head["lanes"] = events.descriptions.places
-    return json.dumps(head, ensure_ascii=False).encode(errors="replace")
 
 
 def _write_interned(events: Events, file: Sink) -> None:
