@@ -14,6 +14,7 @@ import pytest
 from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
 from notebook_prof.analysis.device.launches import least_launch_delay
+from notebook_prof.analysis.trust.device import CUPTI_FAULTS
 from notebook_prof.profiles.text import _SENTENCES, trust_lines
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
@@ -106,6 +107,13 @@ def test_advice_on_lost_kernels_is_that_of_cuptis_version(version: int | None, b
     advice = table.loc["kernels-lost-at-start", "advice"]
     assert ("CUPTI 12.6 to 13.0" in advice) == blamed
     assert "--warmup 2" in advice
+
+
+def test_the_page_on_gpus_has_the_faults_that_trust_knows() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    for fault in CUPTI_FAULTS:
+        (row,) = [line for line in page.splitlines() if line.startswith("|") and f"(`{fault.code}`" in line]
+        assert row.split("|")[1].strip() in fault.advice
 
 
 def test_kernels_before_their_launch():

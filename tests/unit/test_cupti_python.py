@@ -191,6 +191,25 @@ def test_only_the_cards_that_were_asked_for(cupti: Cupti) -> None:
     assert len(of(trace, "launch")) == 2
 
 
+def test_the_version_of_cupti_is_kept_for_the_advice(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the library, whose release can be another than the package's."""
+    monkeypatch.setattr(home, "loaded_cupti", lambda: (None, 130_001))
+
+    def program(t: int) -> None:
+        for at in range(12):
+            start = t + 20_000 * at + 10_000
+            cupti.launch("k", start, start + 5_000)
+            if at < 2:
+                cupti.waiting = [
+                    one for one in cupti.waiting if one.kind != cupti.ActivityKind.CONCURRENT_KERNEL
+                ]
+
+    trace, _ = recorded(cupti, program)
+    assert trace.metadata["cupti_version"] == 130_001
+    lost = trust(trace).set_index("code").loc["kernels-lost-at-start"]
+    assert (lost["count"], "CUPTI 12.6 to 13.0" in lost["advice"]) == (2, True)
+
+
 def test_nothing_recorded(cupti: Cupti) -> None:
     trace, _ = recorded(cupti, lambda t: None)
     assert trace.slices.empty
@@ -244,9 +263,11 @@ def test_a_refusal_is_a_sentence_that_says_what_to_do(
         (Driver(code=100), "13.4.0", "CUDA_ERROR_NO_DEVICE (100); no GPU is visible"),
         (Driver(code=803), "13.4.0", "reboot"),
         (Driver(cards=0), "13.4.0", "CUDA_VISIBLE_DEVICES"),
-        (Driver(version=12_040), "13.4.0", 'for CUDA 12.4: pip install "cupti-python<13"'),
-        (Driver(version=12_080), "", 'not installed: pip install "cupti-python<13"'),
-        (Driver(), "", 'not installed: pip install "cupti-python>=13.2"'),
+        (Driver(version=12_040), "13.4.0", "for CUDA 12.4: update the driver"),
+        (Driver(version=12_080), "13.4.0", 'for CUDA 12.8: pip install "cupti-python<12.9"'),
+        (Driver(version=12_080), "", 'not installed: pip install "cupti-python<12.9"'),
+        (Driver(version=13_000), "", 'not installed: pip install "cupti-python<13.1"'),
+        (Driver(), "", 'not installed: pip install "cupti-python<13.5"'),
     ],
 )
 def test_the_driver_is_asked_before_the_package_is_loaded(
@@ -264,7 +285,14 @@ def test_the_driver_is_asked_before_the_package_is_loaded(
 
 def test_a_driver_for_a_newer_cuda_serves_an_older_package() -> None:
     assert unusable("12.8.0", Said(0, 1, 13_040)) == ""
-    assert fitting(0) == fitting(13_000)
+    assert fitting(0) == "pip install cupti-python"
+
+
+def test_a_package_newer_than_the_driver_is_tried_and_advised_against() -> None:
+    """As NVIDIA documents: CUPTI does not start then."""
+    driver_of_13_0 = Said(0, 1, 13_000, "", "ERROR_NOT_INITIALIZED (15)")
+    assert 'pip install "cupti-python<13.1"' in unusable("13.4.0", driver_of_13_0)
+    assert unusable("13.4.0", driver_of_13_0._replace(refused="")) == ""
 
 
 def test_looking_initialises_nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +312,7 @@ def test_what_the_package_says_to_a_child_is_told() -> None:
     """Before a recording, and in the table of collectors."""
     said = Said(0, 1, 13_040, "", "ERROR_INSUFFICIENT_PRIVILEGES (35)")
     assert "ERR_NVGPUCTRPERM" in unusable("13.4.0", said)
-    assert 'pip install "cupti-python>=13.2"' in unusable(
+    assert 'pip install "cupti-python<13.5"' in unusable(
         "13.4.0", said._replace(refused="ERROR_UNKNOWN (999)")
     )
     ended = said._replace(refused="libcupti ended its process")

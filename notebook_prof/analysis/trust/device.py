@@ -50,15 +50,15 @@ CUPTI_FAULTS: Final = (
         "kernels-lost-at-start",
         24,
         130_100,
-        "known fault of CUPTI 12.6 to 13.0 in later recordings of one process (pytorch#192021): install a "
-        "torch for CUDA 13.1 or later, or record a step later (--warmup 2)",
+        "known fault of CUPTI 12.6 to 13.0 in later recordings of one process (pytorch#192021): use CUPTI "
+        "13.1 or later, which a torch for CUDA 13.1 brings, or record a step later (--warmup 2)",
     ),
     Fault(
         "graph-launch-wrong",
         0,
         130_101,
-        "known fault of CUPTI before 13.1 Update 1 in later recordings of one process: install a torch for a "
-        "later CUDA, or restart the kernel before the recording",
+        "known fault of CUPTI before 13.1 Update 1 in later recordings of one process: use a later CUPTI, "
+        "which a torch for CUDA 13.2 brings, or restart the kernel before the recording",
     ),
 )
 _OTHERWISE: Final = {

@@ -25,6 +25,7 @@ from ...trace.report import ImportReport
 from ..base import Availability
 from ..devices import settle
 from ..kineto_rows import of_devices
+from ..torch.no_kernels import loaded_cupti
 from . import driver
 from .occupancy import Device, read_devices
 from .records import FIELDS, ON_DEVICE, joined, named, read
@@ -33,6 +34,7 @@ MOST_RECORDS: Final = 4_000_000
 BUFFER_BYTES: Final = 8 << 20
 """Some 30,000 launches. As in NVIDIA's examples; CUPTI clears a buffer on the thread that launches."""
 
+_FIRST_CUDA: Final = 12_060
 _NEEDED: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "DRIVER")
 _PER_THREAD_BUFFER: Final = 9
 _SYSTEM_THREADS: Final = 1
@@ -80,10 +82,15 @@ def to_wall(first: _Meeting, last: _Meeting, device: npt.NDArray[np.int64]) -> n
 
 
 def fitting(version: int) -> str:
-    """Return how to install the package that fits a driver for this CUDA (12040 for 12.4; 0 if not known)."""
-    if 0 < version < 13_000:
-        return 'pip install "cupti-python<13" (wheels for Python 3.9 to 3.12)'
-    return 'pip install "cupti-python>=13.2"'
+    """Return how to get the newest package for a driver's CUDA (13040 for 13.4; 0 if not known).
+
+    By NVIDIA's documentation a driver takes the CUPTI of its own CUDA release and older ones, no newer one.
+    """
+    if not version:
+        return "pip install cupti-python"
+    if version < _FIRST_CUDA:
+        return "update the driver, as cupti-python begins with CUDA 12.6"
+    return f'pip install "cupti-python<{version // 1000}.{version % 1000 // 10 + 1}"'
 
 
 def unusable(installed: str, said: driver.Said) -> str:
@@ -269,6 +276,8 @@ class CuptiSession:
             "dropped": self._dropped,
             "clock_residual_ns": max(self._first.error, self._last.error),
         }
+        if version := loaded_cupti()[1]:
+            builder.metadata["cupti_version"] = version
 
     def abandon(self) -> None:
         """Give everything back."""

@@ -91,23 +91,17 @@ def ask_cupti(
     For a moment in which nothing records: the recording of kernels is switched on and off. To be called only
     once CUDA works, as CUPTI 13.2 ends a process in which it does not.
     """
-    path = _loaded(maps)
-    if path is None:
+    library, version = loaded_cupti(load, maps)
+    if library is None:
         return Cupti()
-    try:
-        library = load(path)
-        version = ctypes.c_uint32()
-        library.cuptiGetVersion(ctypes.byref(version))
-        code = int(library.cuptiActivityEnable(_CONCURRENT_KERNEL))
-        if not code:
-            library.cuptiActivityDisable(_CONCURRENT_KERNEL)
-            return Cupti(version.value)
-    except (OSError, AttributeError):
-        return Cupti()
+    code = int(library.cuptiActivityEnable(_CONCURRENT_KERNEL))
+    if not code:
+        library.cuptiActivityDisable(_CONCURRENT_KERNEL)
+        return Cupti(version)
     what, advice = _MEANING.get(code, _OTHER)
     if code in _PRIVILEGES and _administrators_only(params):
         what += "; RmProfilingAdminOnly is 1 in /proc/driver/nvidia/params"
-    return Cupti(version.value, Reason(f"{what} (CUPTI's error {code})", advice))
+    return Cupti(version, Reason(f"{what} (CUPTI's error {code})", advice))
 
 
 asked_once = lru_cache(maxsize=1)(ask_cupti)
@@ -133,13 +127,19 @@ def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
         )
 
 
-def _loaded(maps: Path) -> str | None:
+def loaded_cupti(
+    load: Callable[[str], Any] = ctypes.CDLL, maps: Path = Path("/proc/self/maps")
+) -> tuple[Any, int]:
+    """Return the libcupti that this process has loaded, and its version; None and 0 where there is none."""
+    version = ctypes.c_uint32()
     try:
         lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    paths = [line.split(maxsplit=5)[5] for line in lines if "/libcupti.so" in line]
-    return paths[0] if paths else None
+        path = next(line.split(maxsplit=5)[5] for line in lines if "/libcupti.so" in line)
+        library = load(path)
+        library.cuptiGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError, StopIteration):
+        return None, 0
+    return library, version.value
 
 
 def _administrators_only(params: Path) -> bool:
