@@ -126,6 +126,6 @@ def _only_administrators() -> str:
 
 
 def _cupti() -> str:
-    said = driver.ask_elsewhere()
+    said = driver.ask_in_child()
     words = said.problem or said.refused or f"works, with a driver for CUDA {said.version / 1000:.1f}"
-    return f"{driver.package() or 'not installed'}: {words}"
+    return f"{driver.package_version() or 'not installed'}: {words}"

@@ -16,8 +16,8 @@ from notebook_prof.analysis import kernels, trust
 from notebook_prof.analysis.time.one_time import one_time
 from notebook_prof.collectors.cuda import cupti as home
 from notebook_prof.collectors.cuda import driver
-from notebook_prof.collectors.cuda.cupti import CuptiSession, _Meeting, fitting, to_wall, unusable
-from notebook_prof.collectors.cuda.driver import Said
+from notebook_prof.collectors.cuda.cupti import ClockReading, CuptiSession, fitting, to_wall, unusable
+from notebook_prof.collectors.cuda.driver import DriverState
 from notebook_prof.errors import RecordingError
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
@@ -38,9 +38,9 @@ def installed(monkeypatch: pytest.MonkeyPatch, version: str) -> Cupti:
     module.now = time.time_ns
     monkeypatch.setitem(sys.modules, "cupti", module)
     monkeypatch.setitem(sys.modules, "cupti.cupti", module)
-    monkeypatch.setattr(driver, "package", lambda: version)
+    monkeypatch.setattr(driver, "package_version", lambda: version)
     monkeypatch.setattr(driver, "_usable", {})
-    monkeypatch.setattr(driver, "_of_child", lambda: Said(0, 1, 13_040))
+    monkeypatch.setattr(driver, "_run_child", lambda: DriverState(0, 1, 13_040))
     return module
 
 
@@ -274,9 +274,9 @@ def test_the_driver_is_asked_before_the_package_is_loaded(
     monkeypatch: pytest.MonkeyPatch, cards: Driver, version: str, words: str
 ) -> None:
     """libcupti 13.2 ends a process in which libcuda loads and cannot be used."""
-    monkeypatch.setattr(driver, "package", lambda: version)
+    monkeypatch.setattr(driver, "package_version", lambda: version)
     monkeypatch.setattr(driver, "_usable", {})
-    monkeypatch.setattr(driver, "_of_child", lambda: driver.ask(cards.load))
+    monkeypatch.setattr(driver, "_run_child", lambda: driver.ask(cards.load))
     monkeypatch.setitem(sys.modules, "cupti.cupti", None)  # importing it fails
     with pytest.raises(RecordingError) as raised:
         CuptiSession(load=cards.load).start(Clock())
@@ -284,13 +284,13 @@ def test_the_driver_is_asked_before_the_package_is_loaded(
 
 
 def test_a_driver_for_a_newer_cuda_serves_an_older_package() -> None:
-    assert unusable("12.8.0", Said(0, 1, 13_040)) == ""
+    assert unusable("12.8.0", DriverState(0, 1, 13_040)) == ""
     assert fitting(0) == "pip install cupti-python"
 
 
 def test_a_package_newer_than_the_driver_is_tried_and_advised_against() -> None:
     """As NVIDIA documents: CUPTI does not start then."""
-    driver_of_13_0 = Said(0, 1, 13_000, "", "ERROR_NOT_INITIALIZED (15)")
+    driver_of_13_0 = DriverState(0, 1, 13_000, "", "ERROR_NOT_INITIALIZED (15)")
     assert 'pip install "cupti-python<13.1"' in unusable("13.4.0", driver_of_13_0)
     assert unusable("13.4.0", driver_of_13_0._replace(refused="")) == ""
 
@@ -298,19 +298,23 @@ def test_a_package_newer_than_the_driver_is_tried_and_advised_against() -> None:
 def test_looking_initialises_nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """``cuInit`` takes CUDA from the children that a process forks later: another process is asked."""
     monkeypatch.setattr(driver, "_usable", {})
-    answers = [Said(100, words="CUDA_ERROR_NO_DEVICE"), Said(0, 2, 13_040, "", "ERROR"), Said(0, 2, 13_040)]
-    monkeypatch.setattr(driver, "_of_child", lambda: answers.pop(0))
+    answers = [
+        DriverState(100, words="CUDA_ERROR_NO_DEVICE"),
+        DriverState(0, 2, 13_040, "", "ERROR"),
+        DriverState(0, 2, 13_040),
+    ]
+    monkeypatch.setattr(driver, "_run_child", lambda: answers.pop(0))
     cards = Driver()
-    assert "no GPU is visible" in driver.ask_elsewhere(cards.load).problem
-    assert driver.ask_elsewhere(cards.load).refused == "ERROR"
-    assert driver.ask_elsewhere(cards.load).cards == 2
-    assert driver.ask_elsewhere(cards.load).cards == 2  # a good answer is kept
+    assert "no GPU is visible" in driver.ask_in_child(cards.load).problem
+    assert driver.ask_in_child(cards.load).refused == "ERROR"
+    assert driver.ask_in_child(cards.load).cards == 2
+    assert driver.ask_in_child(cards.load).cards == 2  # a good answer is kept
     assert not cards.initialised
 
 
 def test_what_the_package_says_to_a_child_is_told() -> None:
     """Before a recording, and in the table of collectors."""
-    said = Said(0, 1, 13_040, "", "ERROR_INSUFFICIENT_PRIVILEGES (35)")
+    said = DriverState(0, 1, 13_040, "", "ERROR_INSUFFICIENT_PRIVILEGES (35)")
     assert "ERR_NVGPUCTRPERM" in unusable("13.4.0", said)
     assert 'pip install "cupti-python<13.5"' in unusable(
         "13.4.0", said._replace(refused="ERROR_UNKNOWN (999)")
@@ -320,11 +324,11 @@ def test_what_the_package_says_to_a_child_is_told() -> None:
 
 
 CHILDREN = {
-    "import os; os._exit(7)": Said(-1, words="CUDA does not start: cuInit ended its process"),
-    "print('[0, 1, 13040, \"\"]', flush=True); import os; os._exit(7)": Said(
+    "import os; os._exit(7)": DriverState(-1, words="CUDA does not start: cuInit ended its process"),
+    "print('[0, 1, 13040, \"\"]', flush=True); import os; os._exit(7)": DriverState(
         0, 1, 13_040, "", "libcupti ended its process"
     ),
-    "print('[100, 0, 13040, \"NO\"]'); print('\"\"')": Said(100, 0, 13_040, "NO"),
+    "print('[100, 0, 13040, \"NO\"]'); print('\"\"')": DriverState(100, 0, 13_040, "NO"),
 }
 
 
@@ -334,17 +338,17 @@ def test_a_child_that_ends_in_the_middle(monkeypatch: pytest.MonkeyPatch, code: 
     monkeypatch.setattr(
         own_processes, "run", lambda command, seconds: run([sys.executable, "-c", code], seconds)
     )
-    assert driver._of_child() == CHILDREN[code]
+    assert driver._run_child() == CHILDREN[code]
 
 
 def test_a_child_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_processes, "run", lambda command, seconds: None)
-    assert "took over 20 s" in driver._of_child().problem
+    assert "took over 20 s" in driver._run_child().problem
 
 
 def test_the_child_on_this_machine() -> None:
     """Real: a sentence where there is no driver, a number of cards where there is one."""
-    said = driver._of_child()
+    said = driver._run_child()
     assert said.problem.startswith(("no NVIDIA driver", "CUDA")) or said.cards
 
 
@@ -381,6 +385,10 @@ def test_a_whole_recording(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_clocks() -> None:
     times = np.array([0, 500, 1_000])
-    steady = to_wall(_Meeting(1_000, 0, 3), _Meeting(2_006, 1_000, 5), times)
+    steady = to_wall(ClockReading(1_000, 0, 3), ClockReading(2_006, 1_000, 5), times)
     assert steady.tolist() == [1_002, 1_502, 2_002]  # within the errors: one whole offset
-    assert to_wall(_Meeting(1_000, 0, 3), _Meeting(3_000, 1_000, 5), times).tolist() == [1_000, 2_000, 3_000]
+    assert to_wall(ClockReading(1_000, 0, 3), ClockReading(3_000, 1_000, 5), times).tolist() == [
+        1_000,
+        2_000,
+        3_000,
+    ]

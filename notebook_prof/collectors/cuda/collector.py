@@ -18,7 +18,7 @@ from .routes import Route, choose, routes, survey
 
 
 class Recorder(Protocol):
-    """What takes a route: the shape of a collector."""
+    """Records on one route; called like a collector."""
 
     @property
     def report(self) -> ImportReport:
@@ -34,10 +34,10 @@ class Recorder(Protocol):
         """End."""
 
     def result(self, builder: TraceBuilder) -> None:
-        """Hand over what was recorded."""
+        """Add what was recorded."""
 
     def abandon(self) -> None:
-        """Give back what was taken."""
+        """Release everything."""
 
 
 CUPTI: Final = frozenset({"CUPTI"})
@@ -47,16 +47,15 @@ class CudaCollector(Collector):
     """Records what the whole process does on its GPUs.
 
     CUPTI, NVIDIA's source of such records, has one client a process. Where a torch built for CUDA is
-    installed, its profiler is that client, and sees the kernels of other libraries too; torch is imported
-    for it when the recording warms up. Elsewhere an installed ``cupti-python`` is, NVIDIA's own package, and
-    where there is none, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` tells which
-    it was.
+    installed, torch's profiler is that client: it sees the kernels of other libraries too, and torch is
+    imported when the recording warms up. Elsewhere NVIDIA's ``cupti-python`` is, if it is installed. Without
+    either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` says which route it was.
 
     Parameters
     ----------
     options : CollectorOptions, optional
     route : str, optional
-        One of `routes.ROUTES`; by default the first that can be gone.
+        One of `routes.ROUTES`; by default the first that works.
 
     Raises
     ------
@@ -73,12 +72,12 @@ class CudaCollector(Collector):
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """Claim CUPTI, by torch's profiler on its route; nothing on the last."""
+        """Claim CUPTI, with torch's profiler on its route; nothing on the last."""
         return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether anything of a GPU can be recorded, and by which route; without loading torch."""
+        """Return whether a GPU can be recorded, and by which route; torch is not loaded."""
         best = choose(routes(survey()))
         return Availability(best.ok, best.reason)
 
@@ -93,7 +92,7 @@ class CudaCollector(Collector):
         Raises
         ------
         RecordingError
-            If no route leads to kernels here; every route's reason is told.
+            If no route works here, with the reason of each.
         """
         self._check()
         self._inner.start(clock)
@@ -109,7 +108,7 @@ class CudaCollector(Collector):
         self.report.extend(self._inner.report)
 
     def abandon(self) -> None:
-        """Give back what the route's recorder took."""
+        """Release what the route's recorder holds."""
         self._inner.abandon()
 
     def _check(self) -> None:

@@ -50,26 +50,26 @@ _ADVICE: Final = {
 }
 
 
-class _Meeting(NamedTuple):
-    """The same instant on the recording's clock and on CUPTI's, and how far apart they can have been read."""
+class ClockReading(NamedTuple):
+    """The recording's clock and CUPTI's, read at one instant, and the error of that."""
 
     wall: int
     device: int
     error: int
 
 
-def _meet(wall: Callable[[], int], device: Callable[[], int], tries: int = 32) -> _Meeting:
-    """Return the tightest of some brackets wall – device – wall."""
+def _read_clocks(wall: Callable[[], int], device: Callable[[], int], tries: int = 32) -> ClockReading:
+    """Read both clocks: the narrowest of `tries` brackets wall, device, wall."""
     times = [(wall(), device(), wall()) for _ in range(tries)]
     before, between, after = min(times, key=lambda one: one[2] - one[0])
-    return _Meeting((before + after) // 2, between, max(after - before + 1, 0) // 2)
+    return ClockReading((before + after) // 2, between, max(after - before + 1, 0) // 2)
 
 
-def to_wall(first: _Meeting, last: _Meeting, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def to_wall(first: ClockReading, last: ClockReading, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Convert CUPTI's timestamps to the recording's clock.
 
-    Where both meetings agree within their errors, all times move by the same whole number, so that durations
-    and delays stay exactly what CUPTI measured; else along the line through both.
+    If both readings agree within their errors, all times move by one integer, so that durations and delays
+    stay exactly as CUPTI measured them. Else the clocks drift, and times follow the line through both.
     """
     offsets = [one.wall - one.device for one in (first, last)]
     least = max(offset - one.error for offset, one in zip(offsets, (first, last), strict=True))
@@ -93,31 +93,31 @@ def fitting(version: int) -> str:
     return f'pip install "cupti-python<{version // 1000}.{version % 1000 // 10 + 1}"'
 
 
-def unusable(installed: str, said: driver.Said) -> str:
-    """Return why the package cannot record here and what to do, in a sentence; empty if it can."""
-    if said.problem:
-        return said.problem
+def unusable(installed: str, state: driver.DriverState) -> str:
+    """Return a sentence on why the package cannot record here and what to do; empty if it can."""
+    if state.problem:
+        return state.problem
     if not installed:
-        return f"cupti-python is not installed: {fitting(said.version)}"
-    needed, has = int(installed.partition(".")[0]), said.version // 1000
+        return f"cupti-python is not installed: {fitting(state.version)}"
+    needed, has = int(installed.partition(".")[0]), state.version // 1000
     if 0 < has < needed:
         return (
             f"cupti-python {installed} needs a driver for CUDA {needed}, and this one is for CUDA "
-            f"{has}.{said.version % 1000 // 10}: {fitting(said.version)}"
+            f"{has}.{state.version % 1000 // 10}: {fitting(state.version)}"
         )
-    return _refusal(installed, said, said.refused) if said.refused else ""
+    return _refusal(installed, state, state.refused) if state.refused else ""
 
 
-def _refusal(installed: str, said: driver.Said, words: str) -> str:
+def _refusal(installed: str, state: driver.DriverState, words: str) -> str:
     part, advice = next((part, advice) for part, advice in _ADVICE.items() if part in words)
-    fix = advice if part else f"{advice} {fitting(said.version)}"
+    fix = advice if part else f"{advice} {fitting(state.version)}"
     return f"cupti-python {installed} cannot record ({words}): {fix}"
 
 
 def availability() -> Availability:
-    """Return whether kernels can be recorded this way, without loading CUDA or the package."""
-    version = driver.package()
-    problem = unusable(version, driver.ask_elsewhere() if version else driver.version_only())
+    """Return whether this route works; neither CUDA nor the package is loaded."""
+    version = driver.package_version()
+    problem = unusable(version, driver.ask_in_child() if version else driver.version_only())
     return Availability(not problem, problem or f"cupti-python {version}, by NVIDIA")
 
 
@@ -134,17 +134,17 @@ def _completed(activities: Sequence[Any]) -> None:
 
 
 class CuptiSession:
-    """Records what the whole process does on its cards; `warm start stop result`, or `abandon` from anywhere.
+    """Records what the whole process does on its cards: `warm`, `start`, `stop`, `result`, or `abandon`.
 
-    Ranges of `nbp.annotate` need no correlation of their own: calls carry the operating system's thread
-    number, so that they lie inside the ranges on the same track.
+    Calls carry the thread number of the operating system, so they nest in the ranges of `nbp.annotate` on
+    the track of their thread.
 
     Parameters
     ----------
     keep : sequence of int, optional
         Numbers of the cards whose work is kept; all unless given.
     load : callable, optional
-        From a name to a loaded library: the driver.
+        Loads the driver's library by its name.
     """
 
     def __init__(self, keep: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> None:
@@ -158,28 +158,28 @@ class CuptiSession:
         self._parts: dict[str, list[pd.DataFrame]] = {}
         self._records = self._dropped = 0
         self._failed = ""
-        self._first: _Meeting | None = None
-        self._last: _Meeting | None = None
+        self._first: ClockReading | None = None
+        self._last: ClockReading | None = None
         self._now: Callable[[], int] = Clock().now_ns
         self._thread_names: dict[tuple[int, int], str] = {}
 
     def warm(self, clock: Clock) -> None:
-        """Ask the driver, claim CUPTI's one place in this process, and let CUPTI attach.
+        """Ask the driver, subscribe to CUPTI, which allows one subscriber a process, and let it attach.
 
         Raises
         ------
         RecordingError
-            In a sentence that says what to do, if any of it fails.
+            If any of it fails, in a sentence that says what to do.
         """
         global _active
         if self._cupti is not None:
             return
-        version, said = driver.package(), driver.ask_elsewhere(self._load)
-        if problem := unusable(version, said) or driver.ask(self._load).problem:
+        version, state = driver.package_version(), driver.ask_in_child(self._load)
+        if problem := unusable(version, state) or driver.ask(self._load).problem:
             raise RecordingError(problem)
         try:
             cupti = importlib.import_module("cupti.cupti")
-            self._subscriber = cupti.subscribe(_ignore, None)
+            self._subscriber = cupti.subscribe(_unused, None)
             self._cupti, self._pid, _active = cupti, os.getpid(), self
             atexit.register(self.abandon)
             cupti.set_thread_id_type(_SYSTEM_THREADS)
@@ -194,29 +194,33 @@ class CuptiSession:
         except Exception as error:  # the package's own types
             self._release()
             self._cupti = None
-            raise RecordingError(_refusal(version, said, str(error))) from error
+            raise RecordingError(_refusal(version, state, str(error))) from error
 
     def start(self, clock: Clock) -> None:
-        """Begin to record; the clocks are compared first."""
+        """Begin to record, and read the clocks."""
         self.warm(clock)
         for kind in FIELDS:
             if kind in self._on:
                 continue
             try:
                 self._enable(kind)
-            except Exception as error:  # 12.8 has no calls of the runtime; those of the driver tell launches
-                other = "; calls of the driver tell the launches" if kind == "RUNTIME" else ""
+            except (
+                Exception
+            ) as error:  # 12.8 has no calls of the runtime; launches are calls of the driver too
+                other = "; calls of the driver have the launches" if kind == "RUNTIME" else ""
                 self.report.add("activity-refused", "info", example=str(error), effect=f"not recorded{other}")
         self._now = clock.now_ns
-        self._first = _meet(self._now, self._cupti.get_timestamp)
+        self._first = _read_clocks(self._now, self._cupti.get_timestamp)
 
     def stop(self) -> None:
-        """End: wait for the cards, and have every buffer given back. Does nothing in a forked child."""
+        """End: wait for the cards, and flush every buffer. Does nothing in a forked child."""
         if self._first is None or self._subscriber is None or self._pid != os.getpid():
             return
-        self._disable([kind for kind in self._on if kind not in ON_DEVICE])  # the wait is no part of them
+        self._disable(
+            [kind for kind in self._on if kind not in ON_DEVICE]
+        )  # so that the wait is not recorded
         failed = settle(self._keep, self._load)
-        self._last = _meet(self._now, self._cupti.get_timestamp)
+        self._last = _read_clocks(self._now, self._cupti.get_timestamp)
         self._disable(list(self._on))
         try:
             self._cupti.activity_flush_all(_FORCED)
@@ -252,14 +256,14 @@ class CuptiSession:
                 if (name := self._kind_of.get(kind)) is not None:
                     frame = read(list(compress(activities, kinds == kind)), FIELDS[name])
                     self._parts.setdefault(name, []).append(frame)
-        except Exception as error:  # nothing may leave a callback of CUPTI
+        except Exception as error:  # must not reach CUPTI
             self._failed = f"{type(error).__name__}: {error}"
 
     def result(self, builder: TraceBuilder) -> None:
         """Put slices, flows and attributes into `builder`."""
         if self._first is None or self._last is None:
             return
-        self._tell_losses()
+        self._report_losses()
         parts, self._parts = self._parts, {}
         frames = {kind: self._timed(kind, pd.concat(parts[kind])) for kind in FIELDS if kind in parts}
         devices = read_devices(self._load)
@@ -269,9 +273,9 @@ class CuptiSession:
             **table, ts=times[0], dur=times[1] - times[0], thread_names=self._thread_names
         )
         assemble(of_devices(columns, self._keep, self.report), builder)
-        _tell_devices(devices, builder)
+        _put_devices(devices, builder)
         builder.metadata["cupti"] = {
-            "version": driver.package(),
+            "version": driver.package_version(),
             "records": self._records,
             "dropped": self._dropped,
             "clock_residual_ns": max(self._first.error, self._last.error),
@@ -280,7 +284,7 @@ class CuptiSession:
             builder.metadata["cupti_version"] = version
 
     def abandon(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         self.stop()
         self._release()
 
@@ -312,7 +316,7 @@ class CuptiSession:
             self._cupti.unsubscribe(subscriber)
 
     def _timed(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """Leave out what ended before the window, and what CUPTI wrote no times for."""
+        """Drop records that ended before the window or have no times."""
         assert self._first is not None
         start, end = frame["start"], frame["end"]
         bare = (start <= 0) | (end < start)
@@ -320,7 +324,7 @@ class CuptiSession:
             "records-without-times",
             "loss" if kind in ON_DEVICE else "info",
             int(bare.sum()),
-            example=f"{kind} records for which CUPTI could not tell start and end",
+            example=f"{kind} records without start and end",
             effect="they are left out",
         )
         return frame[~bare & (end >= self._first.device)]
@@ -332,7 +336,7 @@ class CuptiSession:
             return f"call {number}"
         return name.partition("_v")[0]
 
-    def _tell_losses(self) -> None:
+    def _report_losses(self) -> None:
         self.report.add(
             "records-dropped",
             "loss",
@@ -347,16 +351,16 @@ class CuptiSession:
             int(bool(self._failed)),
             example=self._failed,
             effect="a buffer of records is missing",
-            advice="tell it to the maintainers, with the version of cupti-python",
+            advice="report it to the maintainers, with the version of cupti-python",
         )
 
 
-def _ignore(*_: object) -> None:
-    """Take the callbacks of the subscription, which asks for none."""
+def _unused(*_: object) -> None:
+    """Stand as the subscription's callback; none is enabled."""
 
 
-def _tell_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
-    """Put names and properties of the cards, in the words of Kineto's files."""
+def _put_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
+    """Add names and properties of the cards, as Kineto's files have them."""
     if not devices:
         return
     builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])

@@ -1,7 +1,7 @@
-"""What CUDA's driver says before anything else is loaded: whether it works, how many cards, for which CUDA.
+"""Asks CUDA's driver whether it works, how many cards it has and for which CUDA it is.
 
-Runs as a script too. A process that has called ``cuInit`` cannot use CUDA in its forked children any more,
-and some libcupti end a process whose driver does not work: so a child is asked. It imports nothing of ours.
+A child process asks, with this file as its script, which imports nothing of ours: a process that has called
+``cuInit`` cannot use CUDA in its forked children, and some libcupti end a process whose driver does not work.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _ADVICE: Final = {
 """By number in ``cuda.h``."""
 
 
-class Said(NamedTuple):
-    """The driver's answer.
+class DriverState(NamedTuple):
+    """What the driver answered.
 
     Attributes
     ----------
     code : int
-        Of ``cuInit``: 0 for success; -1 where there is no driver, or asking it failed.
+        From ``cuInit``: 0 for success; -1 if there is no driver or it could not be asked.
     cards : int
     version : int
-        The newest CUDA that the driver supports: 12040 for 12.4; 0 where it does not tell.
+        The newest CUDA that the driver supports: 12040 for 12.4; 0 if unknown.
     words : str
         The driver's name for the code, or why it could not be asked.
     refused : str
-        What ``cupti-python`` said when it was tried; empty if it worked or is not installed.
+        The error of ``cupti-python`` when it was tried; empty if it worked or is not installed.
     """
 
     code: int
@@ -59,78 +59,80 @@ class Said(NamedTuple):
         return "" if self.cards else f"CUDA finds no GPU: {_ADVICE[100]}"
 
 
-def ask(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
-    """Initialise CUDA in this process, and ask it. `load` makes a loaded library of a name."""
+def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
+    """Initialise CUDA in this process and ask it. `load` loads a library by its name."""
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
-        return Said(-1, words=f"no NVIDIA driver: {error}")
+        return DriverState(-1, words=f"no NVIDIA driver: {error}")
     count, version, name = ctypes.c_int(), ctypes.c_int(), ctypes.c_char_p()
     code = int(cuda.cuInit(0)) or int(cuda.cuDeviceGetCount(ctypes.byref(count)))
     cuda.cuDriverGetVersion(ctypes.byref(version))
     cuda.cuGetErrorName(ctypes.c_int(code), ctypes.byref(name))
-    return Said(code, count.value, version.value, (name.value or b"error").decode(errors="replace"))
+    return DriverState(code, count.value, version.value, (name.value or b"error").decode(errors="replace"))
 
 
-def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
-    """Return what the driver tells without being initialised: for which CUDA it is; taken to work."""
+def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
+    """Ask the driver for its CUDA only, which needs no initialisation; the rest is taken to be well."""
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
-        return Said(-1, words=f"no NVIDIA driver: {error}")
+        return DriverState(-1, words=f"no NVIDIA driver: {error}")
     version = ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
-    return Said(0, 1, version.value)
+    return DriverState(0, 1, version.value)
 
 
-def package() -> str:
-    """Return the version of the installed ``cupti-python``; empty where there is none."""
+def package_version() -> str:
+    """Return the version of the installed ``cupti-python``; empty if there is none."""
     try:
         return metadata.version("cupti-python")
     except metadata.PackageNotFoundError:
         return ""
 
 
-_usable: dict[tuple[str, str | None], Said] = {}
-"""Good answers by package and by the cards that were visible; a bad one may be mended meanwhile."""
+_usable: dict[tuple[str, str | None], DriverState] = {}
+"""Answers without a problem, by package and visible cards. Others are asked again: they may be mended."""
 
 
-def ask_elsewhere(load: Callable[[str], Any] = ctypes.CDLL) -> Said:
-    """Ask in a child, and let it try ``cupti-python``; CUDA and the package stay as they are here."""
+def ask_in_child(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
+    """Let a child process ask, and try ``cupti-python``; neither is initialised or loaded here."""
     try:
         load("libcuda.so.1")
     except OSError as error:
-        return Said(-1, words=f"no NVIDIA driver: {error}")
-    key = package(), os.environ.get("CUDA_VISIBLE_DEVICES")
+        return DriverState(-1, words=f"no NVIDIA driver: {error}")
+    key = package_version(), os.environ.get("CUDA_VISIBLE_DEVICES")
     if key not in _usable:
-        said = _of_child()
-        if said.problem or said.refused:
-            return said
-        _usable[key] = said
+        state = _run_child()
+        if state.problem or state.refused:
+            return state
+        _usable[key] = state
     return _usable[key]
 
 
-def _of_child() -> Said:
+def _run_child() -> DriverState:
     from ... import own_processes  # the script below imports nothing of ours
 
     command = [sys.executable, "-I", __file__, json.dumps(sys.path)]
     try:
         printed = own_processes.run(command, _SECONDS)
     except OSError as error:
-        return Said(-1, words=f"CUDA could not be asked: {error}")
+        return DriverState(-1, words=f"CUDA could not be asked: {error}")
     if printed is None:
-        return Said(-1, words=f"CUDA does not start: it took over {_SECONDS:.0f} s; see what nvidia-smi says")
+        return DriverState(
+            -1, words=f"CUDA does not start: it took over {_SECONDS:.0f} s; see what nvidia-smi says"
+        )
     lines = printed[0].splitlines()
     if not lines:
-        return Said(-1, words="CUDA does not start: cuInit ended its process")
+        return DriverState(-1, words="CUDA does not start: cuInit ended its process")
     code, cards, version, words = json.loads(lines[0])
     refused = json.loads(lines[1]) if len(lines) > 1 else "libcupti ended its process"
-    return Said(code, cards, version, words, refused)
+    return DriverState(code, cards, version, words, refused)
 
 
 def _try_cupti() -> str:
-    """Claim and give back CUPTI's place in this process; return what went wrong."""
-    if not package():
+    """Subscribe to CUPTI and unsubscribe; return the error, empty if there was none."""
+    if not package_version():
         return ""
     try:
         cupti: Any = import_module("cupti.cupti")
@@ -144,7 +146,7 @@ def _try_cupti() -> str:
 
 
 if __name__ == "__main__":
-    sys.path[:] = json.loads(sys.argv[1])  # this file's folder has a module of the package's name
+    sys.path[:] = json.loads(sys.argv[1])  # without this folder, whose cupti.py would hide the package
     answer = ask()
     sys.stdout.write(json.dumps(answer[:4]) + "\n")
     sys.stdout.flush()  # what is tried next can end this process

@@ -1,4 +1,4 @@
-"""The last route: CUDA events around annotated ranges, where kernels cannot be recorded."""
+"""The last route: CUDA events around annotated ranges, for when kernels cannot be recorded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOST_RANGES: Final = 20_000
 
 
 _FINE_MS: Final = 1000.0
-"""Times between events are floats of 32 bits in ms: up to here they tell 0.06 µs, after an hour 0.25 ms."""
+"""Times between events are 32-bit floats in ms: exact to 0.06 µs up to here, to 0.25 ms after an hour."""
 
 
-class _Meeting(NamedTuple):
-    """An event, the recording's time at which its card came to it, and how wrong that can be."""
+class _Anchor(NamedTuple):
+    """An event on a card, its time on the recording's clock, and the error of that time."""
 
     event: Any
     at_ns: int
@@ -53,7 +53,7 @@ class EventRanges:
 
     def __init__(self) -> None:
         self._cupy: Any = None
-        self._meetings: dict[int, _Meeting] = {}
+        self._anchors: dict[int, _Anchor] = {}
         self._open: dict[int, _Range] = {}
         self._done: list[_Range] = []
         self._dropped = 0
@@ -66,10 +66,10 @@ class EventRanges:
         return ImportReport()
 
     def warm(self, clock: Clock) -> None:
-        """Prepare nothing: there is nothing to prepare."""
+        """Do nothing: events need no preparation."""
 
     def start(self, clock: Clock) -> None:
-        """Bring the clocks of the cards in use and the recording's together, and watch annotations."""
+        """Place an event of each card in use on the recording's clock, and watch annotations."""
         cupy = self._cupy = sys.modules.get("cupy")
         if cupy is None:
             self.report.add(
@@ -85,7 +85,7 @@ class EventRanges:
         for number in {own, *(in_use() or ())}:
             try:
                 with cupy.cuda.Device(number):
-                    self._meetings[number] = self._meet()
+                    self._anchors[number] = self._place()
             except Exception as error:
                 if number == own:
                     raise
@@ -93,13 +93,13 @@ class EventRanges:
         journal.watch(self)
 
     def stop(self) -> None:
-        """Watch no more; ranges that are open end here."""
+        """Stop watching; open ranges end here."""
         journal.unwatch(self)
         for key in tuple(self._open):
             self._close(self._open.pop(key))
 
     def result(self, builder: TraceBuilder) -> None:
-        """Wait for the events, and add a slice a range."""
+        """Wait for the events, and add a slice for each range."""
         if self._cupy is None:
             return
         self.report.add(
@@ -107,7 +107,7 @@ class EventRanges:
         )
         builder.metadata["cuda_events"] = {
             "ranges": len(self._done),
-            "clock_residual_ns": max(meeting.error_ns for meeting in self._meetings.values()),
+            "clock_residual_ns": max(anchor.error_ns for anchor in self._anchors.values()),
         }
         timed = [(one, times) for one in self._done if (times := self._times(one)) is not None]
         if self._failed:
@@ -137,13 +137,13 @@ class EventRanges:
         )
 
     def abandon(self) -> None:
-        """Watch no more, and let go of the events."""
+        """Stop watching, and release the events."""
         journal.unwatch(self)
         self._open.clear()
         self._done.clear()
 
     def opened(self, span: Span) -> None:
-        """Begin an annotation that was opened in this thread."""
+        """Begin a range: an annotation was opened in this thread."""
         if len(self._done) + len(self._open) >= MOST_RANGES:
             self._dropped += 1
             return
@@ -151,11 +151,11 @@ class EventRanges:
             stream = self._cupy.cuda.get_current_stream()
             device = int(self._cupy.cuda.Device().id)
             self._open[id(span)] = _Range(span.name, stream, device, self._record(stream))
-        except Exception as error:  # the user's cell comes first
+        except Exception as error:  # must not reach the user's cell
             self._failed = f"{type(error).__name__}: {error}"
 
     def closed(self, span: Span) -> None:
-        """End an annotation that was closed."""
+        """End the range of an annotation that was closed."""
         if (one := self._open.pop(id(span), None)) is not None:
             self._close(one)
 
@@ -173,28 +173,28 @@ class EventRanges:
         event.record(stream)
         return event
 
-    def _meet(self, tries: int = 8) -> _Meeting:
-        """Return the tightest of some brackets around an event on the card that is current."""
-        meetings = []
+    def _place(self, tries: int = 8) -> _Anchor:
+        """Place an event of the current card: the narrowest of `tries` brackets of it."""
+        anchors = []
         stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's own may have work to do
         for _ in range(tries):
             before = self._now()
             event = self._record(stream)
             event.synchronize()
             after = self._now()
-            meetings.append(_Meeting(event, (before + after) // 2, (after - before + 1) // 2))
-        return min(meetings, key=lambda each: each.error_ns)
+            anchors.append(_Anchor(event, (before + after) // 2, (after - before + 1) // 2))
+        return min(anchors, key=lambda each: each.error_ns)
 
     def _times(self, one: _Range) -> tuple[int, int] | None:
-        """Return start and duration of a range in ns; None where the driver does not tell them."""
+        """Return start and duration of a range in ns; None if the driver fails."""
         elapsed = self._cupy.cuda.get_elapsed_time
         try:
             one.end.synchronize()
-            meeting = self._meetings[one.device]
-            since_ms = float(elapsed(meeting.event, one.begin))
-            at_ns = meeting.at_ns + round(1e6 * since_ms)
-            if since_ms > _FINE_MS:  # the next ranges are told from here
-                self._meetings[one.device] = meeting._replace(event=one.begin, at_ns=at_ns)
+            anchor = self._anchors[one.device]
+            since_ms = float(elapsed(anchor.event, one.begin))
+            at_ns = anchor.at_ns + round(1e6 * since_ms)
+            if since_ms > _FINE_MS:  # the next ranges are placed from here
+                self._anchors[one.device] = anchor._replace(event=one.begin, at_ns=at_ns)
             return at_ns, max(round(1e6 * float(elapsed(one.begin, one.end))), 0)
         except KeyError:
             self._failed = f"GPU {one.device} was not in use when the recording began"

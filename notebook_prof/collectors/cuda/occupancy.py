@@ -1,4 +1,4 @@
-"""What the driver tells of the cards, for occupancy."""
+"""Occupancy of kernels, from properties of the cards that the driver gives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTRIBUTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A card: its multiprocessors, and what each of them holds."""
+    """A card, its multiprocessors, and the resources of each."""
 
     name: str
     memory_bytes: int
@@ -85,7 +85,7 @@ class Device:
 
 
 def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
-    """Ask the driver for the cards that this process may use; {} where it does not answer.
+    """Ask the driver for the cards that this process may use; {} if it fails.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From the records of ``cupti-python`` to Kineto's columns, so that one assembler serves both."""
+"""Turns records of ``cupti-python`` into Kineto's columns, so that one assembler serves both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .occupancy import Device
 
 _WORK: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
 _LAUNCHED: Final = {"graph_id": "graph", "graph_node_id": "graph_node", "priority": "priority"}
-"""What not every launch or not every release has, as `activity_metadata` calls it."""
+"""Fields that some launches or releases lack, with their names in `activity_metadata`."""
 _GRID: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
 _SHARED: Final = ("static_shared_memory", "dynamic_shared_memory")
 _COPY: Final = (*_WORK, "bytes", "copy_kind", "src_kind", "dst_kind", *_LAUNCHED)
@@ -64,12 +64,12 @@ _OVERHEADS: Final = (
 
 
 def read(rows: Sequence[Any], fields: Sequence[str]) -> pd.DataFrame:
-    """Return fields of records, a column each; without those that only some releases have.
+    """Return fields of records as columns; optional ones that this release lacks are left out.
 
     Raises
     ------
     AttributeError
-        If the records lack another one.
+        If the records lack any other field.
     """
     optional = (*_LAUNCHED, *_THREADS)
     present = [field for field in fields if field not in optional or _has(rows[0], field)]
@@ -92,8 +92,8 @@ def _has(record: Any, field: str) -> bool:
     return True
 
 
-def _said(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) -> npt.NDArray[Any]:
-    """Return a text for each row, made once for each distinct combination of fields."""
+def _texts(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) -> npt.NDArray[Any]:
+    """Return a text for each row; `say` is called once for each distinct combination of fields."""
     group = frame.groupby(list(fields), sort=False).ngroup().to_numpy()
     distinct = frame[list(fields)].drop_duplicates()
     values = zip(*(distinct[field].tolist() for field in fields), strict=True)
@@ -120,27 +120,27 @@ def named(
         if frame.empty:
             continue
         if kind in _DOMAINS:
-            name = _said(frame, ["cbid"], lambda number, domain=_DOMAINS[kind]: name_of_call(domain, number))
+            name = _texts(frame, ["cbid"], lambda number, domain=_DOMAINS[kind]: name_of_call(domain, number))
             frame = frame.assign(name=name, kind=f"cuda_{kind.lower()}")
         elif kind == "CONCURRENT_KERNEL":
             frame = frame.assign(kind="kernel", extra=_launches(frame, devices))
-            frame["name"] = _said(frame, ["name"], lambda name: demangle(name) or "kernel")
+            frame["name"] = _texts(frame, ["name"], lambda name: demangle(name) or "kernel")
         elif kind == "MEMSET":
-            name = _said(frame, ["memory_kind"], lambda kind: f"Memset ({_pick(_MEMORY, kind)})")
+            name = _texts(frame, ["memory_kind"], lambda kind: f"Memset ({_pick(_MEMORY, kind)})")
             frame = frame.assign(name=name, kind="gpu_memset", extra=_sizes(frame))
         elif kind in ON_DEVICE:
-            name = _said(frame, ["copy_kind", "src_kind", "dst_kind"], _copy)
+            name = _texts(frame, ["copy_kind", "src_kind", "dst_kind"], _copy)
             frame = frame.assign(name=name, kind="gpu_memcpy", extra=_sizes(frame))
         elif kind == "SYNCHRONIZATION":
             frame = frame.assign(
-                name=_said(frame, ["type"], lambda kind: _pick(_WAITS, kind)),
+                name=_texts(frame, ["type"], lambda kind: _pick(_WAITS, kind)),
                 kind="cuda_sync",
                 stream_id=frame["stream_id"].where(frame["stream_id"] != _NO_STREAM, -1),
                 device_id=frame["context_id"].map(device_of).fillna(0),
             )
         else:
             frame = frame[frame["object_kind"] == _OF_THREAD]
-            frame = frame.assign(name=_said(frame, ["overhead_kind"], _overhead), kind="overhead")
+            frame = frame.assign(name=_texts(frame, ["overhead_kind"], _overhead), kind="overhead")
         rows.append(frame)
     return rows
 
@@ -162,12 +162,12 @@ def _launches(frame: pd.DataFrame, devices: dict[int, Device]) -> npt.NDArray[An
             launch |= {"blocks_per_sm": blocks, "warps_per_sm": warps, "occupancy": 100 * share}
         return json.dumps(launch | _graph(launched, row[10:]))
 
-    return _said(frame, [*_GRID, "device_id", *_SHARED, *launched], say)
+    return _texts(frame, [*_GRID, "device_id", *_SHARED, *launched], say)
 
 
 def _sizes(frame: pd.DataFrame) -> npt.NDArray[Any]:
     launched = [field for field in _LAUNCHED if field in frame]
-    return _said(
+    return _texts(
         frame,
         ["bytes", *launched],
         lambda size, *row: json.dumps({"bytes": size} | _graph(launched, row)),
@@ -175,7 +175,7 @@ def _sizes(frame: pd.DataFrame) -> npt.NDArray[Any]:
 
 
 def _graph(fields: Sequence[str], values: Sequence[int]) -> dict[str, int]:
-    """Return how a graph or a stream launched something; a graph of number 0 is none."""
+    """Return graph, node and priority of a launch; a graph of number 0 is none."""
     pairs = zip(fields, values, strict=True)
     return {_LAUNCHED[field]: value for field, value in pairs if value or field == "priority"}
 
@@ -220,7 +220,7 @@ def joined(rows: list[pd.DataFrame], pid: int) -> dict[str, Any]:
 
 
 def demangle(name: str) -> str:
-    """Write a C++ name in readable form, by the process's C++ library; as it is where that cannot be done.
+    """Demangle a C++ name by the process's C++ library; returned as it is if that fails.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which way leads to CUDA's kernels in this process: facts first, then a decision with reasons."""
+"""Which route records CUDA's kernels in this process: facts first, then a choice with reasons."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ ROUTES: Final = ("kineto", "cupti", "counters")
 """In the order in which they are tried: CUPTI has one client a process."""
 
 _CUDA_BUILD: Final = re.compile(r"^cuda(?:\s*:[^=]+)?\s*=\s*(?:'([\d.]+)'|None)", re.M)
+_NO_KERNELS: Final = "no kernels: CUDA events around nbp.annotate ranges, CuPy's pool and NVML only"
 _NOT_ASKED: Final = Availability(False, "not asked: torch's profiler comes first")
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about this process, without loading anything heavy.
+    """What is known about this process; nothing heavy is loaded for it.
 
     Attributes
     ----------
     driver : Availability
-        Whether an NVIDIA driver with a GPU is there, and in words why not.
+        Whether there is an NVIDIA driver with a GPU, or why not.
     torch_cuda : str or None
         CUDA version of the installed torch; empty for one without CUDA, None where there is no torch.
     torch_sees_gpu : bool or None
         torch's own answer, once torch is imported.
     cupti : Availability
-        Whether ``cupti-python`` can record here, and in words why not.
+        Whether ``cupti-python`` can record here, or why not.
     """
 
     driver: Availability
@@ -46,7 +47,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way, whether it can be gone here, and why or why not."""
+    """A route, whether it works here, and why or why not."""
 
     name: str
     ok: bool
@@ -54,7 +55,7 @@ class Route:
 
 
 def survey() -> Facts:
-    """Look around: files and loaded modules only; torch and CUDA are not initialised."""
+    """Collect the facts from files and loaded modules; torch and CUDA are not initialised."""
     cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
     sees_gpu = None if cuda is None else bool(cuda.is_available())
     facts = Facts(_driver(), _torch_build(), sees_gpu)
@@ -64,7 +65,7 @@ def survey() -> Facts:
 
 
 def routes(facts: Facts) -> list[Route]:
-    """Judge every route, in the order of `ROUTES`.
+    """Say of every route whether it works, in the order of `ROUTES`.
 
     Parameters
     ----------
@@ -93,12 +94,12 @@ def routes(facts: Facts) -> list[Route]:
 
 
 def choose(available: Sequence[Route], name: str | None = None) -> Route:
-    """Take the first route that can be gone, or the one that was asked for.
+    """Return the first route that works, or the one that was asked for.
 
     Raises
     ------
     OptionError
-        If the asked one does not exist.
+        If there is no route of that name.
 
     Examples
     --------
@@ -110,9 +111,6 @@ def choose(available: Sequence[Route], name: str | None = None) -> Route:
             raise OptionError(f"no route {name!r} to CUDA's kernels: {nearest(name, ROUTES)}")
         return next(route for route in available if route.name == name)
     return next((route for route in available if route.ok), available[-1])
-
-
-_NO_KERNELS: Final = "no kernels: CUDA events around nbp.annotate ranges, CuPy's pool and NVML only"
 
 
 def _kineto(facts: Facts) -> Route:
@@ -130,16 +128,16 @@ def _kineto(facts: Facts) -> Route:
 
 
 def _driver() -> Availability:
-    """Return NVML's answer, and CUDA's own where NVML sees no card: it may be missing from a container."""
+    """Ask NVML, then CUDA itself: a container may lack NVML."""
     state = NvmlCollector.availability()
     if state.ok:
         return state
-    said = driver.ask_elsewhere()
-    return Availability(not said.problem, said.problem or "CUDA starts, and NVML does not")
+    problem = driver.ask_in_child().problem
+    return Availability(not problem, problem or "CUDA starts, and NVML does not")
 
 
 def _torch_build() -> str | None:
-    """Return the CUDA version of the installed torch, from its ``version.py``; not imported for that."""
+    """Return the CUDA version of the installed torch from its ``version.py``, without importing it."""
     try:
         spec = find_spec("torch")
     except (ImportError, ValueError):
