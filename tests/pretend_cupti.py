@@ -6,6 +6,7 @@ Functions, kinds and attributes of records are those that the package documents,
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import os
 import threading
@@ -139,7 +140,7 @@ class Cupti:
         self._does(f"threads {type}")
 
     def activity_set_attribute(self, attr: int, value_size: int, value: int) -> None:
-        self._does(f"attribute {attr}")
+        self._does(f"attribute {attr} = {ctypes.c_uint8.from_address(value).value}")
 
     def activity_register_callbacks(self, requested: Any, completed: Any) -> None:
         self._does("register")
@@ -165,8 +166,6 @@ class Cupti:
             self.waiting = []
 
     def activity_get_num_dropped_records(self, context: int, stream_id: int, dropped: int) -> None:
-        import ctypes
-
         ctypes.c_size_t.from_address(dropped).value = self.lost
 
     def get_timestamp(self) -> int:

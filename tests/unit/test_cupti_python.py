@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -104,8 +105,6 @@ def test_a_program_becomes_a_trace(cupti: Cupti) -> None:
 
 
 def nbp_thread() -> int:
-    import threading
-
     return threading.get_native_id()
 
 
@@ -130,7 +129,7 @@ def test_the_order_of_things(cupti: Cupti) -> None:
     session.warm(Clock())
     needed = ["CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "DRIVER"]
     assert cupti.journal == [
-        *("subscribe", "threads 1", "attribute 9", "register"),
+        *("subscribe", "threads 1", "attribute 9 = 0", "register"),
         *(f"enable {kind}" for kind in needed),
     ]
     session.start(Clock())
@@ -153,6 +152,39 @@ def test_warm_and_never_started_gives_everything_back(cupti: Cupti) -> None:
     session.abandon()
     assert (cupti.enabled, cupti.subscribed) == (set(), False)
     assert home._active is None
+
+
+def test_what_records_when_python_ends_is_released(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUPTI must call nothing of a Python that has ended."""
+    at_exit: list[Any] = []
+    monkeypatch.setattr(home.atexit, "register", at_exit.append)
+    CuptiSession(load=Driver().load).start(Clock())
+    (release,) = at_exit
+    release()
+    assert (cupti.enabled, cupti.subscribed) == (set(), False)
+
+
+def test_a_thread_that_ends_behind_the_recording_keeps_its_name(cupti: Cupti) -> None:
+    def program(t: int) -> None:
+        def work() -> None:
+            cupti.launch("k", t + 10_000, t + 20_000)
+            launched.set()
+            over.wait()
+
+        thread.append(threading.Thread(target=work, name="loader"))
+        thread[0].start()
+        launched.wait()
+
+    thread: list[threading.Thread] = []
+    launched, over = threading.Event(), threading.Event()
+    session = CuptiSession(load=Driver().load)
+    session.start(clock := Clock())
+    program(clock.now_ns())
+    session.stop()
+    over.set()
+    thread[0].join()
+    session.result(builder := TraceBuilder())
+    assert "loader" in set(builder.seal().tracks["name"])
 
 
 def test_what_is_left_out_is_told(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import atexit
 import ctypes
 import importlib
 import os
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import compress
@@ -26,6 +25,7 @@ from ..base import Availability
 from ..devices import settle
 from ..kineto_rows import of_devices
 from ..torch.no_kernels import loaded_cupti
+from ..torch.result import live_threads
 from . import driver
 from .occupancy import Device, read_devices
 from .records import FIELDS, ON_DEVICE, joined, named, read
@@ -237,11 +237,7 @@ class CuptiSession:
                 effect="what ran last on it may be missing",
                 advice="a lost device or a sticky CUDA error does this: restart the kernel",
             )
-        self._thread_names = {
-            (self._pid, thread.native_id): thread.name
-            for thread in threading.enumerate()
-            if thread.native_id is not None
-        }
+        self._thread_names = {(self._pid, tid): name for tid, name in live_threads().items()}
         self._release()
 
     def take(self, activities: Sequence[Any]) -> None:
