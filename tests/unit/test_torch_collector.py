@@ -219,6 +219,27 @@ def test_without_memory_other_threads_are_seen_and_may_stop() -> None:
     assert len(builder.seal().slices) > 900
 
 
+def test_a_thread_that_ends_behind_the_recording_keeps_its_name() -> None:
+    trained, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        train(Net())
+        trained.set()
+        over.wait()
+
+    recording = Recording([TorchCollector(CollectorOptions(memory=False))])
+    recording.start()
+    thread = threading.Thread(target=work, name="elsewhere")
+    thread.start()
+    trained.wait()
+    recording.stop()
+    over.set()
+    thread.join()
+    builder = TraceBuilder()
+    recording.result(builder)
+    assert "elsewhere" in set(builder.seal().tracks["name"])
+
+
 @pytest.mark.parametrize("reached", ["made", "warm", "started", "stopped"])
 def test_abandoned_in_every_state_leaves_nothing(reached: str) -> None:
     before = fingerprint()
