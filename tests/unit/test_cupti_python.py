@@ -406,7 +406,7 @@ def test_a_whole_recording(cupti: Cupti, monkeypatch: pytest.MonkeyPatch) -> Non
     from notebook_prof.collectors.cuda.routes import Facts
 
     facts = Facts(Availability(True), cupti=Availability(True, "by NVIDIA"))
-    monkeypatch.setattr(collector, "survey", lambda: facts)
+    monkeypatch.setattr(collector, "survey", lambda *_: facts)
     monkeypatch.setattr(collector, "CuptiSession", lambda keep: CuptiSession(keep, Driver().load))
     with nbp.profile(CudaCollector()) as p:
         t = time.time_ns()

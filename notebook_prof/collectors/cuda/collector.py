@@ -68,7 +68,7 @@ class CudaCollector(Collector):
 
     def __init__(self, options: CollectorOptions | None = None, route: str | None = None) -> None:
         options = options if options is not None else CollectorOptions()
-        self._route: Route = choose(routes(survey()), route)
+        self._route: Route = choose(routes(survey(route)), route)
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
@@ -115,7 +115,7 @@ class CudaCollector(Collector):
         if self._route.ok:
             return
         names: dict[str, list[str]] = {}
-        for route in routes(survey()):
+        for route in routes(survey(self._route.name)):
             names.setdefault(route.reason, []).append(route.name)
         reasons = "; ".join(f"{', '.join(of_reason)}: {reason}" for reason, of_reason in names.items())
         raise RecordingError(f"no kernels can be recorded here. {reasons}")

@@ -54,12 +54,13 @@ class Route:
     reason: str
 
 
-def survey() -> Facts:
-    """Collect the facts from files and loaded modules; torch and CUDA are not initialised."""
-    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
-    sees_gpu = None if cuda is None else bool(cuda.is_available())
-    facts = Facts(_driver(), _torch_build(), sees_gpu)
-    if not facts.driver.ok or _kineto(facts).ok:
+def survey(route: str | None = None) -> Facts:
+    """Collect the facts from files and loaded modules; torch and CUDA are not initialised.
+
+    ``cupti-python`` is tried, in a child process, if `route` asks for it or torch's profiler does not work.
+    """
+    facts = Facts(_driver(), _torch_build(), _torch_sees_gpu())
+    if not facts.driver.ok or (route != "cupti" and _kineto(facts).ok):
         return facts
     return replace(facts, cupti=cupti.availability())
 
@@ -134,6 +135,12 @@ def _driver() -> Availability:
         return state
     problem = driver.ask_in_child().problem
     return Availability(not problem, problem or "CUDA starts, and NVML does not")
+
+
+def _torch_sees_gpu() -> bool | None:
+    """Return torch's answer; None where torch is not imported."""
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    return None if cuda is None else bool(cuda.is_available())
 
 
 def _torch_build() -> str | None:
