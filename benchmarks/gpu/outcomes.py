@@ -1,41 +1,34 @@
-"""What became of each job, and how it is told."""
+"""What became of each job, and the one file that comes back: all outcomes, and small recordings."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
-_TAIL: Final = 6_000
+MOST_BYTES: Final = 15 << 20
 ROWS: Final = "ROWS "
-"""Begins the line on which a job gives its rows as JSON."""
-FACTS: Final = "machine/facts"
-"""The job that tells what the machine is; no figures."""
+"""Begins the line on which a job prints its rows as JSON."""
 LACKS: Final = "LACKS "
-"""Begins the line on which a job says what it cannot do without."""
+"""Begins the line on which a job says why it cannot run here."""
+FACTS: Final = "machine/facts"
+"""The job that describes the machine."""
 WORK: Final = "device work"
-"""The column that says how much work of a device a job has recorded."""
+"""The column with the number of kernels and copies that a job recorded."""
+_WITHOUT_WORK: Final = ("machine/", "nvml/")
+_TAIL: Final = 6_000
+_OUTCOMES: Final = "outcomes.json"
+_RECORDINGS: Final = "recordings/"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job.
-
-    Attributes
-    ----------
-    name : str
-    outcome : str
-        ``ok``, ``no device work``, ``failed``, ``crashed``, ``timed out``, ``skipped``, ``not started`` or
-        ``rehearsed``. Only what is ok is done.
-    seconds : float
-    reason : str
-        In one line; empty for ``ok``.
-    rows : list of dict
-    log : str
-        The end of what it printed, where it is not ok.
-    """
+    """What became of a job: only one whose `outcome` is ``ok`` is done; `reason` is a line, `log` an end."""
 
     name: str
     outcome: str
@@ -46,62 +39,77 @@ class Outcome:
 
 
 def judge(name: str, code: int | None, seconds: float, out: str, err: str) -> Outcome:
-    """From exit status (None: killed at its limit) and output to an outcome."""
+    """Make an outcome of exit status (None: killed at its limit) and output."""
     lines = out.splitlines()
-    rows = [row for line in lines if line.startswith(ROWS) for row in json.loads(line[len(ROWS) :])]
-    log = f"{out[-_TAIL:]}\n{err[-_TAIL:]}".strip()
-    lacking = next((line[len(LACKS) :] for line in lines if line.startswith(LACKS)), "")
-    took = round(seconds, 1)
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        if line.startswith(ROWS):
+            with suppress(ValueError):  # of a job that was killed while it printed
+                rows += json.loads(line.removeprefix(ROWS))
     if code is None:
-        return Outcome(name, "timed out", took, f"killed after {took:g} s; {_last(err)}", rows, log)
-    if code < 0:
-        return Outcome(name, "crashed", took, _signal(-code), rows, log)
-    if lacking:
-        return Outcome(name, "skipped", took, lacking)
-    if code:
+        outcome, reason = "timed out", f"killed after {seconds:.0f} s; {_last(err)}"
+    elif code < 0:
+        outcome, reason = "crashed", f"signal {signal.strsignal(-code)}"
+    elif code:
         errors = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR"))]
-        reason = (errors[0] if errors else _last(err) or _last(out)).strip()
-        return Outcome(name, "failed", took, reason, rows, log)
+        outcome, reason = "failed", (errors[0] if errors else _last(err) or _last(out)).strip()
+    else:
+        outcome, reason = _outcome(name, lines, rows)
+    log = "" if outcome in ("ok", "skipped") else f"{out[-_TAIL:]}\n{err[-_TAIL:]}".strip()
+    return Outcome(name, outcome, round(seconds, 1), reason, rows, log)
+
+
+def _outcome(name: str, lines: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """Return outcome and reason of a job that ended well."""
+    for word in (LACKS, "SKIPPED"):
+        if (lacks := next((line for line in lines if line.startswith(word)), None)) is not None:
+            return "skipped", lacks.removeprefix(LACKS)
     if name.startswith("test/"):
-        if any(" passed" in line for line in lines[-3:]):
-            return Outcome(name, "ok", took)
-        skips = [line for line in lines if line.startswith("SKIPPED")]
-        return Outcome(name, "skipped", took, skips[0] if skips else _last(out))
+        return ("ok", "") if any(" passed" in line for line in lines[-3:]) else ("failed", "no test ran")
     if not rows:
-        return Outcome(name, "failed", took, "it gave no rows", rows, log)
-    if any(row.get(WORK) == 0 for row in rows):
-        empty = next(row for row in rows if row.get(WORK) == 0)
-        reason = " ".join(str(empty[one]) for one in ("trust", "report") if one in empty)
-        return Outcome(name, "no device work", took, reason, rows, log)
-    return Outcome(name, "ok", took, "", rows)
-
-
-def table(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """One row a job."""
-    return [
-        {
-            "job": one.name,
-            "outcome": one.outcome,
-            "s": one.seconds,
-            "reason": one.reason.replace("|", "/")[:300],
-        }
-        for one in outcomes
-    ]
+        return "failed", "it printed no rows"
+    works = [row[WORK] for row in rows if WORK in row]
+    if name.startswith(_WITHOUT_WORK) or (works and all(works)):
+        return "ok", ""
+    empty = next((row for row in rows if not row.get(WORK)), rows[0])
+    reported = "; ".join(f"{one}: {empty[one]}" for one in ("trust", "report") if one in empty)
+    return "no device work", f"a recording has no work of a device; {reported}"
 
 
 def figures(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """The rows that were measured, those of one kind together."""
+    """Return what was measured; rows with the same columns come together."""
     rows = [row for one in outcomes for row in one.rows if one.name != FACTS and one.outcome == "ok"]
-    kinds = {tuple(row): at for at, row in reversed(list(enumerate(rows)))}
-    return sorted(rows, key=lambda row: kinds[tuple(row)])
+    first = {tuple(row): at for at, row in reversed(list(enumerate(rows)))}
+    return sorted(rows, key=lambda row: first[tuple(row)])
+
+
+def read(path: Path) -> tuple[dict[str, Outcome], dict[str, bytes]]:
+    """Return outcomes by job and files by name of an archive; empty where there is none."""
+    if not path.is_file():
+        return {}, {}
+    with zipfile.ZipFile(path) as file:
+        outcomes = [Outcome(**one) for one in json.loads(file.read(_OUTCOMES))]
+        names = [name for name in file.namelist() if name.startswith(_RECORDINGS)]
+        return {one.name: one for one in outcomes}, {Path(name).name: file.read(name) for name in names}
+
+
+def write(path: Path, outcomes: Iterable[Outcome], files: Mapping[str, bytes]) -> list[str]:
+    """Replace an archive at once; returns files for which there was no room, the first ones are kept."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    left_out = []
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(_OUTCOMES, json.dumps([asdict(one) for one in outcomes], indent=1, ensure_ascii=False))
+        room = MOST_BYTES - file.getinfo(_OUTCOMES).compress_size
+        for name, content in files.items():
+            if len(content) > room:
+                left_out.append(name)
+                continue
+            file.writestr(_RECORDINGS + name, content, zipfile.ZIP_STORED)  # they are compressed already
+            room -= len(content)
+    part.replace(path)
+    return left_out
 
 
 def _last(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1]
-
-
-def _signal(number: int) -> str:
-    try:
-        return f"signal {signal.Signals(number).name}"
-    except ValueError:
-        return f"signal {number}"

@@ -1,9 +1,8 @@
-"""Scenes of ``tests/gpu/scenes.py``: recorded and bare in turn, and in one session after the other."""
+"""Scenes of ``tests/gpu/scenes.py``, bare and recorded in turn."""
 
 from __future__ import annotations
 
 import platform
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -11,60 +10,47 @@ from pathlib import Path
 from typing import Any, Final
 
 import notebook_prof as nbp
+from notebook_prof.collectors.cuda import CudaCollector
+from tests.gpu.scenes import BY_NAME, Scene
 
 from .outcomes import WORK
 
 LARGEST_BYTES: Final = 700_000
 """Of a recording that is kept; a longer one is cut to its last part."""
-_ROUNDS: Final = 7
-_SESSIONS: Final = 4
-Body = Callable[[], object]
+_SESSIONS: Final = 5
+_IDLE_S: Final = 0.5
 
 
-def measure(scene: Any, folder: Path, route: str | None = None, device: str = "cuda") -> list[dict[str, Any]]:
-    """The row of a scene; a small recording is kept in `folder`.
+def measure(name: str, folder: Path, route: str | None = None, device: str = "cuda") -> list[dict[str, Any]]:
+    """Return a row for each recording of a scene in this process: CUPTI's known faults are in later ones.
 
-    Parameters
-    ----------
-    scene : tests.gpu.scenes.Scene
-    folder : Path
-    route : str, optional
-        Of the collector `cuda`, in place of the scene's own collectors.
-    device : str
-        torch's name of it.
+    By the scene's own collectors, or by a route of `cuda`; the first and the last recording are kept.
     """
+    scene = BY_NAME[name]
     body = scene.make(device)
-    ratios = []
-    for _ in range(_ROUNDS):
-        bare = _wall(body)
-        with nbp.profile(*_collectors(scene, route)) as recording:
-            recorded = _recorded(body, route)
-        ratios.append(recorded / bare)
-    keep(recording, folder / f"{scene.name}{f'-{route}' if route else ''}.nbprof.zip")
-    return [{**row_of(recording, scene), "wall ×": round(statistics.median(ratios), 3)}]
 
-
-def sessions(scene: Any, folder: Path, device: str = "cuda") -> list[dict[str, Any]]:
-    """A row a recording of the same in one process: later ones of some versions of CUPTI are wrong."""
-    body = scene.make(device)
-    rows = []
-    for number in range(_SESSIONS):
-        with nbp.profile(*scene.collectors) as recording:
+    def ranged() -> None:
+        with nbp.annotate("scene"):  # CUDA events time it
             body()
-        row = row_of(recording, scene)
-        nodes = recording.device.graph_nodes()
-        rows.append({"session": number + 1, **row, "graph nodes": len(nodes)})
-        keep(recording, folder / f"{scene.name}-session{number + 1}.nbprof.zip")
-        time.sleep(1)
+
+    rows = []
+    for session in range(1, _SESSIONS + 1):
+        bare = _wall(body)
+        with nbp.profile(*([CudaCollector(route=route)] if route else scene.collectors)) as recording:
+            recorded = _wall(ranged if route == "counters" else body)
+        rows.append({"session": session, **row_of(recording, scene), "wall ×": round(recorded / bare, 3)})
+        if session in (1, _SESSIONS):
+            keep(recording, folder / f"{name}{f'-{route}' if route else ''}-{session}.nbprof.zip")
+        time.sleep(_IDLE_S)
     return rows
 
 
-def row_of(recording: nbp.Profile, scene: Any) -> dict[str, Any]:
-    """What a recording tells of a scene."""
-    table = recording.kernels()
+def row_of(recording: nbp.Profile, scene: Scene) -> dict[str, Any]:
+    """Return what a recording says about a scene."""
     metadata = recording.trace.metadata
     route = metadata.get("cuda_route", "kineto" if "torch" in scene.collectors else "")
-    work, total_ns = int(table["count"].sum()), int(table["total_ns"].sum())
+    kernels = recording.kernels()
+    work, total_ns = int(kernels["count"].sum()), int(kernels["total_ns"].sum())
     if route == "counters":  # ranges in the place of kernels
         tracks = recording.trace.tracks
         streams = tracks.loc[tracks["kind"] == "stream", "track"]
@@ -79,44 +65,25 @@ def row_of(recording: nbp.Profile, scene: Any) -> dict[str, Any]:
         "slices": len(recording.trace.slices),
         WORK: work,
         "device ms": round(total_ns / 1e6, 3),
+        "graph nodes": len(recording.device.graph_nodes()),
         "trust": " ".join(serious) or "clean",
         "report": " ".join(sorted({issue.code for issue in recording.trace.report})) or "clean",
     }
 
 
 def keep(recording: nbp.Profile, path: Path) -> None:
-    """Save a recording; one that is large is cut to its last step, or to the last tenth of its time."""
+    """Save a recording; one that is large is cut to the last tenth of its time."""
     recording.save(path)
     if path.stat().st_size > LARGEST_BYTES:
-        trace = recording.trace
-        if len(trace.steps):
-            part = trace.sel(step=int(trace.steps["step"].iloc[-1]))
-        else:
-            ends = trace.slices["ts"] + trace.slices["dur"]
-            first, last = int(trace.slices["ts"].min()), int(ends.max())
-            part = trace.sel(window=(last - (last - first) // 10, last + 1))
-        nbp.Profile(part).save(path)
+        slices = recording.trace.slices
+        first, last = int(slices["ts"].min()), int((slices["ts"] + slices["dur"]).max())
+        nbp.Profile(recording.trace.sel(window=(last - (last - first) // 10, last + 1))).save(path)
     if path.stat().st_size > LARGEST_BYTES:
         print(f"{path.name} has {path.stat().st_size:,} bytes and is not kept", file=sys.stderr)
         path.unlink()
 
 
-def _collectors(scene: Any, route: str | None) -> tuple[Any, ...]:
-    if route is None:
-        return tuple(scene.collectors)
-    from notebook_prof.collectors.cuda import CudaCollector
-
-    return (CudaCollector(route=route),)
-
-
-def _recorded(body: Body, route: str | None) -> float:
-    if route != "counters":
-        return _wall(body)
-    with nbp.annotate("scene"):  # events time ranges
-        return _wall(body)
-
-
-def _wall(body: Body) -> float:
+def _wall(body: Callable[[], object]) -> float:
     begun = time.perf_counter()
     body()
     return time.perf_counter() - begun

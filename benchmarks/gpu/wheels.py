@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +16,9 @@ NEEDED: Final = (
     *("anywidget", "bokeh", "hypothesis", "ipykernel", "ipython", "ipywidgets", "msgspec", "nvidia-ml-py"),
     *("pandas", "py-spy", "pyarrow", "pytest", "tqdm"),
 )
-"""With all that they need; NumPy and torch are there."""
-ALONE: Final = ("cupti-python==13.0.*",)
-"""Without what they need, which came with torch. The newest CUPTI that a driver for CUDA 13.0 takes."""
+"""With all that they need."""
 _UNWANTED: Final = ("numpy", "torch", "setuptools", "debugpy")
-"""They are there; kernels work without debugpy."""
+"""NumPy and torch are there; kernels work without debugpy."""
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "linux_x86_64")
 _SUPERFLUOUS: Final = re.compile(
     r"(?:^|/)(?:tests?|include|src|typeshed)/|\.(?:pyx|pxd|pxi|h|hpp|cc|c|map|d\.ts|pdb|dll)$|\.data/"
@@ -31,33 +29,28 @@ _SUPERFLUOUS: Final = re.compile(
 """Files of wheels that nothing here needs; they would make the folder half as large again."""
 
 
-def make(folder: Path, python: str = "3.12", without: Iterable[str] = ()) -> int:
-    """Fetch the wheels for Linux on x86-64, make them small, and return their bytes.
+def cupti_python(driver: str) -> str:
+    """Return the requirement of the newest ``cupti-python`` for a driver's CUDA, as ``13.0``."""
+    major, minor = map(int, driver.split("."))
+    return f"cupti-python<{major}.{minor + 1}"
 
-    Parameters
-    ----------
-    folder : Path
-    python : str
-        Version of the machine's Python.
-    without : iterable of str
-        Packages that the machine has.
 
-    Raises
-    ------
-    SystemExit
-        If they are more than 60 MB.
+def make(folder: Path, python: str = "3.12", driver: str = "13.0", without: Iterable[str] = ()) -> int:
+    """Fetch the wheels for Linux on x86-64, make them small, and return their bytes, of which 60 MB may be.
+
+    `python` is the machine's, `driver` the CUDA that its driver is for, `without` the packages that it has.
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
     target += [word for platform in _PLATFORMS for word in ("--platform", platform)]
     pip = [sys.executable, "-m", "pip", "download", "-q", "-d", str(folder), *target]
     left_out = {_plain(name) for name in (*_UNWANTED, *without)}
-    for names, more in ((NEEDED, []), (ALONE, ["--no-deps"])):
-        chosen = [name for name in names if _plain(name.partition("=")[0]) not in left_out]
-        if chosen:
-            subprocess.run([*pip, *more, *chosen], check=True)
+    chosen = [name for name in NEEDED if _plain(name) not in left_out]
+    subprocess.run([*pip, *chosen], check=True)
+    if "cupti-python" not in left_out:  # what it needs came with torch
+        subprocess.run([*pip, "--no-deps", cupti_python(driver)], check=True)
     for wheel in folder.glob("*.whl"):
-        if _plain(wheel.name.partition("-")[0]) in left_out:
+        if _name(wheel) in left_out:
             wheel.unlink()
         else:
             shrink(wheel)
@@ -79,22 +72,16 @@ def shrink(wheel: Path) -> None:
 
 def unpack(folder: Path, site: Path) -> list[str]:
     """Unpack the wheels of packages that this Python lacks into `site`; returns their names."""
-    names = []
-    for wheel in sorted(folder.glob("*.whl")):
-        name = _plain(wheel.name.partition("-")[0])
-        if not _has(name):
-            with zipfile.ZipFile(wheel) as file:
-                file.extractall(site)
-            names.append(name)
-    return names
+    there = {_plain(one.metadata["Name"]) for one in distributions()}
+    lacking = [wheel for wheel in sorted(folder.glob("*.whl")) if _name(wheel) not in there]
+    for wheel in lacking:
+        with zipfile.ZipFile(wheel) as file:
+            file.extractall(site)
+    return [_name(wheel) for wheel in lacking]
 
 
-def _has(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True
+def _name(wheel: Path) -> str:
+    return _plain(wheel.name.partition("-")[0])
 
 
 def _plain(name: str) -> str:

@@ -13,6 +13,8 @@ import pytest
 from notebook_prof.collectors.nvml.collector import NvmlCollector
 from notebook_prof.optional import installed
 
+from .scenes import BY_NAME
+
 ALONE = "NBP_GPU_ALONE"
 """Set in the process of one test, and by ``benchmarks.gpu``, which makes the processes itself."""
 LIMIT_S = 150
@@ -77,9 +79,10 @@ def card() -> None:
 @pytest.fixture(scope="session")
 def cuda_torch(card: None) -> object:
     """PyTorch on CUDA."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    if not torch.cuda.is_available():
-        pytest.skip("the installed torch cannot use the GPU")
+    if reason := BY_NAME["torch-cnn"].missing():
+        pytest.skip(reason)
+    import torch
+
     return torch
 
 

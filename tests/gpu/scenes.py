@@ -6,6 +6,7 @@ ends with the device idle.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,9 @@ REPLAYS, IN_GRAPH = 5, 8
 COPY_BYTES: Final = 64 << 20
 COPIES: Final = 8
 LEAK_BYTES: Final = 1 << 20
+REHEARSAL: Final = "NBP_GPU_REHEARSAL"
+"""Set by ``benchmarks.gpu --rehearse``: torch need not be imported to see that it has no GPU."""
+JAX_ON_GPUS: Final = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,20 @@ class Scene:
     make: Callable[[str], Body]
     collectors: tuple[str, ...] = ("torch",)
 
-    def missing(self) -> str:
-        """Why it cannot be run here; empty if it can. Loads nothing."""
-        absent = [library for library in self.needs if not installed(library)]
-        return f"{', '.join(absent)} not installed" if absent else ""
+    def missing(self, device: str = "cuda", more: tuple[str, ...] = ()) -> str:
+        """Return why it cannot be run here, with `more` libraries; empty if it can. JAX is not imported."""
+        needs = {*self.needs, *more}
+        if absent := sorted(library for library in needs if not installed(library)):
+            return f"{', '.join(absent)} not installed"
+        if device == "cuda" and "jax" in needs and not any(map(installed, JAX_ON_GPUS)):
+            return "the installed JAX has no GPU backend"
+        if device == "cuda" and "torch" in needs and REHEARSAL in os.environ:
+            return "a rehearsal has no GPU for torch"
+        if device == "cuda" and "torch" in needs:
+            import torch
+
+            return "" if torch.cuda.is_available() else "the installed torch cannot use the GPU"
+        return ""
 
 
 def _settle(device: str) -> None:
@@ -96,20 +110,26 @@ def _training(model: Any, inputs: Any, labels: Any, steps: int, device: str) -> 
 
 
 def graph(device: str = "cuda") -> Body:
-    """A captured graph of in-place additions, replayed."""
+    """A captured graph of in-place additions, replayed; the host just adds."""
     import torch
 
     x = torch.ones(1 << 16, device=device)
-    captured = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(captured):
+
+    def replay() -> None:
         for _ in range(IN_GRAPH):
             x.add_(1)
 
+    if device == "cuda":
+        captured = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(captured):
+            replay()
+        replay = captured.replay
+
     def body() -> None:
         for _ in range(REPLAYS):
-            captured.replay()
-        torch.cuda.synchronize()
+            replay()
+        _settle(device)
 
     body()
     return body
@@ -120,13 +140,13 @@ def two_streams(device: str = "cuda") -> Body:
     import torch
 
     x = torch.ones(1 << 24, device=device)
-    streams = [torch.cuda.Stream(), torch.cuda.Stream(priority=-1)]
+    streams = [torch.cuda.Stream(), torch.cuda.Stream(priority=-1)] if device == "cuda" else [None, None]
 
     def body() -> None:
         for stream in streams:
             with torch.cuda.stream(stream):
                 torch.relu(x)
-        torch.cuda.synchronize()
+        _settle(device)
 
     body()
     return body
@@ -137,7 +157,7 @@ def copies(device: str = "cuda") -> Body:
     import torch
 
     pageable = torch.ones(COPY_BYTES, dtype=torch.uint8)
-    pinned = pageable.pin_memory()
+    pinned = pageable.pin_memory() if device == "cuda" else pageable.clone()
     target = torch.empty(COPY_BYTES, dtype=torch.uint8, device=device)
 
     def body() -> None:
@@ -145,7 +165,7 @@ def copies(device: str = "cuda") -> Body:
             target.copy_(pinned, non_blocking=True)
             target.copy_(pageable)
             pinned.copy_(target, non_blocking=True)
-        torch.cuda.synchronize()
+        _settle(device)
 
     body()
     return body
@@ -228,11 +248,11 @@ def numba_kernel(device: str = "cuda") -> Body:
 
     from .numba_kernel import add_one
 
-    x = cuda.to_device(numpy.zeros(1 << 16, dtype=numpy.float32))
+    x = cuda.to_device(numpy.zeros(64, dtype=numpy.float32))
 
     def body() -> None:
         for _ in range(ELEMENTWISE):
-            add_one[256, 256](x)
+            add_one[2, 32](x)
         cuda.synchronize()
 
     body()
@@ -245,12 +265,12 @@ def triton_kernel(device: str = "cuda") -> Body:
 
     from .triton_kernel import add_one
 
-    x = torch.zeros(1 << 16, device=device)
+    x = torch.zeros(1 << 12, device=device)
 
     def body() -> None:
         for _ in range(ELEMENTWISE):
-            add_one[(64,)](x, x.numel(), BLOCK=1024)
-        torch.cuda.synchronize()
+            add_one[(4,)](x, x.numel(), BLOCK=1024)
+        _settle(device)
 
     body()
     return body
@@ -266,7 +286,7 @@ def mixed(device: str = "cuda") -> Body:
     def body() -> None:
         y = torch.from_dlpack(x + x)
         cupy.from_dlpack(torch.relu(y)).sum()
-        torch.cuda.synchronize()
+        _settle(device)
 
     body()
     return body

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -22,57 +22,7 @@ from notebook_prof.collectors.cupy import collector as home
 from notebook_prof.optional import installed
 from notebook_prof.trace import Trace, TraceBuilder
 
-
-class MemoryHook:
-    """As CuPy's: entered hooks are called by name, one of each name."""
-
-    hooks: ClassVar[dict[str, Any]] = {}
-    name = "MemoryHook"
-
-    def __enter__(self) -> MemoryHook:
-        if self.name in self.hooks:
-            raise KeyError(self.name)
-        self.hooks[self.name] = self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        del self.hooks[self.name]
-
-
-class Pool:
-    """A pool of 512-byte blocks that never gives memory back."""
-
-    def __init__(self) -> None:
-        self.used, self.total, self.free_blocks, self.next = 0, 0, 0, 4096
-
-    def used_bytes(self) -> int:
-        return self.used
-
-    def total_bytes(self) -> int:
-        return self.total
-
-    def n_free_blocks(self) -> int:
-        return self.free_blocks
-
-    def malloc(self, size: int, *, hooked: bool = True) -> tuple[int, int]:
-        rounded = -(-size // 512) * 512
-        self.next += rounded
-        hooks = list(MemoryHook.hooks.values()) if hooked else []
-        arguments = {"device_id": 0, "mem_size": rounded, "mem_ptr": self.next}
-        if self.used + rounded > self.total:
-            self.total += rounded
-            for hook in hooks:
-                hook.alloc_postprocess(**arguments)
-        self.used += rounded
-        for hook in hooks:
-            hook.malloc_postprocess(size=size, pmem_id=1, **arguments)
-        return self.next, rounded
-
-    def free(self, block: tuple[int, int]) -> None:
-        address, rounded = block
-        self.used -= rounded
-        for hook in list(MemoryHook.hooks.values()):
-            hook.free_postprocess(device_id=0, mem_size=rounded, mem_ptr=address, pmem_id=1)
+from ..pretended.cupy import MemoryHook, Pool
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import sys
@@ -18,33 +17,37 @@ import pytest
 import notebook_prof as nbp
 from benchmarks import gpu
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import archive, kineto, machine, outcomes, plan, runner, scene, wheels
+from benchmarks.gpu import jobs, kineto, machine, outcomes, runner, scene, wheels
 from benchmarks.gpu.outcomes import Outcome, judge
 from notebook_prof.collectors.base import Availability
+from notebook_prof.collectors.cuda.cupti import fitting
 from notebook_prof.collectors.nvml import collector as program_nvml
 from tests.gpu import conftest as alone
 from tests.gpu.scenes import BY_NAME, ELEMENTWISE, LEAK_BYTES, SCENES, Scene
-from tests.unit.test_nvml import Driver
+from tests.pretend_nvml import Driver
 
 
-@pytest.mark.parametrize("name", ["torch-cnn", "torch-transformer", "torch-growth"])
+@pytest.mark.parametrize("name", [one.name for one in SCENES if one.needs == ("torch",)])
 def test_scenes_of_torch_run_on_the_host_too(name: str) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     body = BY_NAME[name].make("cpu")
     with nbp.profile("torch", memory=True) as p:
         body()
-    assert len(p.operators()) > 3
+    assert p.operators()["count"].sum() > 3
     if name == "torch-growth":
         assert p.memory.growth()["bytes_per_step"].max() == LEAK_BYTES
 
 
 def test_scenes_say_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.gpu.scenes.installed", lambda name: name == "torch")
-    lacks = {one.name: one.missing() for one in SCENES}
+    lacks = {one.name: one.missing("cpu") for one in SCENES}
     assert lacks["torch-cnn"] == ""
     assert lacks["cupy-and-torch"] == "cupy not installed"
     assert lacks["jax"] == "jax not installed"
     assert lacks["triton"] == "triton not installed"
+    assert BY_NAME["torch-cnn"].missing("cpu", ("ipykernel",)) == "ipykernel not installed"
+    monkeypatch.setattr("tests.gpu.scenes.installed", lambda name: not name.startswith("jax_"))
+    assert BY_NAME["jax"].missing() == "the installed JAX has no GPU backend"
 
 
 def test_kept_figures_are_shown_where_there_is_no_card(
@@ -55,57 +58,51 @@ def test_kept_figures_are_shown_where_there_is_no_card(
     assert "nothing was measured" in capsys.readouterr().err
     rows = [{"card": "X", "wall \u00d7": 1.1}]
     bad = Outcome("scene/b", "failed", 1.0, "it broke", [{"card": "X", "wall \u00d7": 9.9}])
-    archive.write(gpu.KEPT, [Outcome("scene/a", "ok", 1.0, "", rows), bad], {})
+    outcomes.write(gpu.KEPT, [Outcome("scene/a", "ok", 1.0, "", rows), bad], {})
     assert gpu.run() == rows
 
 
 def test_a_scene_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """On the host: everything but the device's own figures."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    monkeypatch.setattr(scene, "_ROUNDS", 2)
-    monkeypatch.setattr(scene, "_SESSIONS", 2)
+    monkeypatch.setattr(scene, "_SESSIONS", 3)
     x = torch.ones(8)
     played = Scene("torch-cnn", ("torch",), lambda device: lambda: [x.add(1) for _ in range(60)])
-    (row,) = scene.measure(played, tmp_path)
+    monkeypatch.setitem(BY_NAME, "torch-cnn", played)
+    rows = scene.measure("torch-cnn", tmp_path)
+    assert [row["session"] for row in rows] == [1, 2, 3]
+    row = rows[-1]
     assert (row["scene"], row["route"], row["device work"]) == ("torch-cnn", "kineto", 0)
     assert row["slices"] > 50
     assert row["wall \u00d7"] > 0
-    kept = nbp.open_profile(tmp_path / "torch-cnn.nbprof.zip")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"torch-cnn-{n}.nbprof.zip" for n in (1, 3)]
+    kept = nbp.open_profile(tmp_path / "torch-cnn-3.nbprof.zip")
     assert len(kept.trace.slices) == row["slices"]
-    assert [row["session"] for row in scene.sessions(played, tmp_path)] == [1, 2]
 
 
-@pytest.mark.parametrize("steps", [0, 40])
-def test_a_large_recording_is_cut_to_its_end(
-    steps: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_large_recording_is_cut_to_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     b = nbp.TraceBuilder()
     ts = np.arange(20_000) * 1_000
     dur = np.random.default_rng(0).integers(1, 900, len(ts))
     b.slices(ts=ts, dur=dur, name="op", category="operator", track=b.track("main", tid=1))
-    if steps:
-        b.steps(np.arange(steps), np.arange(steps) * 500_000, np.full(steps, 500_000), "loop")
     monkeypatch.setattr(scene, "LARGEST_BYTES", 45_000)
     scene.keep(nbp.Profile(b.seal()), tmp_path / "x.nbprof.zip")
     kept = nbp.open_profile(tmp_path / "x.nbprof.zip").trace
-    assert 0 < len(kept.slices) <= (2_001 if not steps else 500)
-    assert len(kept.steps) == bool(steps)
+    assert 0 < len(kept.slices) <= 2_001
+    monkeypatch.setattr(scene, "LARGEST_BYTES", 10)
+    scene.keep(nbp.Profile(kept), tmp_path / "y.nbprof.zip")
+    assert not (tmp_path / "y.nbprof.zip").exists()
 
 
 # --- the runner -------------------------------------------------------------------------------------------
-
-
-class Played(plan.Job):
-    """A job that is a line of Python."""
-
-    def command(self, device: str) -> list[str]:
-        return [sys.executable, "-c", SCRIPTS[self.name]]
 
 
 SCRIPTS = {
     "scene/good": 'import sys; print("log"); print(\'ROWS [{"scene": "good", "device work": 1}]\')',
     "scene/empty": 'print(\'ROWS [{"device work": 3}, {"device work": 0, "trust": "no-device-work"}]\')',
     "scene/silent": 'print("nothing")',
+    "scene/untold": 'print(\'ROWS [{"scene": "untold"}]\')',
+    "nvml/told": 'print(\'ROWS [{"nvml": "power"}]\')',
     "scene/raises": 'raise RuntimeError("no capture")',
     "scene/crashes": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
     "scene/hangs": 'import sys, time; print("deep", file=sys.stderr, flush=True); time.sleep(600)',
@@ -117,20 +114,33 @@ SCRIPTS = {
 }
 
 
-def run_all(jobs: list[plan.Job], folder: Path, end_s: float = math.inf) -> list[Outcome]:
-    reported: list[Outcome] = []
-    done = runner.run_all(jobs, folder, os.environ, end_s=end_s, on_outcome=reported.append)
-    assert done == reported
-    return done
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Jobs that are a line of Python each; names of those that ran."""
+    ran: list[str] = []
+
+    def command(name: str, folder: Path, device: str) -> list[str]:
+        ran.append(name)
+        (folder / f"{len(ran)}.nbprof.zip").write_bytes(b"x")
+        return [sys.executable, "-c", SCRIPTS[name]]
+
+    monkeypatch.setattr(jobs, "command", command)
+    monkeypatch.setattr(jobs, "limit_s", lambda name: 3.0 if name == "scene/hangs" else 60.0)
+    return ran
 
 
-def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
-    jobs: list[plan.Job] = [Played(name, 3.0 if name == "scene/hangs" else 60.0) for name in SCRIPTS]
-    outcome_of = {one.name: one for one in run_all(jobs, tmp_path)}
+def run_all(names: list[str], folder: Path, seconds: float = 600.0) -> list[Outcome]:
+    return list(runner.run_all(names, folder, os.environ, time.monotonic() + seconds))
+
+
+def test_whatever_happens_to_a_job_the_others_run(played: list[str], tmp_path: Path) -> None:
+    outcome_of = {one.name: one for one in run_all(list(SCRIPTS), tmp_path)}
     assert {name: one.outcome for name, one in outcome_of.items()} == {
         "scene/good": "ok",
         "scene/empty": "no device work",
         "scene/silent": "failed",
+        "scene/untold": "no device work",
+        "nvml/told": "ok",
         "scene/raises": "failed",
         "scene/crashes": "crashed",
         "scene/hangs": "timed out",
@@ -140,100 +150,135 @@ def test_whatever_happens_to_a_job_the_others_run(tmp_path: Path) -> None:
         "test/fails": "failed",
         "scene/last": "ok",
     }
-    assert outcome_of["scene/empty"].reason == "no-device-work"
+    assert outcome_of["scene/empty"].reason == "a recording has no work of a device; trust: no-device-work"
     assert outcome_of["scene/raises"].reason == "RuntimeError: no capture"
     assert "Traceback" in outcome_of["scene/raises"].log
-    assert outcome_of["scene/crashes"].reason == "signal SIGSEGV"
+    assert outcome_of["scene/crashes"].reason == "signal Segmentation fault"
     assert outcome_of["scene/hangs"].reason.endswith("; deep")
     assert outcome_of["scene/lacks"].reason == "jax not installed"
     assert outcome_of["test/skips"].reason == "SKIPPED [1] x.py:3: no GPU backend"
     assert outcome_of["test/fails"].reason == "E   assert 3 == 4"
-    good = [{"scene": "good", "device work": 1}, {"scene": "last", "device work": 2}, {"other": 3}]
-    assert outcomes.figures(outcome_of.values()) == good
+    rows = outcomes.figures(outcome_of.values())
+    good = [{"scene": "good", "device work": 1}, {"scene": "last", "device work": 2}]
+    assert rows == [*good, {"nvml": "power"}, {"other": 3}]
 
 
-def test_when_the_minutes_are_over_the_rest_is_named(tmp_path: Path) -> None:
-    jobs: list[plan.Job] = [Played("scene/good", 60.0), Played("scene/last", 60.0)]
-    assert [one.outcome for one in run_all(jobs, tmp_path, time.monotonic())] == ["not started"] * 2
+def test_when_the_minutes_are_over_the_rest_is_named(played: list[str], tmp_path: Path) -> None:
+    outcomes_ = run_all(["scene/good", "scene/last"], tmp_path, 0.0)
+    assert [one.outcome for one in outcomes_] == ["not started"] * 2
+    assert not played
 
 
-def test_the_archive_keeps_what_comes_first_and_has_room(tmp_path: Path) -> None:
+def test_a_job_that_hangs_is_killed_when_the_minutes_are_over(
+    played: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(jobs, "limit_s", lambda name: 60.0)
+    monkeypatch.setattr(runner, "_SHORTEST_S", 1.0)
+    begun = time.monotonic()
+    (one,) = run_all(["scene/hangs"], tmp_path, 2.0)
+    assert one.outcome == "timed out"
+    assert time.monotonic() - begun < 30
+
+
+def test_the_archive_keeps_what_comes_first_and_has_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(outcomes, "MOST_BYTES", 4_000)
     ends = [Outcome("scene/a", "ok", 1.0, rows=[{"x": 1}]), Outcome("scene/b", "failed", 2.0, "why", log="l")]
     files = {"a": os.urandom(3_000), "b": os.urandom(3_000), "c": os.urandom(100)}
-    assert archive.write(tmp_path / "deep" / "x.zip", ends, files, most_bytes=4_000) == ["b"]
-    kept = archive.read(tmp_path / "deep" / "x.zip")
-    assert list(kept.outcomes.values()) == ends
-    assert kept.files == {name: files[name] for name in ("a", "c")}
+    assert outcomes.write(tmp_path / "deep" / "x.zip", ends, files) == ["b"]
+    kept, recordings = outcomes.read(tmp_path / "deep" / "x.zip")
+    assert list(kept.values()) == ends
+    assert recordings == {name: files[name] for name in ("a", "c")}
     assert (tmp_path / "deep" / "x.zip").stat().st_size < 4_500
-    assert archive.read(tmp_path / "none.zip") == archive.Archive()
+    assert outcomes.read(tmp_path / "none.zip") == ({}, {})
 
 
-def test_a_later_call_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any) -> None:
+def test_an_archive_fits_where_files_of_16_mib_come_back(tmp_path: Path) -> None:
+    files = {f"{number}.zip": os.urandom(700_000) for number in range(30)}
+    outcomes.write(
+        tmp_path / "x.zip", [Outcome(f"test/{n}", "failed", 1.0, log="l" * 12_000) for n in range(90)], files
+    )
+    assert 14 << 20 < (tmp_path / "x.zip").stat().st_size < 16 << 20
+
+
+def test_a_later_call_goes_on(
+    played: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
     """From the archive in the tree; what was skipped or had no device work is tried again."""
     names = ("scene/good", "scene/lacks", "scene/empty", "scene/raises")
-    monkeypatch.setattr(program.plan, "JOBS", [Played(name, 60.0) for name in names])
-    monkeypatch.setattr(runner, "collect", lambda environment: ["tests/gpu/test_gpu.py::test_x"])
-    monkeypatch.setattr(plan, "tests", lambda lines: [Played("test/fails", 60.0)] if lines else [])
-    ran: list[str] = []
-    original = runner._one
-
-    def one(job: plan.Job, folder: Path, *more: Any) -> Outcome:
-        ran.append(job.name)
-        (folder / f"{len(ran)}.nbprof.zip").write_bytes(b"x")
-        return original(job, folder, *more)
-
-    monkeypatch.setattr(runner, "_one", one)
+    monkeypatch.setattr(jobs, "JOBS", names)
+    monkeypatch.setattr(runner, "collect", lambda environment: ["tests/gpu/fails"])
     tree, out = tmp_path / "tree.zip", tmp_path / "out.zip"
-    assert program.main(["--archive", str(tree), "--only", "scene/*"]) == 1
-    assert ran == list(names)
-    assert program.main(["--archive", str(out), "--onto", str(tree)]) == 1
-    assert ran[4:] == [*names[1:], "test/fails"]
-    kept = archive.read(out)
-    assert {name: one.outcome for name, one in kept.outcomes.items()} == {
+    monkeypatch.setattr(program, "KEPT", tree)
+    assert program.main(["--only", "scene/*"]) == 1
+    assert played == list(names)
+    assert program.main(["--archive", str(out)]) == 1
+    assert played[4:] == [*names[1:], "test/fails"]
+    kept, recordings = outcomes.read(out)
+    assert {name: one.outcome for name, one in kept.items()} == {
         "scene/good": "ok",
         "scene/lacks": "skipped",
         "scene/empty": "no device work",
         "scene/raises": "failed",
         "test/fails": "failed",
     }
-    assert set(kept.files) == {f"{number}.nbprof.zip" for number in range(1, 9)}
+    assert set(recordings) == {f"{number}.nbprof.zip" for number in range(1, 9)}
     text = capsys.readouterr().out
     assert "| scene/raises | failed |" in text
     assert "RuntimeError: no capture" in text
     assert program.main(["--list", "--only", "test/*"]) == 0
     assert capsys.readouterr().out.split() == ["test/fails"]
-    assert program.main(["--rehearse", "--archive", str(tmp_path / "r.zip"), "--only", "scene/good"]) == 0
-    assert archive.read(tmp_path / "r.zip").outcomes["scene/good"].outcome == "rehearsed"
+
+
+def test_a_rehearsal_does_nothing_for_good(
+    played: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(jobs, "JOBS", ("scene/good", "scene/empty", "scene/lacks", "scene/raises"))
+    monkeypatch.setattr(runner, "collect", lambda environment: [])
+    monkeypatch.setattr(runner, "environment_of", lambda site, rehearse: os.environ)
+    monkeypatch.setattr(program, "KEPT", tmp_path / "tree.zip")
+    out = tmp_path / "r.zip"
+    assert program.main(["--rehearse", "--archive", str(out), "--only", "scene/[gel]*"]) == 0
+    assert outcomes.read(out)[0]["scene/good"].outcome == "rehearsed"
+    assert program.main(["--rehearse", "--archive", str(out)]) == 1  # one fails
+    assert played[3:] == ["scene/good", "scene/empty", "scene/lacks", "scene/raises"]
+    with pytest.raises(SystemExit):
+        program.main(["--rehearse"])
+    assert not (tmp_path / "tree.zip").exists()
 
 
 def test_every_job_can_be_run_and_what_teaches_most_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # as on a bare machine
-    names = [job.name for job in plan.JOBS]
+    names = jobs.JOBS
     assert len(set(names)) == len(names)
     assert names[0] == outcomes.FACTS
     scenes = {
         one.rpartition("/")[2].partition(":")[0] for one in names if one.startswith(("scene", "kernel"))
     }
     assert scenes == set(BY_NAME)
-    tests = plan.tests(runner.collect(os.environ))
+    tests = jobs.tests(runner.collect(os.environ))
     assert len(tests) > 30
-    assert all(job.name.startswith("test/test_") for job in tests)
-    assert "kernel" in tests[0].name
-    assert tests[0].command("cuda")[3].startswith("tests/gpu/test_")
+    assert all(name.startswith("test/test_") for name in tests)
+    assert "kernel" in tests[0]
+    first = [name for name in tests if any(one in name for one in jobs._FIRST)]
+    assert {name.partition("::")[2].partition("[")[0] for name in first} == set(jobs._FIRST)
+    assert tests[: len(first)] == first
+    assert jobs.command(tests[0], Path(), "cuda")[3].startswith("tests/gpu/test_")
 
 
 def test_what_is_reported_inside(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("notebook_prof.optional.installed", lambda name: False)
-    assert program.inside("scene/jax", tmp_path, "cuda") == 0
+    monkeypatch.setattr("tests.gpu.scenes.installed", lambda name: False)
+    assert jobs.inside("scene/jax", tmp_path, "cuda") == 0
     assert capsys.readouterr().out == "LACKS jax not installed\n"
     no_card = Availability(False, "no NVIDIA driver: not found")
     monkeypatch.setattr(program_nvml.NvmlCollector, "availability", lambda: no_card)
     for name in ("machine/facts", "nvml/calls"):
-        assert program.inside(name, tmp_path, "cuda") == 0
+        assert jobs.inside(name, tmp_path, "cuda") == 0
         assert capsys.readouterr().out == "LACKS no NVIDIA driver: not found\n"
-    assert program.inside("machine/facts", tmp_path, "cpu") == 0
+    assert jobs.inside("machine/facts", tmp_path, "cpu") == 0
     (facts,) = json.loads(capsys.readouterr().out.removeprefix("ROWS "))
     assert facts["python"] == sys.version.split()[0]
     assert facts["collector marks"].startswith("True")
@@ -243,45 +288,51 @@ def test_nvmls_readings_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the library that plays a driver."""
     driver = Driver()
     monkeypatch.setitem(sys.modules, "pynvml", driver)  # type: ignore[arg-type]
-    monkeypatch.setattr(machine, "_said", lambda command: command[1])
+    monkeypatch.setattr(machine, "_printed", lambda *command: command[1])
     rows = {row["nvml"]: row for row in machine.counters(seconds=0.05)}
-    assert rows["power"]["told"] == "75.0"
-    assert rows["power"]["nvidia-smi"] == "--query-gpu=power.draw"
-    assert "nvidia-ml-py" in rows["energy"]["told"]
-    assert rows["thread, 2 cards"]["nvidia-smi"] == "numbers are surely CUDA's"
-
-
-def test_calls_and_who_owns_kernels() -> None:
-    """From torch's own file: names and numbers of launches, and what Kineto could not name."""
-
-    def span(kind: str, name: str, correlation: int, **more: Any) -> dict[str, Any]:
-        return {"cat": kind, "name": name, "dur": 1, "args": {"correlation": correlation, **more}}
-
-    spans = [
-        *(span("cuda_runtime", "INVALID", number, cbid=505) for number in (1, 2, 3)),
-        span("cuda_runtime", "cudaGetDevice", 4, cbid=17),
-        span("cuda_driver", "cuLaunchKernel", 1, cbid=307),
-        *(span("kernel", "k", number) for number in (1, 2)),
-    ]
-    whole, launch, *others = kineto.calls(spans)
-    assert (whole["device work"], whole["numbers of both domains"]) == (2, 1)
-    assert (launch["call"], launch["cbid"], launch["count"], launch["with kernel"]) == ("INVALID", 505, 3, 2)
-    assert {row["call"]: row["with kernel"] for row in others} == {"cudaGetDevice": 0, "cuLaunchKernel": 1}
+    assert rows["power"]["value"] == "75.0"
+    assert "power.draw" in rows["nvidia-smi"]["value"]
+    assert "nvidia-ml-py" in rows["energy"]["value"]
+    assert rows["thread, CPU in 10 ms"]["value"] == "2 cards, numbers surely CUDA's"
 
 
 @pytest.mark.slow
 def test_a_scene_in_a_real_kernel_beside_torchs_profiler(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     (row,) = kineto.beside("torch-cnn", tmp_path, "cpu", rounds=1)
-    assert (row["kernels"], row["torch's"], row["names alike"], row["device work"]) == (0, 0, True, 0)
+    assert (row["kernels"], row["torch's"], row["same names"], row["device work"]) == (0, 0, True, 0)
     assert row["wall \u00d7"] > 0
     assert len(nbp.open_profile(tmp_path / "torch-cnn-cell.nbprof.zip").trace.slices) > 50
+    assert len(nbp.open_profile(tmp_path / "torch-cnn-torch.json.gz").trace.slices) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="compiles the driver that is played")
+def test_a_rehearsal_on_the_card_that_is_played(tmp_path: Path) -> None:
+    """CuPy, NVML, CUPTI and the driver; each recording has work of a device, and ends in a real archive."""
+    site, recordings = tmp_path / "site", tmp_path / "recordings"
+    (site / "cupti_python-13.0.1.dist-info").mkdir(parents=True)
+    text = "Metadata-Version: 2.1\nName: cupti-python\nVersion: 13.0.1\n"
+    (site / "cupti_python-13.0.1.dist-info" / "METADATA").write_text(text)
+    recordings.mkdir()
+    names = ["machine/facts", "nvml/calls", "scene/cupy-raw:cupti", "scene/cupy:counters"]
+    environment = runner.environment_of(site, rehearse=True)
+    end_s = time.monotonic() + 600
+    ran = {one.name: one for one in runner.run_all(names, recordings, environment, end_s, "cpu")}
+    assert {name: one.outcome for name, one in ran.items()} == dict.fromkeys(names, "ok"), ran
+    assert ran["machine/facts"].rows[0]["cupti-python"] == "13.0.1: works, with a driver for CUDA 13.0"
+    launches = [row["device work"] for row in ran["scene/cupy-raw:cupti"].rows]
+    assert launches == [ELEMENTWISE] * scene._SESSIONS
+    assert {row["route"] for row in ran["scene/cupy-raw:cupti"].rows} == {"cupti"}
+    assert [row["device work"] for row in ran["scene/cupy:counters"].rows] == [1] * scene._SESSIONS
+    kept = nbp.open_profile(recordings / f"cupy-raw-cupti-{scene._SESSIONS}.nbprof.zip")
+    assert kept.kernels()["name"].tolist() == ["own"]
 
 
 def test_entry_points_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A bare machine has the source and no pip install of it; recordings are kept there all the same."""
     monkeypatch.setattr(runner, "entry_points", lambda group: ())
-    path = runner.environment_with(tmp_path)["PYTHONPATH"].split(os.pathsep)
+    path = runner.environment_of(tmp_path)["PYTHONPATH"].split(os.pathsep)
     assert path[:2] == [str(gpu.ROOT), str(tmp_path)]
     text = (tmp_path / "notebook_prof-0.dist-info" / "entry_points.txt").read_text()
     assert "[notebook_prof.writers]\nchrome = notebook_prof.writers.chrome:write_chrome\n" in text
@@ -315,7 +366,9 @@ def test_too_many_wheels_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert 0 < wheels.make(tmp_path, without=["Pandas", "pyarrow"]) < 1_000
     assert [path.name for path in tmp_path.glob("*.whl")] == ["msgspec-1-py3-none-any.whl"]
     assert {"pandas", "pyarrow", "numpy"}.isdisjoint(fetched[0])
-    assert fetched[1][-2:] == ["--no-deps", "cupti-python==13.0.*"]
+    assert fetched[1][-2:] == ["--no-deps", "cupti-python<13.1"]
+    for driver, number in (("13.0", 13_000), ("13.4", 13_040), ("12.8", 12_080)):
+        assert fitting(number) == f'pip install "{wheels.cupti_python(driver)}"'
     monkeypatch.setattr(wheels, "MOST_BYTES", 10)
     with pytest.raises(SystemExit, match="MB of wheels"):
         wheels.make(tmp_path)
@@ -366,6 +419,11 @@ def test_numbas_kernel_in_its_simulator() -> None:
     assert ELEMENTWISE > 1
 
 
+def test_a_row_that_was_cut_off_costs_nothing_else() -> None:
+    one = judge("scene/x", -11, 0.1, 'ROWS [{"device work": 3}]\nROWS [{"dev', "")
+    assert (one.outcome, one.rows) == ("crashed", [{"device work": 3}])
+
+
 def test_an_empty_output_is_a_failure_too() -> None:
     assert judge("scene/x", 1, 0.1, "", "").outcome == "failed"
-    assert judge("test/x", 0, 0.1, "", "").outcome == "skipped"
+    assert judge("test/x", 0, 0.1, "", "").outcome == "failed"
