@@ -22,6 +22,7 @@ _SHORTEST_S: Final = 20.0
 _PRETENDED: Final = ROOT / "tests" / "pretended"
 _ALWAYS: Final = {
     "NBP_GPU_ALONE": "1",  # tests need no further process of their own
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins of the machine's, which no test here needs
     "PYTHONDONTWRITEBYTECODE": "",  # else each job compiles the unpacked wheels anew
     "PYTHONUNBUFFERED": "1",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX takes three quarters of the card's memory otherwise

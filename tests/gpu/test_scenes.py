@@ -13,7 +13,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis import copies as copy_table
-from notebook_prof.collectors.cuda import cupti
+from notebook_prof.collectors.cuda import choose, cupti, routes, survey
 
 from . import scenes
 from .test_gpu import LOSSES, kernels
@@ -35,7 +35,7 @@ def body_of(scene: scenes.Scene) -> Any:
 def goes(route: str) -> None:
     """Skip where a route leads to no kernels here."""
     if route == "kineto":
-        needed(scenes.Scene("torch", ("torch",), scenes.cnn))
+        needed(scenes.BY_NAME["torch-cnn"])
     elif not (state := cupti.availability()).ok:
         pytest.skip(state.reason)
 
@@ -82,6 +82,8 @@ def by_route(scene: str, route: str, rounds: int = 1) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("scene", scenes.SCENES, ids=lambda scene: scene.name)
 def test_a_scene_is_whole(scene: scenes.Scene) -> None:
     needed(scene)
+    if "cuda" in scene.collectors:
+        goes(choose(routes(survey())).name)
     (one,) = by_route(scene.name, "own")
     assert sum(one["counts"].values())
     assert one["kernels"] or scene.name == "torch-copies"
