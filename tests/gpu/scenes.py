@@ -51,11 +51,15 @@ class Scene:
         needs = {*self.needs, *more}
         if absent := sorted(library for library in needs if not installed(library)):
             return f"{', '.join(absent)} not installed"
-        if device == "cuda" and "jax" in needs and not any(map(installed, JAX_ON_GPUS)):
+        if device == "cpu":
+            return ""
+        if "jax" in needs and not any(map(installed, JAX_ON_GPUS)):
             return "the installed JAX has no GPU backend"
-        if device == "cuda" and "torch" in needs and REHEARSAL in os.environ:
+        if "numba" in needs and "NUMBA_ENABLE_CUDASIM" in os.environ:
+            return "Numba's simulator launches no kernels"
+        if "torch" in needs and REHEARSAL in os.environ:
             return "a rehearsal has no GPU for torch"
-        if device == "cuda" and "torch" in needs:
+        if "torch" in needs:
             import torch
 
             return "" if torch.cuda.is_available() else "the installed torch cannot use the GPU"
