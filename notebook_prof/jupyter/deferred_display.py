@@ -21,7 +21,6 @@ from typing import Any, Final
 from IPython.display import display
 
 from ..background import Pace, checkpoint, start_thread
-from ..profiles.brief import brief_bundle
 from ..session import current
 from ..units import format_count, format_ns
 from .widget import ProfileWidget, Shown, headline_of, queries_of
@@ -54,12 +53,12 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 
 def static_form(profile: Shown, uid: str) -> dict[str, Any]:
-    """Make text, HTML with a picture and a table, and the brief, that live without a kernel."""
+    """Make text, and HTML with a picture and a table, that live without a kernel."""
     from ..views.report.static_html import fragment  # no widget should wait for it
 
     store = queries_of(profile).store  # its indexes serve the live views too
     html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
-    return {"text/plain": repr(profile), "text/html": html, **brief_bundle(profile)}
+    return {"text/plain": repr(profile), "text/html": html}
 
 
 def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread | None:

@@ -17,11 +17,7 @@ from ..trace import Trace
 from ..units import format_ns, format_share
 from .text import base_name
 
-MIME: Final = "application/vnd.notebook-prof.brief+json"
-"""Type of the JSON in a notebook's output."""
 VERSION: Final = 2
-_MOST_BRIEFED: Final = 1_000_000
-"""The advice of more takes seconds, which no display should."""
 _COLUMNS: Final = {
     "lines": ("file", "line", "text", "total_ns", "share"),
     "advice": ("finding", "remedy", "gain_share", "bound", "place"),
@@ -136,14 +132,6 @@ def _brief(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, rows: i
     first = {name: table.head(rows)[[*_COLUMNS[name]]] for name, table in tables.items()}
     absent = [name for name in _ASKED if not len(getattr(analysis, name)(trace))]
     return Brief(verdict, first, tuple(f"p.{METHODS.get(name, name)}()" for name in absent))
-
-
-def brief_bundle(profile: Any) -> dict[str, Any]:
-    """Return the brief of a Profile by its MIME type, of some 5 kB; nothing where it would take seconds."""
-    try:
-        return {MIME: profile.brief().to_dict()} if len(profile.trace.slices) <= _MOST_BRIEFED else {}
-    except Exception:  # an addition to what is shown, which stands without it
-        return {}
 
 
 def _claim(claim: Claim) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..errors import OptionError, nearest
 from ..selection import Selection
 from ..trace.saving import format_of
 from ..trace.trace import Trace
-from .brief import brief, brief_bundle
+from .brief import brief
 from .deferred_trace import DeferredTrace
 from .display import display, widget_of
 from .export import Export
@@ -377,11 +377,11 @@ class Profile:
         return profile_text(self.trace, self.verdict, self.trust, self.lines())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Return text, static HTML and the brief, for notebooks without a kernel and whatever reads them."""
+        """Return text and static HTML, for notebooks without a kernel."""
         from ..views.report.static_html import fragment
 
         html = fragment(self.trace, self.selection, verdict=self.headline)
-        return {"text/plain": repr(self), "text/html": html, **brief_bundle(self)}
+        return {"text/plain": repr(self), "text/html": html}
 
     def _display_(self) -> Any:
         """Return the linked views; marimo calls this."""

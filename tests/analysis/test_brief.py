@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 
 from notebook_prof.cli.main import main
-from notebook_prof.profiles.brief import MIME, Brief
+from notebook_prof.profiles.brief import Brief
 from notebook_prof.profiles.files import open_profile
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw, traces
@@ -220,8 +220,3 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.rstrip("\n") == open_profile(path).brief(rows=1).text
     assert main(["brief", path, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == open_profile(path).brief().to_dict()
-
-
-def test_what_a_notebook_keeps_has_the_brief() -> None:
-    profile = drawn_profile()
-    assert profile._repr_mimebundle_()[MIME] == profile.brief().to_dict()

@@ -50,7 +50,7 @@ def test_two_displays_stay_in_step_and_leave_nothing_behind(notebook: Callable[.
     shown.wait_kernel("print(len(p.selection._watchers))", "2")
     shown.static.locator("img").nth(1).wait_for(state="attached")  # they come after the views
     outputs = [list(output["data"]) for output in shown.outputs(1)]
-    assert outputs[0] == ["text/plain", "text/html", "application/vnd.notebook-prof.brief+json"]
+    assert outputs[0] == ["text/plain", "text/html"]
     assert outputs[1] == ["application/vnd.jupyter.widget-view+json"]
     assert not shown.static.first.is_visible(), "the static form hides behind the live view"
     shown.kernel("import ipywidgets\nipywidgets.Widget.close_all()")

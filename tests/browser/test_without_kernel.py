@@ -67,7 +67,7 @@ def test_a_saved_notebook_is_small_and_static_wherever_it_is_read(
 ) -> None:
     """No script and no live data in the file; converted to text and to HTML it says the same."""
     first, second = _outputs(saved)
-    assert sorted(first["data"]) == ["application/vnd.notebook-prof.brief+json", "text/html", "text/plain"]
+    assert sorted(first["data"]) == ["text/html", "text/plain"]
     html = "".join(first["data"]["text/html"])
     assert "<script" not in html
     assert "<svg" not in html

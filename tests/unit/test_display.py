@@ -17,7 +17,6 @@ from notebook_prof.jupyter import deferred_display
 from notebook_prof.jupyter import display as display_module
 from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
-from notebook_prof.profiles.brief import MIME
 from notebook_prof.profiles.deferred_trace import DeferredTrace
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.service import executor
@@ -83,7 +82,7 @@ def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pyt
     assert (text[1:], views[1:], static[1:]) == ((uid, False), (None, False), (uid, True))
     assert set(views[0]) == {"application/vnd.jupyter.widget-view+json"}
     assert set(text[0]) == {"text/plain", "text/html"}
-    assert set(static[0]) == {"text/plain", "text/html", MIME}
+    assert set(static[0]) == {"text/plain", "text/html"}
     for bundle in (text[0], static[0]):
         assert f"nbp-static-{uid}" in bundle["text/html"], "the live views hide it"
     assert "run the cell again" in text[0]["text/plain"]
