@@ -175,7 +175,9 @@ class Profile:
         """
         trace = self.trace
         if self._verdict is None:
-            self._verdict = with_second_line(analysis.verdict(trace), self._since())
+            verdict = analysis.verdict(trace)
+            since = "" if verdict.kind == "nothing-recorded" else self._since()
+            self._verdict = with_second_line(verdict, since)
         return self._verdict
 
     @property

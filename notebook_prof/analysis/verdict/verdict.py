@@ -9,7 +9,8 @@ from typing import Any
 
 from ...trace import Trace
 from ..scope import WindowLike, sharing
-from .claims import Claim, cite_ns, say
+from ..time.account import ACCOUNT
+from .claims import Claim, Sentence, Source, cite_ns, say
 from .facts import Facts, gather
 from .finding import Finding
 from .lines import supporting_lines
@@ -122,16 +123,29 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     >>> verdict(b.seal()).sentence
     'Input-bound: 70.0 % of the steps waits for data (70 µs of 100 µs).'
     """
+    if window is None and (took := trifle_ns(trace)) is not None:
+        return _verdict(_judge_trifle(took), took, [])
     facts = gather(trace, window)
     finding = _judge(facts)
-    sentences = [finding.sentence]
-    if not finding.nothing_else:
-        sentences += supporting_lines(facts)
+    return _verdict(finding, facts.total_ns, [] if finding.nothing_else else supporting_lines(facts))
+
+
+def trifle_ns(trace: Trace) -> int | None:
+    """Return how long a cell took of which nothing is said, since it is so short; None for any other."""
+    stretches = (trace.metadata.get("tables") or {}).get(ACCOUNT)
+    if stretches is None or len(trace.steps) or trace.metadata.get("clock_jump_ns"):
+        return None
+    took = int(stretches["dur"].sum())
+    return took if 0 < took < TRIFLE_NS else None
+
+
+def _verdict(finding: Finding, total_ns: int, further: list[Sentence]) -> Verdict:
+    sentences = [finding.sentence, *further]
     return Verdict(
         finding.kind,
         str(finding.sentence),
         finding.share,
-        MappingProxyType(dict(finding.evidence, total_ns=facts.total_ns)),
+        MappingProxyType(dict(finding.evidence, total_ns=total_ns)),
         MappingProxyType(dict(finding.select)),
         tuple(map(str, sentences)),
         tuple(claim for line, sentence in enumerate(sentences) for claim in sentence.placed(line)),
@@ -149,8 +163,6 @@ def _judge(facts: Facts) -> Finding:
 
         if (sums := judge_sums(facts)) is not None:
             return sums
-    if not len(facts.steps) and facts.is_cell and facts.total_ns < TRIFLE_NS:
-        return _judge_trifle(facts)
     if not _steps_matter(facts):
         from .code import judge_code
 
@@ -184,8 +196,8 @@ def _nothing(facts: Facts) -> Finding:
     return Finding("nothing-recorded", say(what), 0.0, nothing_else=not facts.trace.span.dur)
 
 
-def _judge_trifle(facts: Facts) -> Finding:
-    took = cite_ns(facts.total_ns, facts.total)
+def _judge_trifle(took_ns: int) -> Finding:
+    took = cite_ns(took_ns, Source("account", "dur"))
     return Finding(
         "nothing-recorded", say("Nothing to report: the cell took ", took, "."), 0.0, nothing_else=True
     )
