@@ -23,8 +23,6 @@ from .gpu import Stages
 from .packets import distinct
 from .tracks import Tracks
 
-_OWN_WORDS: Final = frozenset({"cpu_op", "python_function", "cuda_runtime"})
-"""Categories that no other program writes."""
 _MARKS: Final = ("Record function id", "Ev Idx", "External id")
 _STAGES: Final = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
 _CALLS: Final = ("cuda", "cu", "hip")
@@ -35,10 +33,8 @@ _EXTRA_WORDS: Final = frozenset(
 
 
 def is_torch(events: TrackEvents, annotations: Annotations) -> bool:
-    """Return whether the trace has Kineto's categories, or none and PyTorch's arguments."""
+    """Return whether PyTorch wrote the trace: by its categories, if it has any, and by its arguments."""
     words = events.category.values
-    if not _OWN_WORDS.isdisjoint(words):
-        return True
     if len(words) and not any(is_known(word) for word in words):
         return False
     return any(name in _MARKS for name in annotations.names.values)

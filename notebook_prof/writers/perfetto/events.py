@@ -34,9 +34,11 @@ from .wire import (
 
 SEQUENCE: Final = 1
 NUMBERS: Final = ("step", "correlation", "device", "stream")
+ROW: Final = "Ev Idx"
+"""The row of a slice, in PyTorch's words, by which its traces are known."""
 TEXTS: Final = ("phase", "module", "shapes", "line")
 MEMORY: Final = ("Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Id")
-ANNOTATIONS: Final = (*NUMBERS, *TEXTS, *MEMORY, "args")
+ANNOTATIONS: Final = (*NUMBERS, *TEXTS, *MEMORY, ROW, "args")
 CATEGORY_WORDS: Final = (*dict.fromkeys((*KIND.values(), *ON_DEVICE.values())), "cpu_instant_event")
 STEP, ALLOCATION = CATEGORY_WORDS.index("user_annotation") + 1, len(CATEGORY_WORDS)
 MEMORY_NAME: Final = "[memory]"
@@ -221,6 +223,7 @@ class Events:
     def _of_slices(self, slices: pd.DataFrame, row: IntArray) -> Any:
         """Return annotations and arrows of slices."""
         numbers = MessageColumn(len(slices))
+        _put_number(numbers, ROW, row, np.ones(len(row), bool))
         for column in NUMBERS:
             values = slices[column].to_numpy(dtype=np.int64, na_value=-1)
             if (values >= 0).any():
