@@ -9,6 +9,8 @@ import timeit
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from notebook_prof.session.records import Run, StepRecords
 from notebook_prof.session.schedule import ScheduleFunction, WholeRun, schedule, step_range
 from notebook_prof.session.window import Source, StepWindow
@@ -79,6 +81,7 @@ def test_outside_the_window_a_tick_looks_at_the_clock_at_most_once() -> None:
     assert next(reads) <= 53
 
 
+@pytest.mark.clock("what a tick costs")
 def test_a_tick_outside_the_window_costs_less_than_a_microsecond() -> None:
     counted, _ = window(step_range((10**9, 10**9 + 1)))
     counted.tick(Source.LOOP)
