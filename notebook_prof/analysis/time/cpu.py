@@ -85,13 +85,26 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
+    pid, tid, ts, spent, waited = (
+        table[name].to_numpy(np.int64) for name in ("pid", "tid", "ts", "cpu_ns", "wait_ns")
+    )
+    name, kind = table["name"].to_numpy(object), table["kind"].to_numpy(object)
+    order = np.lexsort((ts, tid, pid))
+    begins = np.flatnonzero((np.diff(pid[order], prepend=-1) != 0) | (np.diff(tid[order], prepend=-2) != 0))
     clocks = []
-    for (pid, tid), own in table.groupby(["pid", "tid"], sort=True):
-        ordered = own.sort_values("ts", kind="stable")
-        ts, spent, waited = (ordered[name].to_numpy(dtype=np.int64) for name in ("ts", "cpu_ns", "wait_ns"))
-        name, kind = str(ordered["name"].iloc[-1]), str(ordered["kind"].iloc[-1])
-        spent, waited = np.maximum.accumulate(spent), np.maximum.accumulate(waited)
-        clocks.append(CpuClock(int(pid), int(tid), name, kind, ts, spent, waited))
+    for own in np.split(order, begins[1:]):
+        last = own[-1]
+        clocks.append(
+            CpuClock(
+                int(pid[last]),
+                int(tid[last]),
+                str(name[last]),
+                str(kind[last]),
+                ts[own],
+                np.maximum.accumulate(spent[own]),
+                np.maximum.accumulate(waited[own]),
+            )
+        )
     return sorted(clocks, key=lambda clock: clock.kind != "process")
 
 
