@@ -80,7 +80,7 @@ class Marks:
         if file and available():
             monitor = LineMonitor(
                 lambda other: other == file or (watches is not None and watches(other)),
-                lambda other: "".join(linecache.getlines(other)),
+                _text,
             )
             self._monitor = monitor if monitor.start() else None
         self._thread, self.identity = threading.get_native_id(), threading.get_ident()
@@ -177,3 +177,10 @@ def statements() -> Statements:
     """
     marks = getattr(_offered, "marks", None) or _latest
     return marks.statements() if marks is not None else Statements.none()
+
+
+def _text(file: str) -> str:
+    try:
+        return "".join(linecache.getlines(file))
+    except ValueError:  # a name with a NUL character
+        return ""

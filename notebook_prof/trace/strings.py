@@ -97,6 +97,17 @@ def _shortened(value: str, longest: int, code: int) -> str:
     return value[: longest - len(end)] + end
 
 
+def readable(name: str) -> str:
+    """Return a name without NUL characters and halves of surrogate pairs, which no file takes.
+
+    Examples
+    --------
+    >>> readable("odd\\0name.py") == "odd\N{REPLACEMENT CHARACTER}name.py"
+    True
+    """
+    return name.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
 def as_text(values: pd.Series) -> pd.Series:
     """Return values as text, and missing ones as missing: pandas 2 would write ``None`` and ``nan``.
 

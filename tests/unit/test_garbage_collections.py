@@ -84,6 +84,8 @@ def test_long_ones_become_slices_of_their_thread() -> None:
         [GARBAGE, "python", tracks[1]],
     ]
     assert slices["dur"].tolist() == [LEAST_NS, 3_000_000]
+    noted.put(cell := TraceBuilder(), cell.track("other", pid=1, tid=8), 8, (0, 9_000_000))
+    assert not len(cell.seal().slices), "it began behind the cell"
 
 
 def test_it_ends_once_and_leaves_other_callbacks(reference: Reference) -> None:

@@ -1,19 +1,22 @@
-"""Engines of the python collector, on made-up input: nothing here depends on timing."""
+"""Engines of the python collector, nearly all on made-up input: nothing here depends on timing."""
 
 from __future__ import annotations
 
 import json
 import os
 import threading
+import time
 from array import array
 from itertools import pairwise
-from typing import Any
+from types import FunctionType
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import notebook_prof as nbp
 from notebook_prof.collectors.python.assemble import Exact, Timed, put
 from notebook_prof.collectors.python.engine import Recorded, ThreadSamples, join, with_gaps
 from notebook_prof.collectors.python.frames import (
@@ -531,3 +534,24 @@ def test_stacks_without_a_frame_stay_as_they_are() -> None:
     empty = Stacks(np.empty(0, np.int64), np.zeros(2, np.int64), [])
     assert trim(empty).lengths.tolist() == [0, 0]
     assert trim(empty, [LINE_3]).lengths.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "odd_name"), [("py-spy", "odd\0name.py"), ("thread", "odd\0na\udc80me.py")]
+)
+def test_a_file_name_that_no_system_takes_costs_nothing_else(
+    engine: Literal["py-spy", "thread"], odd_name: str
+) -> None:
+    def spin(seconds: float) -> None:
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < seconds:
+            pass
+
+    odd: Any = FunctionType(spin.__code__.replace(co_filename=odd_name), {"time": time})
+    with nbp.profile("python", engine=engine) as p:
+        odd(0.3)
+        spin(0.3)
+    names = p.trace.slices["name"].astype(str)
+    assert names.str.contains("odd\N{REPLACEMENT CHARACTER}na", regex=False).any()
+    assert names.str.contains("test_python_engines.py", regex=False).any()
+    assert not [issue for issue in p.trace.report if issue.code == "collector-failed"]

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...trace.arrays import IntArray
+from ...trace.strings import readable
 from .monitor import LINE, RESUME, START, YIELD, LineMonitor
 
 
@@ -284,8 +285,8 @@ def function_lines(monitor: LineMonitor, end_ns: int) -> FunctionLines:
             lines_off.setdefault(number, set()).add(line)
     codes = [
         WatchedCode(
-            getattr(code, "co_qualname", code.co_name),
-            code.co_filename,
+            readable(getattr(code, "co_qualname", code.co_name)),
+            readable(code.co_filename),
             code.co_firstlineno,
             (number, 0) in monitor.off,
             frozenset(lines_off.get(number, ())),

@@ -230,7 +230,9 @@ class PythonCollector(Collector):
         track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
         edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
         if self._garbage is not None:
-            self._garbage.put(builder, track, thread.tid)
+            # in the cell's thread others run after the cell, as where the traceback is drawn
+            within = None if statements is None else (int(statements.ts[0]), int(statements.end[-1]))
+            self._garbage.put(builder, track, thread.tid, within)
         ranges = _ranges(builder, track)
         watched = watched_lines()
         runs = watched.threads.get(thread.tid) if watched is not None else None

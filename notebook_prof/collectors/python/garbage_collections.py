@@ -82,9 +82,11 @@ class GarbageCollections:
         self.begin_ns, self.end_ns = times[1::_READINGS], times[2::_READINGS]
         self.tid = np.array(threads[1::_READINGS], dtype=np.int64)
 
-    def put(self, builder: TraceBuilder, track: int, tid: int) -> None:
-        """Add the longer ones of a thread to its track."""
+    def put(self, builder: TraceBuilder, track: int, tid: int, within: tuple[int, int] | None = None) -> None:
+        """Add the longer ones of a thread to its track; only those that begin within a window."""
         rows = (self.tid == tid) & (self.end_ns - self.begin_ns >= LEAST_NS)
+        if within is not None:
+            rows &= (self.begin_ns >= within[0]) & (self.begin_ns < within[1])
         if rows.any():
             dur: IntArray = (self.end_ns - self.begin_ns)[rows]
             builder.slices(ts=self.begin_ns[rows], dur=dur, track=track, name=GARBAGE, category="python")

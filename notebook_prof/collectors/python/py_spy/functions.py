@@ -11,6 +11,7 @@ from collections import defaultdict
 from types import CodeType
 from typing import Final, NamedTuple
 
+from ....trace.strings import readable
 from ..frames import CELL, Frame, owner_of
 
 _HEADER_BYTES: Final = 16
@@ -60,6 +61,7 @@ class Functions:
         """
         key = (function, file, line)
         if (existing := self._frames.get(key)) is None:
+            function, file = readable(function), readable(file)
             span = self._find(function, file, line)
             existing = Frame(span.qualified_name, file, span.first_line, line, owner_of(file))
             self._frames[key] = existing

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from ....trace.arrays import IntArray
+from ....trace.strings import readable
 from ..frames import FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of
 from ..py_spy.functions import Functions
 from .walk import Place
@@ -108,9 +109,9 @@ def _frame(code: CodeType, instruction: int, lines: dict[int, _Lines]) -> Frame:
     if (table := lines.get(id(code))) is None:
         table = lines[id(code)] = _lines(code)
     at = bisect_right(table[0], instruction) - 1
-    function = getattr(code, "co_qualname", code.co_name)
+    function, file = readable(getattr(code, "co_qualname", code.co_name)), readable(code.co_filename)
     line = table[1][at] if at >= 0 else code.co_firstlineno
-    return Frame(function, code.co_filename, code.co_firstlineno, line, owner_of(code.co_filename))
+    return Frame(function, file, code.co_firstlineno, line, owner_of(file))
 
 
 def _lines(code: CodeType) -> _Lines:

@@ -13,6 +13,7 @@ import numpy as np
 from ....trace.arrays import IntArray
 from ....trace.clocks import Clock
 from ....trace.pairing import pair
+from ....trace.strings import readable
 from ..frames import CELL, USER, owner_of
 from .calls import Calls, Function
 
@@ -152,4 +153,5 @@ def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArr
 
 
 def _function(code: CodeType) -> Function:
-    return Function(getattr(code, "co_qualname", code.co_name), code.co_filename, code.co_firstlineno)
+    name = readable(getattr(code, "co_qualname", code.co_name))
+    return Function(name, readable(code.co_filename), code.co_firstlineno)
