@@ -498,6 +498,16 @@ def test_what_runs_outside_of_the_steps_comes_first() -> None:
     )
 
 
+def test_starting_and_stopping_the_recording_is_no_part_of_what_the_user_wrote() -> None:
+    b = cell(
+        [(60 * MS, 35 * MS, "cell:3  for x in loader:"), (95 * MS, 5 * MS, "cell:8  show(x)")],
+        [(60 * MS, "profiler", -1, 0), (35 * MS, "steps", 3, 7), (5 * MS, "code", 8, 0)],
+    )
+    b.steps(range(7), (60 + np.arange(7) * 5) * MS, np.full(7, 5 * MS), "loop")
+    result = verdict(b.seal())
+    assert "of the steps" in result.sentence, "the loop is 88 % of what the user wrote"
+
+
 def test_imports_are_called_imports() -> None:
     result = verdict(cell([(0, 90 * MS, "cell:2  import sklearn.svm")], [(90 * MS, "code", 2, 0)]).seal())
     assert (result.kind, result.sentence.endswith("it imports sklearn.svm.")) == ("import-bound", True)

@@ -11,7 +11,7 @@ from ...trace import Trace
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
 from .claims import Claim, Sentence, Source, cite_ns, say
-from .facts import Facts, gather
+from .facts import MOST, Facts, gather
 from .finding import Finding
 from .lines import supporting_lines
 
@@ -84,7 +84,8 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     line (``metadata["time_line"]`` is False) the largest part is named, and nothing more. In this order:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
-    2. Where code outside of steps takes more than half of a cell, or there are no steps: the line of the
+    2. Where code outside of steps takes more than half of the user's part of a cell, without starting and
+       stopping the recording, or there are no steps: the line of the
        user's that takes most, followed inwards as long as one line holds 70 % of what called it.
        *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or waits by the
        names of what it calls; *import-bound* for an import; *library-bound* if the function that takes most
@@ -174,11 +175,12 @@ def _judge(facts: Facts) -> Finding:
 
 
 def _steps_matter(facts: Facts) -> bool:
-    """Return whether there are steps and, in a cell, they take half of it."""
+    """Return whether there are steps and, in a cell, they take half of what the user wrote."""
     if not len(facts.steps) or not facts.is_cell:
         return bool(len(facts.steps))
-    stepping = facts.account["kind"].isin(["steps", "outside-window"])
-    return bool(facts.account.loc[stepping, "share"].sum() >= 0.5)
+    dur = facts.account.groupby("kind", observed=True)["dur"].sum()
+    stepping = dur.reindex(["steps", "outside-window"]).sum()
+    return bool(stepping >= MOST * (dur.sum() - dur.get("profiler", 0)))
 
 
 def _judge_clock_jump() -> Finding:
