@@ -64,6 +64,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
         "profiles": 17,
         "readers": 24,
         "readers/kineto": 14,
+        "session": 17,
         "trace": 17,
         "views/tabs": 17,
     }
