@@ -117,6 +117,7 @@ class Session:
         self._names = names if plan.options.memory else None
         self._names_at_end: Walked | None = None
         self._out_of_memory: dict[str, str] = {}
+        self._error = ""
 
     @property
     def is_of_parent(self) -> bool:
@@ -175,6 +176,7 @@ class Session:
         """
         with DelayedInterrupt(deliver=False) as interrupt:
             self._out_of_memory = findings.out_of_memory(error)
+            self._error = "" if error is None else type.__dict__["__name__"].__get__(type(error))
             if self._names is not None:
                 self._names.error = error
             try:
@@ -393,7 +395,7 @@ class Session:
 
     def _note_ending(self) -> None:
         if not findings.ended_early(self.report, self.early_end, self._recorded_steps):
-            findings.steps_missing(self.report, self._plan.schedule, self.window)
+            findings.steps_missing(self.report, self._plan.schedule, self.window, self._error)
         if self._meter is not None:
             self._measured = self._meter.result(self.window.plain, self.report)
         lines = [loop.line for loop in self._loops.values()]

@@ -26,13 +26,20 @@ _WORDS: Final = {
 }
 
 
-def steps_missing(report: ImportReport, schedule: ScheduleFunction, window: StepWindow) -> None:
+def steps_missing(
+    report: ImportReport, schedule: ScheduleFunction, window: StepWindow, error: str = ""
+) -> None:
     """Say if fewer steps ran than were asked, or if the first step could not be preceded by a warm-up."""
     if isinstance(schedule, WholeRun):
         return
     steps_text, step_count = str(schedule), window.step_count
     ran = "1 step ran" if step_count == 1 else f"{step_count} steps ran" if step_count else "no step was seen"
-    advice = "ask for steps that run, as in --steps 3:14"
+    if error:
+        ran += f", and the code ended with {error}"
+    advice = "ask for steps that run: --steps 0:1 records the one"
+    if step_count > 1:
+        recorded = format_items(step_count - 1, "step")
+        advice = f"ask for steps that run: --steps 1:{step_count} records {recorded}"
     if not step_count:
         advice = (
             "count steps with nbp.step(), by batches with --step-by dataloader, "

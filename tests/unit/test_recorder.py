@@ -291,7 +291,24 @@ def test_window_that_was_not_reached() -> None:
     assert steps_of(p) == []
     issue = p.trace.report["steps-not-reached"]
     assert "steps 5:9 were asked, 1 step ran" in issue.example
+    assert issue.advice == "ask for steps that run: --steps 0:1 records the one"
     assert len(p.trace.slices) == 0
+
+
+def test_the_steps_that_could_be_asked_for_and_the_error_are_named() -> None:
+    p = nbp.profile("system", steps=(5, 9))
+
+    @p
+    def fail() -> None:
+        for _ in range(3):
+            p.step()
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError):
+        fail()
+    issue = p.trace.report["steps-not-reached"]
+    assert issue.example == "steps 5:9 were asked, 3 steps ran, and the code ended with LookupError"
+    assert issue.advice == "ask for steps that run: --steps 1:3 records 2 steps"
 
 
 def test_first_step_cannot_be_warmed_up() -> None:
