@@ -152,8 +152,8 @@ fuzz: $(BIN)/.test ## mutate files against every reader and analysis for FUZZ_SE
 soak: $(BIN)/.test ## profile, show, interrupt, reload and kill at random for SOAK_SECONDS (1200): nothing may grow
 	$(BIN)/python -m tests.soak --seconds $${SOAK_SECONDS:-1200}
 
-bench: $(BIN)/.test ## ratios measured side by side, written to docs/performance.md
-	$(BIN)/python -m benchmarks --write docs/performance.md
+bench: $(BIN)/.test ## ratios measured side by side, written to benchmarks/results/performance.md
+	$(BIN)/python -m benchmarks --write benchmarks/results/performance.md
 
 images: $(BIN)/.test ## take the screenshots in docs/images anew
 	tests/install_browser.sh

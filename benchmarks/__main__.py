@@ -26,7 +26,7 @@ These tables come from `make bench`; run it anew before you quote a figure. Wher
 the section says so. Read the quartiles: ratios of 1.00 and 1.02 are the same number here.
 
 ```console
-$ python -m benchmarks --write docs/performance.md overhead      # one section anew
+$ python -m benchmarks --write benchmarks/results/performance.md overhead      # one section anew
 ```"""
 
 

@@ -4,7 +4,7 @@ Seconds are CPU time of the process, memory is the largest of what NumPy and Pyt
 Replay error is that of `what_if`: of an unchanged replay in which every start and wait has the usual lag of
 its kind. `NBP_RECORDINGS=FILE:FILE` measures recordings of one's own; the first is repeated
 to a million slices and to ten. `python -m benchmarks.why` measures each sample of the tests and writes the
-table *Every sample* of docs/why.md.
+table of benchmarks/results/every_sample.md.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ def sample_row(sample: str, trace: Trace) -> dict[str, str]:
 
 
 MARK = "<!-- every sample: python -m benchmarks.why -->\n"
-DOCS = Path(__file__).parents[1] / "docs" / "why.md"
+DOCS = Path(__file__).parent / "results" / "every_sample.md"
 
 
 def write_samples() -> None:
-    """Measure all samples that have slices, and put their table into docs/why.md behind its mark."""
+    """Measure all samples that have slices, and put their table into its file behind the mark."""
     rows = []
     for sample in samples.expected():
         if samples.path_of(sample).exists() and len((trace := read_trace(samples.path_of(sample))).slices):

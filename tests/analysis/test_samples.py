@@ -86,8 +86,8 @@ def check_analyses(trace: Trace, small: bool) -> None:
 
 
 def replay_rows() -> dict[str, list[str]]:
-    """The table *Every sample* of docs/why.md, by sample: its cells."""
-    lines = (samples.HERE.parent / "docs" / "why.md").read_text().partition("## Every sample")[2].splitlines()
+    """The table of benchmarks/results/every_sample.md, by sample: its cells."""
+    lines = (samples.HERE.parent / "benchmarks" / "results" / "every_sample.md").read_text().splitlines()
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")
     ]
@@ -98,7 +98,7 @@ REPLAYED = replay_rows()
 
 
 def check_replay(sample: str, trace: Trace) -> None:
-    """A replay that is off by more than 5 % is refused with a reason; docs/why.md says which those are."""
+    """A replay that is off by more than 5 % is refused with a reason; benchmarks/results/every_sample.md says which those are."""
     if not len(trace.slices):
         assert sample not in REPLAYED
         return
