@@ -139,6 +139,8 @@ def normalise(dimension: str, value: object) -> Value | None:
         return None
     if dimension in _TEXT:
         if wrong := [item for item in many if not isinstance(item, str)]:
+            if dimension == "line" and isinstance(wrong[0], int):
+                raise SelectionError(f"selection.line holds places: 'cell:{wrong[0]}'; got {wrong[0]}")
             raise SelectionError(f"selection.{dimension} holds names (text); got {wrong[0]!r}")
         return tuple(sorted({str(item) for item in many}))
     return tuple(sorted({whole(dimension, item) for item in many}))

@@ -98,7 +98,7 @@ REPLAYED = replay_rows()
 
 
 def check_replay(sample: str, trace: Trace) -> None:
-    """A replay that is off by more than 5 % is refused with a reason; benchmarks/results/every_sample.md says which those are."""
+    """A replay that is off by more than 5 % is refused with a reason; the table says which those are."""
     if not len(trace.slices):
         assert sample not in REPLAYED
         return

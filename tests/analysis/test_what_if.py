@@ -134,6 +134,7 @@ def test_what_to_scale_by_a_filter() -> None:
     for wrong, error, text in (
         ("category=memcpy", SelectionError, "no slice passes"),
         ("mm step", SelectionError, "no slice is called"),
+        ("zzz*", SelectionError, "no slice is called 'zzz.*': there are '"),
         ("self>soon", OptionError, "soon"),
         ("count>3", OptionError, "cannot be filtered by 'count'"),
     ):

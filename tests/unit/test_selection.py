@@ -31,6 +31,11 @@ def rows(selection: Selection, table: pd.DataFrame, **kwargs: object) -> list[in
     return np.flatnonzero(selection.mask(table, **kwargs)).tolist()
 
 
+def test_the_number_of_a_line_is_no_place() -> None:
+    with pytest.raises(SelectionError, match="'cell:2'; got 2"):
+        Selection().update(line=2)
+
+
 def test_empty_selection_keeps_everything(slices):
     assert rows(Selection(), slices) == [0, 1, 2, 3]
     assert repr(Selection()) == "Selection(everything)"

@@ -221,12 +221,13 @@ def _matching(trace: Trace, key: str) -> BoolArray:
 
 def _near(key: str, words: Iterable[str]) -> str:
     words = list(words)
-    text = nearest(key, words)
+    plain = key.replace("*", "")
+    text = nearest(plain, words)
     if text.startswith("choose"):
-        inside = [word for word in words if key.lower() in word.lower()][:3]
+        inside = [word for word in words if plain.lower() in word.lower()][:3]
         if inside:
             return "did you mean " + " or ".join(map(repr, inside)) + "?"
-        return "`*` stands for any text, as in 'aten::conv*'"
+        return "there are " + ", ".join(map(repr, words[:3])) + (" and others" if len(words) > 3 else "")
     return text
 
 
