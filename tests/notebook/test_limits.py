@@ -25,15 +25,20 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 def test_few_descriptors(limited: Kernel, spare: int) -> None:
     """What ZeroMQ cannot send, it loses: a bare kernel that shows a megabyte is then silent for good."""
     limited.must("before = resource.getrlimit(resource.RLIMIT_NOFILE)")
-    limited.must(
-        f"taken = max(map(int, os.listdir('/proc/self/fd'))) + 1 + {spare}\n"
+    limited.must(  # the limit is a highest number, so that those below it are spare too
+        "highest, kept = max(map(int, os.listdir('/proc/self/fd'))), []\n"
+        "while not kept or kept[-1] < highest: kept.append(os.open(os.devnull, os.O_RDONLY))\n"
+        f"taken = kept[-1] + 1 + {spare}\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (taken, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))"
     )
-    reply = limited.must(CELL)
+    try:
+        reply = limited.must(CELL)
+    finally:
+        limited.must("resource.setrlimit(resource.RLIMIT_NOFILE, before)")
+        limited.must("for number in kept: os.close(number)")
     assert reply.stdout == "4999950000\n"
     assert "fewer than 8 more files" in str(reply.displays)
     assert limited.must("print(p is _profile)").stdout == "True\n"
-    limited.must("resource.setrlimit(resource.RLIMIT_NOFILE, before)")
     assert "fewer than" not in str(limited.must(CELL).displays)
 
 
