@@ -1,7 +1,7 @@
-"""The torch collector: PyTorch's profiler (Kineto), driven with little cost and without a word.
+"""The torch collector: PyTorch's profiler (Kineto), driven at little cost and without printing anything.
 
-torch itself is imported when a recording starts, never before; nor is the collector here, since workers of a
-DataLoader import `loader.worker` only.
+torch is imported when a recording starts, never before. The collector is imported lazily too, because workers
+of a DataLoader import `loader.worker` only.
 """
 
 from __future__ import annotations

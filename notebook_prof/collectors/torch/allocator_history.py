@@ -15,23 +15,15 @@ from ..devices import tell_left_out
 from ..options import CollectorOptions
 
 MOST_EVENTS: Final = 1_000_000
-"""The allocator's ring: the latest are kept."""
+"""Size of the allocator's ring buffer; the latest events are kept."""
 
 
 class TorchMemoryCollector(Collector):
-    """Records every block that PyTorch takes and gives back on its GPUs, with the Python stack that did it.
+    """Records each allocation and free of PyTorch on its GPUs with the Python stack behind it."""
 
-    Through ``torch.cuda.memory``'s history, whose times are Unix time as the recording's are, and its
-    snapshot at the end; so blocks that were there before are known too, and ``p.trace`` has the tables of a
-    snapshot's file. Costs a walk of the Python stack an allocation. Where the user's code keeps such a
-    history already, it stays as it is, and what it holds from before the recording is left out.
-
-    Parameters
-    ----------
-    options : CollectorOptions, optional
-        Of these, `devices`.
-    """
-
+    # Uses the history of ``torch.cuda.memory``, timed in Unix time as the recording is, and its snapshot at
+    # the end. So blocks allocated before are known too. It costs a walk of the Python stack an allocation. A
+    # history that the user's code already keeps is left on; its events from before the recording are dropped.
     name: ClassVar[str] = "torch_memory"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch memory history"})
 
@@ -44,7 +36,7 @@ class TorchMemoryCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether a torch for CUDA is installed and, once imported, finds a GPU."""
+        """Return whether a CUDA build of torch is installed and, once imported, finds a GPU."""
         if not installed("torch"):
             return Availability(False, 'torch is not installed: pip install "notebook-prof[torch]"')
         facts = survey()
@@ -57,17 +49,11 @@ class TorchMemoryCollector(Collector):
         return Availability(True, "blocks of the CUDA allocator with stacks, by its own history")
 
     def start(self, clock: Clock) -> None:
-        """Turn the history on.
-
-        Raises
-        ------
-        RecordingError
-            If there is no GPU that torch can use, or its history cannot be recorded.
-        """
+        """Turn the history on."""
         torch = self._torch = require("torch", extra="torch", purpose="the torch_memory collector")
         if not torch.cuda.is_available():
             raise RecordingError(
-                "the installed torch cannot use a GPU, and only there it keeps a history of memory"
+                "the installed torch cannot use a GPU, and it keeps a history of GPU memory only"
             )
         record = getattr(torch.cuda.memory, "_record_memory_history", None)
         if record is None:
@@ -90,7 +76,7 @@ class TorchMemoryCollector(Collector):
             self._turn_off()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add allocations, slices named after who asked, and the tables of blocks and events."""
+        """Add allocations, slices named after the allocating frame, and the tables of blocks and events."""
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return
@@ -114,7 +100,7 @@ class TorchMemoryCollector(Collector):
         self._turn_off()
 
     def _of_devices(self, snapshot: dict[str, Any]) -> dict[str, Any]:
-        """Return the part of the devices that were asked for."""
+        """Return the snapshot of the selected devices only."""
         if self._keep is None:
             return snapshot
         traces, segments = snapshot["device_traces"], snapshot.get("segments") or []

@@ -35,22 +35,16 @@ MANY_EVENTS: Final = 400_000
 """Above this, a recording takes more than 1 GiB while it stops."""
 _CLEAR_NS: Final = 1_000_000
 _RANGES: Final = ("cpu_op", "user_annotation", "python_function")
-"""Kinds of what begins and ends in Python threads."""
+"""Kinds of events that begin and end in Python threads."""
 
 
 class TorchCollector(Collector):
-    """Records operators, kernels, memory and module calls with PyTorch's profiler.
+    """Records operators, kernels, memory and module calls with PyTorch's profiler."""
 
-    Outside ``warm`` … ``stop`` nothing is installed but, from ``open`` on, the watch of DataLoaders. If
-    another profiler is running, it refuses. If the user's code starts one, that one wins (torch has room for
-    one): no range of ours is in it, and the report says so. With `stack`, Python calls of the notebook's
-    kernel and of our hooks are left out.
-
-    Parameters
-    ----------
-    options : CollectorOptions, optional
-    """
-
+    # Outside ``warm`` … ``stop`` only the watch of DataLoaders is installed, from ``open`` on. torch has room
+    # for one profiler: the collector refuses if another one is running, and gives way if the user's code
+    # starts one, which then contains none of our ranges. With `stack`, Python calls of the notebook's kernel
+    # and of our hooks are left out.
     name: ClassVar[str] = "torch"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch profiler"})
 
@@ -106,14 +100,14 @@ class TorchCollector(Collector):
             return
         self._clock = clock
         self._conflicts = ConflictWatch(self._torch, self._leave_ranges_out)
-        self._running = True  # first: an interrupt behind the next line must find what to stop
+        self._running = True  # set first: an interrupt after the next line must find a session to stop
         self._session.start()
         self._conflicts.watch()
         self._loaders.watch()
         self._loaders.begin_recording()
 
     def stop(self) -> None:
-        """End the recording, unless another profiler has ended it already."""
+        """End the recording, unless another profiler has already ended it."""
         if not self._running or self._session is None:
             return
         self._take_hooks_away()
@@ -141,13 +135,11 @@ class TorchCollector(Collector):
             )
 
     def halt(self) -> int:
-        """Stop; go on if few events were kept and no range is open.
-
-        torch ends a range by writing to the recording in which it began, which is gone by then.
-        """
+        """Stop; record on and return 0 if few events were kept and no range is open."""
+        # torch ends a range by writing to the recording in which it began, which no longer exists by then.
         if not self._running or self._session is None:
             return 0
-        time.sleep(2 * _CLEAR_NS / 1e9)  # what has ended has then done so clearly before the stop
+        time.sleep(2 * _CLEAR_NS / 1e9)  # ranges that ended now lie clearly before the stop
         stop_ns = time.time_ns()
         self.stop()
         if not self._finished or self._session is None:
@@ -163,7 +155,7 @@ class TorchCollector(Collector):
         return kept
 
     def result(self, builder: TraceBuilder) -> None:
-        """Turn Kineto's result into slices, flows and allocations, and let go of it."""
+        """Turn Kineto's result into slices, flows and allocations, and release it."""
         if self._finished and self._session is not None:
             self._parts.append(self._session.columns(self.report))
         self._session = None
@@ -195,25 +187,25 @@ class TorchCollector(Collector):
         self._compilations.put(builder, self.report)
         try:
             put_fused_kernels(builder)
-        except Exception as error:  # another torch may write its code otherwise
+        except Exception as error:  # another version of torch may write its code differently
             self.report.add(
                 "fused-kernels-unread",
                 "info",
                 example=f"{type(error).__name__}: {error}",
-                effect="which lines the fused kernels of compiled code were made of is not known",
+                effect="the source lines of fused kernels are not known",
             )
         try:
             put_loaders(self._loaders, builder, self._clock)
-        except Exception as error:  # what torch has recorded stays
+        except Exception as error:  # keep what torch has recorded
             self.report.add(
                 "loaders-unread",
                 "loss",
                 example=f"{type(error).__name__}: {error}",
-                effect="what the workers of DataLoaders did is not known",
+                effect="the work of DataLoader workers is not known",
             )
 
     def abandon(self) -> None:
-        """Stop without a result and take every hook away."""
+        """Stop without a result and remove every hook."""
         self._take_hooks_away()
         session, self._session = self._session, None
         if session is not None and self._running and not self._is_superseded():
@@ -221,7 +213,7 @@ class TorchCollector(Collector):
         self._running = self._finished = False
 
     def _ask_for_reasons(self) -> None:
-        """Ask why there may be no kernels, now that nothing records."""
+        """Ask why there may be no kernels, once recording is over."""
         torch = self._torch
         self._no_gpu = why_no_gpu(torch)
         if getattr(torch.version, "cuda", None) and torch.cuda.is_initialized():
@@ -230,7 +222,7 @@ class TorchCollector(Collector):
             self.report.add(
                 "device-not-recorded",
                 "loss" if kind == "cuda" else "info",
-                example=f"torch can use {kind}, and its profiler was built without a recorder for it",
+                example=f"torch can use {kind}, but its profiler was built without a recorder for it",
                 effect="the profile has no work of these devices",
                 advice="install a torch built with CUPTI, as from pytorch.org"
                 if kind == "cuda"
@@ -244,7 +236,7 @@ class TorchCollector(Collector):
         return [] if count is None or name is None else [str(name(i)) for i in range(count())]
 
     def _refuses(self) -> bool:
-        """Return whether another profiler is running; said once in the report."""
+        """Return whether another profiler is running, and report that once."""
         if self._torch is None:
             self._torch = require("torch", extra="torch", purpose="the torch collector")
         release()
@@ -264,7 +256,7 @@ class TorchCollector(Collector):
         return started or not profiling(self._torch)
 
     def _leave_ranges_out(self) -> None:
-        """Open no range from now on: it would stand in the table of another profiler."""
+        """Open no more ranges: they would appear in the other profiler's table."""
         if self._modules is not None:
             self._modules.remove()
 
@@ -279,7 +271,7 @@ class TorchCollector(Collector):
 
 
 class CompilationWatch:
-    """Remembers when watching began; TorchDynamo keeps the rest, of its latest 64 compilations."""
+    """Remembers when watching began; TorchDynamo keeps the metrics of its latest 64 compilations."""
 
     def __init__(self) -> None:
         self._begin_us = 0
@@ -289,7 +281,7 @@ class CompilationWatch:
         self._begin_us = self._begin_us or time.time_ns() // 1000
 
     def put(self, builder: TraceBuilder, report: ImportReport) -> None:
-        """Add the table of compilations, where there were any."""
+        """Add the table of compilations, if there were any."""
         dynamo = sys.modules.get("torch._dynamo.utils")
         recorded = getattr(dynamo, "_compilation_metrics", None)
         if not recorded or not self._begin_us:
@@ -304,13 +296,13 @@ class CompilationWatch:
                 "compilations-forgotten",
                 "loss",
                 len(rows),
-                effect="TorchDynamo remembers its latest compilations only: earlier ones are not listed",
+                effect="TorchDynamo keeps its latest compilations only: earlier ones are not listed",
                 advice="torch._dynamo.utils.set_compilation_metrics_limit(1000) before the cell keeps more",
             )
 
 
 def _none_open(columns: KinetoColumns, stop_ns: int) -> bool:
-    """Return whether no range was open at the stop: torch then lets it end there."""
+    """Return whether no range was open at the stop. torch ends an open range at the stop."""
     kinds = [kind in _RANGES for kind in columns.kind.values]
     ranges = np.array([*kinds, False], bool)[columns.kind.codes]
     return bool((columns.ts + columns.dur < stop_ns - _CLEAR_NS)[ranges].all())

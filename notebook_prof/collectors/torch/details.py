@@ -1,4 +1,5 @@
-"""What Kineto tells of device work and collectives beyond name and time: how launched, what moved."""
+"""What Kineto reports about device work and collectives beyond name and time: launch settings, bytes
+moved."""
 
 from __future__ import annotations
 
@@ -17,55 +18,27 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 
 COMMUNICATION: Final = "record_param_comms"
-"""The range in which torch's process groups tell what they exchange."""
+"""The range in which torch's process groups report what they exchange."""
 _CHUNK: Final = 2048
 _KEY: Final = ["device", "resource", "ts"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceActivities:
-    """Which rows can have details, and what finds theirs.
+    """The rows that can have details, with the keys that find them."""
 
-    Attributes
-    ----------
-    names : frozenset of str
-        Of the rows of threads among them.
-    rows : ndarray of int64, shape (k,)
-    device : ndarray of int64
-        -1 for rows of threads.
-    resource : ndarray of int64
-        Stream, or native thread.
-    ts : ndarray of int64
-        Unix ns.
-    """
-
-    names: frozenset[str]
-    rows: npt.NDArray[Any]
-    device: npt.NDArray[Any]
-    resource: npt.NDArray[Any]
-    ts: npt.NDArray[Any]
+    names: frozenset[str]  # names of the host rows among `rows`
+    rows: npt.NDArray[Any]  # int64, shape (k,)
+    device: npt.NDArray[Any]  # -1 for host rows
+    resource: npt.NDArray[Any]  # stream, or native thread
+    ts: npt.NDArray[Any]  # Unix ns
 
 
 def details(
     activities: Sequence[Any], on_devices: DeviceActivities, n: int, report: ImportReport
 ) -> Coded | None:
-    """Read what the activities tell, for the rows that can have it.
-
-    Parameters
-    ----------
-    activities : sequence of torch._C._autograd._ITraceActivity
-        ``trace_activities()`` of the result; their metadata are JSON, in the words of Kineto's files.
-    on_devices : DeviceActivities
-    n : int
-        Number of all rows.
-    report : ImportReport
-        Told how many could not be read.
-
-    Returns
-    -------
-    Coded or None
-        A JSON text a row, as `KinetoColumns.extra`; None where nothing is told.
-    """
+    """Read the JSON metadata of the activities, a text a row as in `KinetoColumns.extra`; None if there is
+    none."""
     if not len(on_devices.rows):
         return None
     host = on_devices.names
@@ -79,7 +52,7 @@ def details(
         "details-unreadable",
         "info",
         unreadable,
-        effect="for these it is not known how they were launched, or what they moved",
+        effect="their launch settings and bytes moved are not known",
     )
     on_device = np.fromiter((one.type() in DEVICE_TYPES for one in telling), bool, len(telling))
     keys = {
@@ -103,7 +76,7 @@ def _numbers(activities: list[Any], name: str) -> npt.NDArray[np.int64]:
 
 
 def _text(activity: Any) -> str:
-    """Return the metadata; kernels of a collective get what its range tells too, as in torch's files."""
+    """Return the metadata; kernels of a collective also get that of its range, as in torch's files."""
     text: str = activity.metadata_json()
     if activity.type() == "kernel" and (read := getattr(activity, "linked_activity", None)) is not None:
         linked = read()

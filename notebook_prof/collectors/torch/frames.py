@@ -20,24 +20,11 @@ _OURS: Final = re.compile(r"(?:^|[/\\])notebook_prof[/\\]collectors[/\\](?:base\
 
 
 def users_only(columns: KinetoColumns) -> KinetoColumns:
-    """Drop Python calls that only the recording or the notebook's kernel made.
-
-    - On a thread that runs a cell: calls that are not inside the cell.
-    - On a thread where ipykernel runs and no cell: every Python call.
-    - Everywhere: calls from our own module hooks and from starting and stopping.
-
-    Operators, ranges and device work stay. Without a cell (a script, a function) only the last rule
-    applies.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-        A recording with Python calls.
-
-    Returns
-    -------
-    KinetoColumns
-    """
+    """Drop Python calls made only by the recording or by the notebook's kernel; keep operators, ranges,
+    device work."""
+    # Dropped are: calls outside the cell on a thread that runs a cell; every Python call on a thread where
+    # ipykernel runs and no cell does; calls of our own module hooks and of starting and stopping, everywhere.
+    # Without a cell (a script, a function) only the last rule applies.
     python = rows_of(columns.kind, np.array([kind == _PYTHON for kind in columns.kind.values], bool))
     ours, kernel, cell = (python & _rows_named(columns, test) for test in (_OURS, _KERNEL, _CELL))
     end = columns.ts + columns.dur

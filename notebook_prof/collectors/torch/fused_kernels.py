@@ -1,8 +1,9 @@
-"""Which operators and lines Inductor fused into which kernel, by the code it wrote and the graphs it got.
+"""Which operators and lines Inductor fused into which kernel, from its generated code and TorchDynamo's
+graphs.
 
-Read after the recording, so that it costs nothing while anything runs and covers what earlier cells compiled.
-Inductor's modules name, above most kernels, the nodes of TorchDynamo's graph that a kernel was made of; the
-compiled functions lead to these graphs, whose nodes know their lines.
+Read after the recording, so it costs nothing meanwhile and covers what earlier cells compiled. Inductor's
+modules name the graph nodes of most kernels in a comment. The compiled functions lead to the graphs, whose
+nodes know their lines.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _OPERATOR_OF: Final = {"iadd": "add", "isub": "sub", "imul": "mul", "truediv": "
 
 
 class _Node(NamedTuple):
-    """A node of a graph of TorchDynamo's, and the line of the user's that made it."""
+    """A node of a TorchDynamo graph, with the user's line that made it."""
 
     operator: str
     file: str
@@ -53,7 +54,7 @@ _Graph = Mapping[str, _Node]
 
 
 class _Kernel(NamedTuple):
-    """A fused kernel as Inductor's module tells of it; without nodes where it tells only the operators."""
+    """A fused kernel in Inductor's module; `nodes` is None if only its operators are known."""
 
     name: str
     operators: tuple[str, ...]
@@ -61,7 +62,7 @@ class _Kernel(NamedTuple):
 
 
 def put_fused_kernels(builder: TraceBuilder) -> None:
-    """Add the table of fused kernels of all modules of Inductor's that are loaded."""
+    """Add the table of fused kernels from all loaded Inductor modules."""
     cache = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
     modules = [one for one in list(getattr(cache, "modules", ()))[-_MOST_MODULES:] if _is_readable(one)]
     if not modules:
@@ -90,23 +91,10 @@ def operator_names() -> frozenset[str]:
 
 
 def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str]) -> list[tuple[Any, ...]]:
-    """Return rows of the table for one module of Inductor's: one a kernel and line.
-
-    Parameters
-    ----------
-    text : str
-        The module.
-    graphs : mapping of int to graph
-        TorchDynamo's, by their number.
-    operators : frozenset of str
-        Names of operators, by which those of kernels in C++ are told apart.
-
-    Notes
-    -----
-    A kernel in C++ has no such comment: its name tells its operators. The nodes of the graph with one of them
-    that no other call was made of are its own if no other kernel has that operator; else it is one of several
-    (not `exact`). Nodes of a backward graph have names of their own, so that no line is told.
-    """
+    """Return the table's rows for the text of one Inductor module: one a kernel and line."""
+    # A C++ kernel has no comment: its operators are in its name. Graph nodes of these operators that no other
+    # call was made of belong to it if no other kernel has that operator; otherwise it is one of several (not
+    # `exact`). Nodes of a backward graph have other names, so no line is known.
     aot = _AOT_ID.search(text)
     backward = aot is not None and aot["kind"] == "backward"
     kernels, elsewhere = _kernels(text, operators)
@@ -150,10 +138,8 @@ def _kernels(text: str, operators: frozenset[str]) -> tuple[list[_Kernel], set[s
 
 
 def _words(kernel: str, operators: frozenset[str]) -> tuple[str, ...]:
-    """Return the operators in the name of a kernel in C++, the longest that fit.
+    """Split the name of a C++ kernel into operators, longest match first.
 
-    Examples
-    --------
     >>> _words("cpp_fused_add_threshold_backward_0", frozenset({"add", "threshold", "threshold_backward"}))
     ('add', 'threshold_backward')
     """
@@ -168,7 +154,7 @@ def _words(kernel: str, operators: frozenset[str]) -> tuple[str, ...]:
 
 
 def _graph_of(graphs: Mapping[int, _Graph], nodes: Iterable[str], number: int) -> _Graph:
-    """Return the graph that has all the nodes: the only one, or that of the same number; else none."""
+    """Return the graph that has all the nodes: the only one, or the one of the same number; else none."""
     names = set(nodes)
     fitting = [key for key, graph in graphs.items() if names <= graph.keys()]
     if len(fitting) != 1:  # TorchDynamo counts from 1, AOTAutograd from 0
@@ -177,7 +163,7 @@ def _graph_of(graphs: Mapping[int, _Graph], nodes: Iterable[str], number: int) -
 
 
 def _graphs(modules: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """Yield TorchDynamo's graphs with their numbers: compiled functions have methods of theirs."""
+    """Yield TorchDynamo's graphs with their numbers, found through methods of compiled functions."""
     for module in modules:
         checkpoint()
         if not isinstance(module, ModuleType):
@@ -195,7 +181,7 @@ def _graphs(modules: Iterable[Any]) -> Iterator[tuple[int, Any]]:
 
 
 def _graph(graph: Any, cells: Mapping[str, str]) -> dict[str, _Node]:
-    """Return the calls of a graph with the innermost lines of the user's."""
+    """Return the calls of a graph with the user's innermost line of each."""
     nodes = {}
     for node in graph.nodes:
         if node.op not in ("call_function", "call_method", "call_module"):

@@ -1,4 +1,4 @@
-"""Where steps end in code that cannot be edited: after the optimizer, or when a batch is asked for."""
+"""Where steps end in code that cannot be edited: after the optimizer, or when a batch is requested."""
 
 from __future__ import annotations
 
@@ -14,23 +14,8 @@ Remove = Callable[[], None]
 
 
 def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
-    """Call `callback` after every step of every optimizer, by torch's public global hook.
-
-    Parameters
-    ----------
-    callback : callable
-        Called with the optimizer, in the thread of the step. What it raises reaches the user's code.
-
-    Returns
-    -------
-    callable
-        Takes the hook away; calling it twice does nothing.
-
-    Raises
-    ------
-    ImportError
-        If torch cannot be imported.
-    """
+    """Call `callback(optimizer)` after every optimizer step, by torch's public global hook; returns its
+    removal."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -53,26 +38,10 @@ def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
 
 
 def dataloader_ticks(callback: Tick) -> Remove:
-    """Call `callback` when a DataLoader's iterator is asked for the next batch, except for its first.
-
-    At that moment the step that used the batch before has ended; the end of the data counts too. This
-    patches a private class (``_BaseDataLoaderIter``), so it is used only when asked for.
-
-    Parameters
-    ----------
-    callback : callable
-        Called without arguments, in the iterating thread. What it raises reaches the user's code.
-
-    Returns
-    -------
-    callable
-        Puts the original method back; calling it twice does nothing.
-
-    Raises
-    ------
-    ImportError
-        If torch cannot be imported.
-    """
+    """Call `callback` when a DataLoader iterator is asked for a batch other than its first; returns the
+    removal."""
+    # At that moment the step that used the previous batch has ended; so has the last one at the end of the
+    # data. This patches a private class, so it is used only when asked for.
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     original = _BaseDataLoaderIter.__next__

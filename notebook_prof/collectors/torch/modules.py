@@ -18,18 +18,16 @@ COLUMNS = ("module", "parameters", "trainable", "parameter_bytes", "class")
 
 
 class ParameterCounts:
-    """Class and own parameters (not those of children) of modules, by the name under which they are recorded.
+    """Class and direct parameters of modules (not those of children), by the recorded name."""
 
-    A parameter that several modules share is counted in the first of them.
-    """
-
+    # a parameter shared by several modules is counted in the first of them
     def __init__(self) -> None:
         self._rows: dict[str, tuple[int, int, int, str]] = {}
 
     def add(self, root: Any, names: dict[int, str]) -> None:
         """Count the parameters of a module and of all inside it; `names` are by ``id``."""
         torch = sys.modules["torch"]
-        with torch._C.DisableTorchFunction():  # modes and subclasses of the user's do not hear of it
+        with torch._C.DisableTorchFunction():  # the user's modes and subclasses do not see these calls
             self._add(root, names)
 
     def _add(self, root: Any, names: dict[int, str]) -> None:
@@ -44,7 +42,7 @@ class ParameterCounts:
                     own, width = parameter.numel(), parameter.element_size()
                 except (AttributeError, RuntimeError, TypeError, ValueError):
                     continue  # a lazy module's parameter has no size yet
-                if type(own) is not int:  # a symbol: int() of it would be a guard
+                if type(own) is not int:  # a symbol: int() would add a guard
                     continue
                 count, size = count + own, size + own * width
                 trainable += own * bool(getattr(parameter, "requires_grad", False))
@@ -77,31 +75,19 @@ class FirstForward:
 
 
 first_forward: Final = FirstForward()
-"""Set by the hooks of `ModuleRanges`; whoever counts steps sets it back."""
+"""Set by the hooks of `ModuleRanges`; reset by the step counter."""
 
 
 class ModuleRanges:
-    """Global forward hooks that open a profiler range for each module call; installed for a while.
+    """Global forward hooks that open a profiler range for each module call."""
 
-    A module is named by its path in the outermost module that is being called (``features.0``), the
-    outermost one by its class. A part that is called by itself later (by checkpointing, say) keeps
-    its path, also in a new container of known parts, as ``model[:3]`` is. If another outermost module has
-    the same path, the later one's paths start with its class (``Discriminator.main.0``). The range of an
-    outermost module that evaluates (in eval mode, or without gradients) says so at its end.
-
-    The hooks do nothing while something traces, and are not there while TorchDynamo compiles: it
-    would inline them, and compile again when they are gone.
-
-    Parameters
-    ----------
-    torch : module
-
-    Attributes
-    ----------
-    counts : ParameterCounts
-        Of the modules that were called.
-    """
-
+    # A module is named by its path in the outermost called module (``features.0``), the outermost one by its
+    # class. A part called alone later (by checkpointing, say) keeps its path, also in a new container of
+    # known parts such as ``model[:3]``. If another outermost module has the same path, the later one's paths
+    # start with its class (``Discriminator.main.0``). The range of an outermost module that evaluates (in
+    # eval mode, or without gradients) ends with a mark of that.
+    # The hooks do nothing while something traces, and are removed while TorchDynamo compiles: it would inline
+    # them, and recompile when they are gone.
     def __init__(self, torch: Any) -> None:
         self.counts = ParameterCounts()
         self._hooks = torch.nn.modules.module
@@ -117,7 +103,7 @@ class ModuleRanges:
         self._has_any: Callable[[], object] | None = None
 
     def install(self) -> None:
-        """Begin to open ranges. Twice is once."""
+        """Begin to open ranges; a second call does nothing."""
         if self._handles:
             return
         self._hook()
@@ -127,7 +113,7 @@ class ModuleRanges:
             setattr(self._hooks, _HAS_ANY, self._others_hook)
 
     def remove(self) -> None:
-        """Take the hooks away and close what this thread has open."""
+        """Remove the hooks and close this thread's open ranges."""
         if self._has_any is not None and getattr(self._hooks, _HAS_ANY) == self._others_hook:
             setattr(self._hooks, _HAS_ANY, self._has_any)
         self._has_any = None
@@ -156,7 +142,7 @@ class ModuleRanges:
             self._handles.pop().remove()
 
     def _others_hook(self) -> bool:
-        """Return whether there are global hooks beside ours, of which torch warns for compiled modules."""
+        """Return whether there are other global hooks, of which torch warns for compiled modules."""
         ours = {handle.id for handle in self._handles}
         tables = [value for name, value in vars(self._hooks).items() if name.startswith("_global_")]
         return any(table.keys() - ours for table in tables if isinstance(table, dict))
@@ -188,7 +174,7 @@ class ModuleRanges:
         if not opened:
             return
         inner, span = opened[-1]
-        if self._tracing():  # a call inside of that which is open
+        if self._tracing():  # a nested call of the open module
             return
         if inner is module:
             opened.pop()
@@ -230,7 +216,7 @@ class ModuleRanges:
         return entry is not None and entry[0]() is module
 
     def _container(self, root: Any, parts: tuple[type, tuple[int, ...]]) -> Names:
-        """Name a new holder of known parts, as ``model[:3]`` is: the parts keep theirs."""
+        """Name a new container of known parts, such as ``model[:3]``: the parts keep their names."""
         names = {
             id(child): self._cache[id(child)][1][id(child)] for child in root.modules() if child is not root
         }

@@ -1,4 +1,4 @@
-"""Why torch's profiler gave no kernels: asked of the driver and of CUPTI, once a process."""
+"""Why torch's profiler recorded no kernels: the driver and CUPTI are asked, once a process."""
 
 from __future__ import annotations
 
@@ -45,25 +45,15 @@ class Reason(NamedTuple):
 
 
 class Cupti(NamedTuple):
-    """What the libcupti of this process says.
+    """What this process's libcupti reports."""
 
-    Attributes
-    ----------
-    version : int
-        As 130000 for 13.0, or a small number before; 0 where it is not known.
-    refusal : Reason or None
-        Why it records no kernels.
-    """
-
-    version: int = 0
-    refusal: Reason | None = None
+    version: int = 0  # as 130000 for 13.0, or a small number before; 0 if not known
+    refusal: Reason | None = None  # why it records no kernels
 
 
 def why_no_gpu(torch: Any, load: Callable[[str], Any] = ctypes.CDLL) -> Reason | None:
-    """Return why a torch that is built for CUDA cannot use a GPU; None where it is not, or can.
-
-    torch has called ``cuInit`` by then, so that asking again changes nothing.
-    """
+    """Return why a CUDA build of torch cannot use a GPU; None if it can, or is no such build."""
+    # torch has already called ``cuInit``, so asking again changes nothing
     built = getattr(torch.version, "cuda", None)
     if not built or torch.cuda.is_available() or "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ:
         return None
@@ -86,11 +76,10 @@ def ask_cupti(
     maps: Path = Path("/proc/self/maps"),
     params: Path = Path("/proc/driver/nvidia/params"),
 ) -> Cupti:
-    """Ask the libcupti that this process has loaded whether it records kernels; nothing is loaded for that.
-
-    For a moment in which nothing records: the recording of kernels is switched on and off. To be called only
-    once CUDA works, as CUPTI 13.2 ends a process in which it does not.
-    """
+    """Ask the libcupti that this process has loaded whether it records kernels; nothing is loaded for
+    that."""
+    # The recording of kernels is switched on and off for a moment, so call this while nothing records. Call
+    # it only once CUDA works: CUPTI 13.2 ends a process in which it does not.
     library, version = loaded_cupti(load, maps)
     if library is None:
         return Cupti()
@@ -108,7 +97,7 @@ asked_once = lru_cache(maxsize=1)(ask_cupti)
 
 
 def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
-    """Tell why a recording has no work on a device."""
+    """Report why a recording has no work on a device."""
     if cupti.refusal is not None:
         report.add(
             "kernels-refused",
@@ -130,7 +119,7 @@ def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
 def loaded_cupti(
     load: Callable[[str], Any] = ctypes.CDLL, maps: Path = Path("/proc/self/maps")
 ) -> tuple[Any, int]:
-    """Return the libcupti that this process has loaded, and its version; None and 0 where there is none."""
+    """Return this process's libcupti and its version; None and 0 if it has none."""
     version = ctypes.c_uint32()
     try:
         lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()

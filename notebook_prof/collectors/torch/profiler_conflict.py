@@ -1,8 +1,8 @@
-"""Torch profilers that get in one another's way: the user's own, and ours that a wrong thread should stop.
+"""Conflicts of torch profilers: the user's, and ours if the wrong thread would have to stop it.
 
-A recording with memory belongs to the thread that started it: stopped by another one, torch gives an
-empty result and leaves the profiler running on its own thread, where every later one then finds
-it. Such a session is kept here and ended when its thread records again.
+A recording with memory belongs to the thread that started it. If another thread stops it, torch returns an
+empty result and leaves the profiler running on its first thread, where it blocks every later one. Such a
+session is kept here and ended when its thread records again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _waiting: list[Session] = []
 
 
 def stop_or_strand(session: Session) -> bool:
-    """Stop `session` if this thread may; else keep it for its own. Whether it was stopped."""
+    """Stop `session` if this thread may, else keep it for its own thread; returns whether it was stopped."""
     if session.owner in (None, threading.get_ident()):
         session.stop()
         return True
@@ -26,7 +26,7 @@ def stop_or_strand(session: Session) -> bool:
 
 
 def release() -> None:
-    """End what is waiting for this thread; its results are dropped."""
+    """End the sessions kept for this thread; their results are dropped."""
     for session in [one for one in _waiting if one.owner == threading.get_ident()]:
         _waiting.remove(session)
         session.stop()
@@ -38,33 +38,20 @@ _FLAG: Final = "_is_profiler_enabled"
 
 
 def profiling(torch: Any) -> bool:
-    """Return whether a torch profiler is running in this process.
-
-    The C++ test sees a profiler of this thread only, not one of all threads; torch's own flag sees both.
-    """
+    """Return whether a torch profiler is running in this process."""
+    # The C++ test sees a profiler of this thread only, torch's Python flag also one of all threads.
     return bool(torch.autograd._profiler_enabled() or getattr(torch.autograd.profiler, _FLAG, False))
 
 
 class ConflictWatch:
-    """Counts profilers that are started between `watch` and `unwatch`.
+    """Counts profilers that are started between `watch` and `unwatch`."""
 
-    torch (2.13) tells nobody: the second profiler takes over, the first ends with nothing. Stopping
-    ours would then stop the user's. So the private function that every profiler of `torch.autograd.profiler`
-    calls before it starts is wrapped while we record; where it does not exist, nothing is counted. It has
-    returned when the profiler starts, so no frame of ours is in a profile with stacks.
-
-    Parameters
-    ----------
-    torch : module
-    before : callable
-        Called before another profiler starts, and before an observer of execution traces does, which is not
-        counted: it records beside us.
-
-    Attributes
-    ----------
-    count : int
-    """
-
+    # torch (2.13) does not report this: the second profiler takes over, and the first one ends with nothing.
+    # Stopping ours would then stop the user's. So the private function that every profiler of
+    # `torch.autograd.profiler` calls before it starts is wrapped while we record; if it does not exist,
+    # nothing is counted. It has returned when the profiler starts, so profiles with stacks have no frame of
+    # ours. `before` is called before another profiler starts, and before an observer of execution traces
+    # does; that one is not counted, as it records beside us.
     def __init__(self, torch: Any, before: Callable[[], None]) -> None:
         self._homes = (torch.autograd.profiler, _STARTS), (torch.profiler.profiler, _OBSERVES)
         self._before = before
@@ -81,7 +68,7 @@ class ConflictWatch:
                 setattr(home, name, new)
 
     def unwatch(self) -> None:
-        """Put the originals back, and call nobody any more; a second call does nothing."""
+        """Restore the originals; a second call does nothing."""
         while self._undo:
             home, name, original, new = self._undo.pop()
             if getattr(home, name) is new:
@@ -98,4 +85,4 @@ class ConflictWatch:
 
 
 def _nothing() -> None:
-    """Follow another profiler's start when ours has ended."""
+    """Replace `before` once our recording has ended."""

@@ -1,4 +1,4 @@
-"""Kineto's raw result, taken once, in chunks, into columns."""
+"""Reads Kineto's raw result into columns, once and in chunks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _CHUNK: Final = 2048
 """Events read before the next property: they stay in the cache, which halves the time."""
 
 _COPY: Final = 0.4
-"""Share of the time to stop that handing the events over takes; measured 0.2 with shapes, 0.4 without."""
+"""Share of the stop's duration that copying the events takes; measured 0.2 with shapes, 0.4 without."""
 _FREE: Final = 2.5
-"""How many times longer giving the result back takes."""
+"""How many times longer freeing the result takes."""
 
 _MEMORY_EVENT: Final = "[memory]"
 _INSTANT: Final = "cpu_instant_event"
@@ -47,7 +47,7 @@ _ACCESSORS: Final = (
 
 
 class _Codes(dict[Any, int]):
-    """Gives strings numbers by being asked for them."""
+    """Numbers strings when they are looked up."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
@@ -71,38 +71,17 @@ def take(
     threads: dict[int, str],
     stop_s: float = 0.0,
 ) -> KinetoColumns:
-    """Read a ``_ProfilerResult`` into columns.
-
-    Parameters
-    ----------
-    result : torch._C._autograd._ProfilerResult
-    event : type
-        ``torch._C._autograd._KinetoEvent``.
-    report : ImportReport
-        Counts names that are not text (``unreadable-name``).
-    shapes, memory, device : bool
-        What was recorded; what was not is not read.
-    pid : int
-        Process of the recording.
-    threads : dict of int to str
-        Names of the Python threads that were alive, by native id.
-    stop_s : float
-        How long torch took to stop; tells how long single calls will take.
-
-    Notes ----- Works in pieces of a millisecond, for `background.checkpoint`. Three calls cannot be cut: the
-    copies of the events and of the activities, and giving the result back.
-
-    Returns
-    -------
-    KinetoColumns
-    """
+    """Read a ``_ProfilerResult`` into columns, in pieces of a millisecond for `background.checkpoint`."""
+    # Three calls cannot be cut: the copies of the events and of the activities, and freeing the result.
+    # `stop_s`, how long torch took to stop, predicts their durations. `threads` has the names of the live
+    # Python threads by native id. What `shapes`, `memory` and `device` say was not recorded is not read.
     checkpoint(_COPY * stop_s)
     begun = time.perf_counter()
-    events = result.events()  # a copy, made with the interpreter held
+    events = result.events()  # a copy, made while holding the GIL
     copy_s = time.perf_counter() - begun
     kinds, names, shape_texts = _Codes(), _Codes(), _Codes()
     columns = _Columns(len(events), shapes, device)
-    while events:  # from the end, so that the list gives its memory back while the columns take theirs
+    while events:  # from the end, so that the list frees memory while the columns take it
         start = (len(events) - 1) // _CHUNK * _CHUNK
         columns.fill(events[start:], start, event, kinds, names, shape_texts)
         checkpoint()
@@ -122,12 +101,12 @@ def take(
     allocations = _memory(activities) if memory else MemoryColumns.empty()
     extra = details(activities, on_devices, len(rows.arrays["ts"]), report)
     read = rows.to_kineto(kinds, names, shape_texts, allocations, extra, pid, threads)
-    checkpoint(_FREE * copy_s)  # who called frees the result now, in one piece
+    checkpoint(_FREE * copy_s)  # the caller frees the result now, in one piece
     return read
 
 
 class _Columns:
-    """Arrays that are filled chunk by chunk."""
+    """Arrays filled chunk by chunk."""
 
     def __init__(self, n: int, shapes: bool, device: bool) -> None:
         self.with_device = device
@@ -177,7 +156,7 @@ class _Columns:
             self._fill_arguments(chunk, here, event, names)
 
     def _fill_arguments(self, chunk: list[Any], here: slice, event: Any, names: _Codes) -> None:
-        """Fill in element types of the inputs, and arguments of operators whose work depends on them."""
+        """Fill in element types of the inputs, and arguments of operators with data-dependent work."""
         if hasattr(event, "dtypes"):
             types = map(tuple, map(event.dtypes, chunk))
             self._put("dtypes", here, (self.dtypes[value] if value else -1 for value in types), len(chunk))
@@ -205,7 +184,7 @@ class _Columns:
     def _names(self, read: Callable[[Any], str], chunk: list[Any]) -> list[str]:
         try:
             return list(map(read, chunk))
-        except UnicodeDecodeError:  # torch 2.13 names some frames of modules being imported by freed memory
+        except UnicodeDecodeError:  # torch 2.13 reads names of some frames from freed memory during imports
             return [self._name(read, one) for one in chunk]
 
     def _name(self, read: Callable[[Any], str], one: Any) -> str:
@@ -216,7 +195,7 @@ class _Columns:
             return "unknown"
 
     def _note_threads(self, chunk: list[Any], here: slice, event: Any) -> None:
-        """Remember torch's own number of every native thread, from one numbered row of each."""
+        """Remember torch's number of every native thread, from one numbered row of each."""
         rows = np.flatnonzero(self.arrays["sequence"][here] >= 0)
         tids, first = np.unique(self.arrays["resource"][here][rows], return_index=True)
         for tid, i in zip(tids.tolist(), rows[first].tolist(), strict=True):
@@ -224,7 +203,7 @@ class _Columns:
                 self.torch_thread[tid] = int(event.start_thread_id(chunk[i]))
 
     def without(self, name: int) -> _Columns:
-        """Return the same without the rows of one name, whose tables are made elsewhere."""
+        """Return the same without the rows of one name, which get their own tables."""
         keep = self.arrays["name"] != name
         if not keep.all():
             self.arrays = {key: column[keep] for key, column in self.arrays.items()}
@@ -235,7 +214,7 @@ class _Columns:
         return np.asarray(marked[self.arrays["kind"]] & self.with_device)
 
     def device_activities(self, kinds: _Codes, names: _Codes) -> DeviceActivities:
-        """Return rows on devices, and those of threads that tell of a launch or of what is exchanged."""
+        """Return rows on devices, and host rows with details of a launch or an exchange."""
         a, on_device = self.arrays, self._on_device(kinds)
         telling = [bool(flags_of_name(name) & EXTRAS) for name in names]
         host = np.array([*telling, False], bool)[a["name"]] & ~on_device
@@ -288,12 +267,12 @@ def _as_text(values: list[Any]) -> str:
 
 
 def live_threads() -> dict[int, str]:
-    """Return native id → name of the Python threads that are alive."""
+    """Return native id → name of the live Python threads."""
     return {thread.native_id: thread.name for thread in threading.enumerate() if thread.native_id is not None}
 
 
 def _memory(activities: list[Any]) -> MemoryColumns:
-    """Return the ``[memory]`` instants; only their JSON metadata tell addresses and totals."""
+    """Return the ``[memory]`` instants; addresses and totals are in their JSON metadata only."""
     parts = []
     for start in range(0, len(activities), _CHUNK):
         checkpoint()

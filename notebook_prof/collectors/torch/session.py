@@ -1,4 +1,4 @@
-"""One run of PyTorch's profiler: the fast private way, and the public way where that is missing."""
+"""One run of PyTorch's profiler: by the fast private way, or by the public one if that is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..options import CollectorOptions
 from . import result
 
 _ONE_CYCLE: Final = ".*Profiler clears events at the end of each cycle"
-"""What torch 2.11 warns of with every profiler; ours has one cycle."""
+"""A warning of torch 2.11 about every profiler; ours has one cycle."""
 
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
@@ -26,24 +26,18 @@ _ERRORS: Final = "6"
 
 
 class Session(Protocol):
-    """Prepare, start, stop, columns; each once and in this order.
+    """Prepare, start, stop, columns: each once and in this order."""
 
-    Attributes
-    ----------
-    owner : int or None
-        Identity of the only thread that can stop it; None if any can.
-    """
-
-    owner: int | None
+    owner: int | None  # the only thread that can stop it; None if any can
 
     def prepare(self) -> None:
-        """Load and initialise what recording needs."""
+        """Load and initialise everything that recording needs."""
 
     def start(self) -> None:
         """Begin to record."""
 
     def stop(self) -> None:
-        """End; the raw result stays inside."""
+        """End; the raw result is kept."""
 
     def size(self) -> int:
         """Return how many events were recorded, allocations included."""
@@ -53,7 +47,7 @@ class Session(Protocol):
 
 
 def open_session(torch: Any, options: CollectorOptions) -> Session:
-    """Return the fast session if this torch has what it needs, else the public one."""
+    """Return the fast session if this torch supports it, else the public one."""
     return FastSession(torch, options) if fast_session_works(torch) else PublicSession(torch, options)
 
 
@@ -68,15 +62,13 @@ def fast_session_works(torch: Any) -> bool:
 
 
 _IN_ORDER: Final = ("CUDA", "XPU", "MTIA", "HPU", "PrivateUse1")
-"""Which kind of device torch's own profiler takes, where several could be recorded."""
+"""The kind of device that torch's profiler records, if several are possible."""
 
 
 def device_kind(torch: Any) -> str | None:
-    """Return torch's name of the kind of devices whose work its profiler records here; None for none.
-
-    A torch that can use CUDA and was built without CUPTI records none: asked for it all the same, it would
-    put events of CUDA around each operator, which slows the user's code.
-    """
+    """Return torch's name of the kind of device that its profiler records here; None for none."""
+    # A torch that can use CUDA but was built without CUPTI records none. If asked for CUDA anyway, it would
+    # put CUDA events around each operator, which slows the user's code.
     activity = _device_activity(torch)
     if activity is None:
         return None
@@ -84,7 +76,7 @@ def device_kind(torch: Any) -> str | None:
 
 
 def unrecorded_kinds(torch: Any) -> list[str]:
-    """Return the kinds of devices that torch can use here and its profiler cannot record."""
+    """Return the kinds of devices that torch can use here but its profiler cannot record."""
     supported = {one.name.lower() for one in torch.profiler.supported_activities()}
     modules = {name: getattr(torch, name, None) for name in ("cuda", "xpu", "mtia", "hpu")}
     modules["mps"] = getattr(torch.backends, "mps", None)
@@ -103,19 +95,16 @@ def _backend(torch: Any) -> str:
 
 
 class FastSession:
-    """`torch.autograd.profiler.profile` (Kineto's back end), read through its C++ accessors.
-
-    ``torch.profiler.profile`` would import ``torch._inductor.config`` first, which takes a second;
-    its ``events()`` and ``key_averages()`` take 15 times longer than reading columns.
-
-    Operators of Python threads other than the one that starts the recording are seen only without
-    `memory`: torch 2.13 records no allocations when it records all threads.
-    """
+    """`torch.autograd.profiler.profile` (Kineto's back end), read through its C++ accessors."""
 
     def __init__(self, torch: Any, options: CollectorOptions) -> None:
         self.owner: int | None = None
         self._torch = torch
         self._options = options
+        # ``torch.profiler.profile`` would first import ``torch._inductor.config``, which takes a second; its
+        # ``events()`` and ``key_averages()`` take 15 times longer than reading columns. Operators of other
+        # Python threads than the starting one are recorded only without `memory`: torch 2.13 records no
+        # allocations when it records all threads.
         kind = device_kind(torch)
         self._device = kind is not None
         self._threads: dict[int, str] = {}
@@ -130,7 +119,7 @@ class FastSession:
         )
 
     def prepare(self) -> None:
-        """Initialise Kineto, and CUPTI where there is a GPU."""
+        """Initialise Kineto, and CUPTI if there is a GPU."""
         with _kineto_is_quiet():
             self._profiler._prepare_trace()
 
@@ -140,7 +129,7 @@ class FastSession:
         self._profiler._start_trace()
 
     def stop(self) -> None:
-        """End; 2 µs an event, 6 with shapes."""
+        """End; takes 2 µs an event, 6 with shapes."""
         self._threads = result.live_threads()
         begun = time.perf_counter()
         self._profiler.__exit__(None, None, None)
@@ -192,7 +181,7 @@ class PublicSession:
             self._profiler.start()
 
     def stop(self) -> None:
-        """End, and export at once: the profiler may be used in this thread only."""
+        """End, and export at once: only this thread may use the profiler."""
         profiler, self._profiler = self._profiler, None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
@@ -205,14 +194,14 @@ class PublicSession:
         return self._exported.count(b'"ph": "X"')
 
     def columns(self, report: ImportReport) -> KinetoColumns:
-        """Read what was exported."""
+        """Read the exported file."""
         exported, self._exported = self._exported, b""
         return read_columns(exported, report)
 
 
 @contextmanager
 def _kineto_is_quiet() -> Iterator[None]:
-    """Let Kineto read a log level of errors alone, which it does when the process first profiles."""
+    """Make Kineto log errors only. It reads the log level when the process first profiles."""
     if _LOG_LEVEL in os.environ:
         yield
         return
@@ -220,11 +209,11 @@ def _kineto_is_quiet() -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.pop(_LOG_LEVEL, None)  # children of the user's inherit the environment
+        os.environ.pop(_LOG_LEVEL, None)  # the user's child processes inherit the environment
 
 
 def _all_threads(torch: Any) -> Any:
-    """Return the configuration that also records Python threads other than ours, where torch has it (2.6)."""
+    """Return the configuration that also records Python threads other than ours, if torch has it (2.6)."""
     try:
         return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     except (AttributeError, TypeError):

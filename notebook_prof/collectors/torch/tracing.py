@@ -1,4 +1,5 @@
-"""What traces the user's code: our hooks do nothing meanwhile, and are gone while TorchDynamo compiles."""
+"""Detects tracers of the user's code: our hooks do nothing meanwhile, and are removed while TorchDynamo
+compiles."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any, Final
 Call = Callable[[], None]
 
 _CAPTURES: Final = ("get_traced_fn", "fullgraph_capture")
-"""What ``torch.export`` and ahead-of-time compilation call in place of the callbacks."""
+"""Called by ``torch.export`` and ahead-of-time compilation in place of the callbacks."""
 _HOMES: Final = {
     "torch._dynamo.callback": (),
     "torch._dynamo.convert_frame": _CAPTURES,
@@ -21,13 +22,11 @@ _HOMES: Final = {
 
 
 def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
-    """Return what tells whether TorchDynamo compiles or exports, and whether anything else traces.
-
-    The first is a constant to TorchDynamo. The second is true for code under ``torch.compile``, for
-    ``torch.jit.trace`` (ONNX's exporter and TensorBoard's graphs use it), ``torch.fx``, transforms of
-    ``torch.func``, and tensors that stand for others: fake ones, those of ``make_fx`` and of
-    functionalization. A user's dispatch mode does not trace.
-    """
+    """Return two tests: whether TorchDynamo compiles or exports, and whether anything else traces."""
+    # The first is a constant to TorchDynamo. The second is true for code under ``torch.compile``, for
+    # ``torch.jit.trace`` (also used by ONNX's exporter and TensorBoard's graphs), ``torch.fx``, transforms of
+    # ``torch.func``, and stand-in tensors: fake ones, those of ``make_fx`` and of functionalization. A user's
+    # dispatch mode does not trace.
     core, fx = torch._C, torch.fx._symbolic_trace
     compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     compiles_frames = getattr(core._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
@@ -44,9 +43,9 @@ def traces(torch: Any) -> tuple[Callable[[], bool], Callable[[], bool]]:
 
 
 def never_compile(torch: Any, *functions: Any) -> None:
-    """Let TorchDynamo run these as they are where torch's own frames, which it leaves alone, call them."""
+    """Let TorchDynamo run these uncompiled if called from torch's own frames, which it skips."""
     home = torch._C._dynamo.eval_frame
-    if hasattr(home, "set_code_exec_strategy"):  # torch 2.7; what they call is left alone too
+    if hasattr(home, "set_code_exec_strategy"):  # torch 2.7; their callees are skipped too
         strategy = home._FrameExecStrategy(home._FrameAction.SKIP, home._FrameAction.SKIP)
         for function in functions:
             home.set_code_exec_strategy(function.__code__, strategy)
@@ -56,12 +55,10 @@ def never_compile(torch: Any, *functions: Any) -> None:
 
 
 class Compilations:
-    """Tells when TorchDynamo begins to compile or to export, and when it has ended.
+    """Notifies when TorchDynamo begins to compile or export, and when it has ended."""
 
-    Parts of TorchDynamo are wrapped while somebody listens, also those that are imported meanwhile. Its own
-    callbacks cannot be used: ``torch._dynamo.reset()`` drops them, and exports do not call them.
-    """
-
+    # Parts of TorchDynamo are wrapped while there are listeners, also parts imported meanwhile. Its own
+    # callbacks cannot be used: ``torch._dynamo.reset()`` drops them, and exports do not call them.
     def __init__(self) -> None:
         self._listeners: dict[object, tuple[Call, Call]] = {}
         self._undo: dict[str, Call] = {}
@@ -77,7 +74,7 @@ class Compilations:
             sys.meta_path.insert(0, self)
 
     def drop(self, owner: object) -> None:
-        """Call no more; without listeners TorchDynamo is as it was. A second call does nothing."""
+        """Drop an owner's calls; without listeners TorchDynamo is unwrapped. A second call does nothing."""
         self._listeners.pop(owner, None)
         if not self._listeners and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -85,7 +82,7 @@ class Compilations:
                 self._undo.popitem()[1]()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Let a part of TorchDynamo be wrapped as soon as it is imported; find nothing else."""
+        """Wrap a part of TorchDynamo as soon as it is imported; find nothing else."""
         if name not in _HOMES or name in self._undo:
             return None
         spec = PathFinder.find_spec(name, path, target)

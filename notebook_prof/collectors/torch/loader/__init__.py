@@ -1,5 +1,4 @@
 """DataLoaders: how they were made, and what their workers and the main process did with each batch.
 
-`ring`, `fetching`, `transforms` and `worker` run inside of workers too: they import nothing but the standard
-library.
+`ring`, `fetching`, `transforms` and `worker` also run inside workers: they import the standard library only.
 """

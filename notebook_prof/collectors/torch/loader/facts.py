@@ -13,25 +13,13 @@ _MOST: Final = 1000
 
 
 class LoaderFacts:
-    """The settings of DataLoaders. Nothing of the user's is called and nothing is kept but numbers and names.
-
-    Examples
-    --------
-    >>> LoaderFacts().rows
-    []
-    """
+    """The settings of DataLoaders, as numbers and names. No user code is called, no user object kept."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
     def note(self, loader: Any) -> int:
-        """Count one more iterator of a loader.
-
-        Returns
-        -------
-        int
-            Row of its settings; -1 where there are too many.
-        """
+        """Count one more iterator of a loader; returns the row of its settings, -1 if there are too many."""
         row = _facts(loader)
         for number, earlier in enumerate(self.rows):
             if {**earlier, "iterators": 0} == {**row, "iterators": 0}:
@@ -74,7 +62,7 @@ def _facts(loader: Any) -> dict[str, Any]:
 
 
 def _innermost(dataset: Any) -> Any:
-    """Return what a Subset (or a Subset of a Subset) takes its items from."""
+    """Return the dataset under a Subset (or a Subset of a Subset)."""
     for _ in range(_WRAPPED):
         inner = (
             getattr(dataset, "__dict__", {}).get("dataset") if type(dataset).__name__ == "Subset" else None
@@ -86,7 +74,7 @@ def _innermost(dataset: Any) -> Any:
 
 
 def _defined(kind: type, name: str) -> FunctionType | None:
-    """Return a method written in Python, found without asking the object."""
+    """Return a method written in Python, without running code of the object."""
     for base in kind.__mro__:
         if name in vars(base):
             made = vars(base)[name]

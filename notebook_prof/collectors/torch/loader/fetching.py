@@ -1,7 +1,7 @@
-"""What times the fetches of a DataLoader: in its workers and, without workers, in the process itself.
+"""Times the fetches of a DataLoader, in its workers or, without workers, in this process.
 
-Imports the standard library only. Dataset, ``collate_fn`` and samplers stay the user's own objects: torch's
-fetcher iterates over the indices of a batch, and the time between two of them is an item's.
+Imports the standard library only. Dataset, ``collate_fn`` and samplers stay the user's objects: torch's
+fetcher iterates over the indices of a batch, and the time between two indices is an item's.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _STATE: Final = "_notebook_prof_fetches"
 _TRIED: Final = 64
 _RECORD_NS: Final = 2_500
 _COST: Final = 0.01
-"""Share of an item's time that timing it may take; costlier ones are timed one in so many."""
+"""Share of an item's time that timing may take; above it, one item in several is timed."""
 _SHORT_NS: Final = 5_000
-"""Items that take less are not timed one by one."""
+"""Shorter items are not timed one by one."""
 _BATCHED: Final = {"__getitems__", "__getattr__", "__getattribute__"}
-"""What may give whole batches: a dataset that answers to any name may have ``__getitems__`` too."""
+"""Classes that may return whole batches. A dataset that answers to any name may have ``__getitems__`` too."""
 _WIDTH: Final = 64
 _cpu = time.thread_time_ns
 
@@ -50,15 +50,7 @@ class TimedItems:
 
 
 class Fetches:
-    """The batches of one fetcher: one that torch has made for an epoch.
-
-    Parameters
-    ----------
-    fetcher : _MapDatasetFetcher or _IterableDatasetFetcher
-    ring : Ring
-    epoch : int
-        Written with every batch.
-    """
+    """The batches of one torch fetcher, which serves one epoch."""
 
     def __init__(self, fetcher: Any, ring: Ring, epoch: int) -> None:
         self.ring, self.epoch, self.thread = ring, epoch, threading.get_ident()
@@ -71,13 +63,13 @@ class Fetches:
             self._wrap_collate(fetcher)
 
     def restore(self, fetcher: Any) -> None:
-        """Leave the fetcher as it was."""
+        """Restore the fetcher."""
         if self._collate is not None:
             fetcher.collate_fn = self._collate
         fetcher.__dict__.pop(_STATE, None)
 
     def begin(self, index: Any) -> Any:
-        """Begin a batch: what to give to torch's fetch for `index`."""
+        """Begin a batch; returns the index to give to torch's fetch."""
         self._begin_ns = clock()
         self._collate_at, self.thread = 0, threading.get_ident()
         self.ring.put(rings.FETCH_BEGIN, self._begin_ns)
@@ -88,7 +80,7 @@ class Fetches:
         return index
 
     def end(self, status: int, begin_ns: int, cpu_ns: int, delay_ns: int) -> None:
-        """End a batch that began then, when the thread had so much CPU time."""
+        """End a batch; the arguments but `status` are readings at its begin."""
         end_ns, cpu_end = clock(), _cpu()
         active[0] = None
         collate_at = self._collate_at or end_ns
@@ -100,7 +92,7 @@ class Fetches:
         self.count += 1
 
     def each(self, indices: Any) -> Iterator[Any]:
-        """Yield the indices, and time what is done with every one, or every n-th, of them."""
+        """Yield the indices, and time the work on every one, or every n-th, of them."""
         ring, stride, making = self.ring, self.stride, active
         begin_item, item = ring.begin_item, ring.item
         number = self.items
@@ -126,27 +118,24 @@ class Fetches:
         self._collate_at, self._collate_cpu = clock(), _cpu()
 
     def untimed(self, indices: Any) -> Iterator[Any]:
-        """Yield the indices, and note when the last one is done with."""
+        """Yield the indices, and note when the work on the last one ends."""
         yield from indices
         self.items += len(indices)
         self._collate_at, self._collate_cpu = clock(), _cpu()
 
     def _choose_stride(self) -> None:
-        """Time so many of the items that it takes 1 % of their time at most; none of very short ones.
-
-        Of an odd number one: each place in a batch, whose size is mostly even, has its turn.
-        """
+        """Choose which share of the items is timed: at most 1 % of their time is spent on it."""
         count, spent = self.ring.total(ITEM)
         records = self.ring.recorded / max(count, 1)
         mean = spent / max(count, 1)
         self.stride = 1
         while self.stride * mean * _COST < records * _RECORD_NS and self.stride < 1024:
-            self.stride = 2 * self.stride + 1
+            self.stride = 2 * self.stride + 1  # odd: batch sizes are mostly even, so each place has its turn
         if mean < _SHORT_NS:
             self.stride = 0
 
     def _wrap_collate(self, fetcher: Any) -> None:
-        """Time ``collate_fn`` where items do not come one by one."""
+        """Time ``collate_fn`` if items do not come one by one."""
         collate = self._collate = fetcher.collate_fn
 
         def collate_fn(batch: Any) -> Any:
@@ -178,7 +167,7 @@ def _has_dict(item: Any) -> bool:
 
 
 def one_by_one(fetcher: Any) -> bool:
-    """Return whether torch's fetch goes over the indices of a batch one by one; the dataset is not asked."""
+    """Return whether torch's fetch iterates over the indices of a batch; the dataset is not asked."""
     if not fetcher.auto_collation:
         return False
     if hasattr(fetcher, "dataset_iter"):
@@ -195,22 +184,14 @@ def one_by_one(fetcher: Any) -> bool:
 
 
 def restore_fetcher(fetcher: Any) -> None:
-    """Leave a fetcher as it was before it was timed."""
+    """Restore a fetcher that was timed."""
     fetches = fetcher.__dict__.get(_STATE)
     if isinstance(fetches, Fetches):
         fetches.restore(fetcher)
 
 
 class FetchHook:
-    """Times `fetch` of torch's fetchers, which is where a batch is made.
-
-    Parameters
-    ----------
-    ring_of : callable
-        Fetcher → Ring and epoch, or None.
-    over : callable
-        Called once when a ring tells that the recording is over; `restore` is done already.
-    """
+    """Times `fetch` of torch's fetchers, in which a batch is made."""
 
     def __init__(
         self, ring_of: Callable[[Any], tuple[Ring, int] | None], over: Callable[[], None] = lambda: None
@@ -264,7 +245,7 @@ class FetchHook:
         return fetch
 
     def _fetches(self, fetcher: Any) -> Fetches | None:
-        """Return what times this fetcher; None where it is not to be timed, or not any more."""
+        """Return the timing of this fetcher; None if it is not, or no longer, to be timed."""
         try:
             fetches = fetcher.__dict__.get(_STATE)
             if fetches is None:
@@ -274,7 +255,7 @@ class FetchHook:
                 ring, epoch = ring_of_fetcher
                 if ring.recording:
                     self._timed_children += time_transforms(fetcher.dataset)
-                    if self._timed_children:  # a compiler would take them for the user's
+                    if self._timed_children:  # a compiler would take them for user code
                         compilations.add(self, self._untime, lambda: None)
                     fetches = fetcher.__dict__[_STATE] = Fetches(fetcher, ring, epoch)
                     return fetches
@@ -290,7 +271,7 @@ class FetchHook:
         return None
 
     def _delay_ns(self) -> int:
-        """Return how long this thread has stood ready without a core: Linux's schedstat, 0 elsewhere."""
+        """Return how long this thread was runnable without a core: Linux's schedstat, 0 elsewhere."""
         me = threading.get_ident()
         if me not in self._schedstat:
             try:

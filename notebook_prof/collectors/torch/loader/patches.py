@@ -1,4 +1,4 @@
-"""Functions of torch's classes that are replaced for a while. Imports the standard library only."""
+"""Functions of torch's classes, replaced for a while. Imports the standard library only."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from typing import Any
 
 
 def drop_frame(error: BaseException) -> None:
-    """Take the frame of the caller out of the error's traceback; ``raise`` then does not add it again.
-
-    Python 3.10 keeps a copy of the traceback, and shows the frame.
-    """
+    """Remove the caller's frame from the error's traceback; ``raise`` then does not add it again."""
+    # Python 3.10 keeps a copy of the traceback, and still shows the frame.
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
 
 
 class Patches:
-    """Functions of classes that were replaced."""
+    """The replaced functions of classes."""
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any, Any]] = []
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace ``owner.name`` by what `make` gives for it."""
+        """Replace ``owner.name`` by what `make` returns for it."""
         original = vars(owner)[name]
         new = make(original)
         new.__name__, new.__qualname__, new.__doc__ = name, original.__qualname__, original.__doc__
@@ -30,7 +28,7 @@ class Patches:
         self._undo.append((owner, name, original, new))
 
     def restore(self) -> None:
-        """Put back what is still ours; a second call does nothing."""
+        """Restore what is still ours; a second call does nothing."""
         while self._undo:
             owner, name, original, new = self._undo.pop()
             if vars(owner).get(name) is new:

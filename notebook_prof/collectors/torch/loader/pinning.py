@@ -1,8 +1,8 @@
 """When the thread of a DataLoader copies batches into pinned memory.
 
-Torch begins that thread with an iterator that has workers and ``pin_memory=True``, where there is an
-accelerator. `PinWatch` finds it by what it was begun to run: it may pin before the iterator is whole. What
-other threads pin, the loop itself among them where there are no workers, is theirs.
+torch starts that thread for an iterator with workers and ``pin_memory=True``, if there is an accelerator. It
+may pin before the iterator is complete, so `PinWatch` recognises it by its target function. Copies of other
+threads, such as the loop itself without workers, are not counted.
 """
 
 from __future__ import annotations
@@ -24,15 +24,7 @@ Pinned = list[tuple[int, int]]
 
 
 class PinWatch:
-    """Times torch's ``pin_memory``, which its thread calls for every batch and then for each of its parts.
-
-    What tells the end of an epoch goes through the same thread and is no batch.
-
-    Examples
-    --------
-    >>> PinWatch().of(threading.current_thread())
-    []
-    """
+    """Times torch's ``pin_memory``, called for each batch and then for each part of it."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -44,7 +36,7 @@ class PinWatch:
         return self._pinned.setdefault(thread.ident or 0, [])
 
     def timed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what replaces ``pin_memory``."""
+        """Return the replacement of ``pin_memory``."""
 
         def pin_memory(data: Any, device: Any = None) -> Any:
             me = threading.get_ident()
@@ -69,7 +61,7 @@ class PinWatch:
             pinned.append((begin, clock()))
 
     def _is_of_a_loader(self, me: int) -> bool:
-        """Return whether a thread pins for an iterator; it may do so before the iterator is whole."""
+        """Return whether a thread pins for an iterator, which need not be complete yet."""
         if os.getpid() != self._pid:
             return False
         if me in self._pinned:

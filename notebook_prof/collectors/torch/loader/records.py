@@ -1,4 +1,4 @@
-"""What a ring holds, as tables."""
+"""The contents of a ring as tables."""
 
 from __future__ import annotations
 
@@ -36,28 +36,17 @@ _SEND: Final = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class RingRecords:
-    """What one ring holds.
-
-    Attributes
-    ----------
-    header : tuple of int
-    totals : list of (int, int)
-        Count and ns by kind.
-    names : list of str
-        Of the kinds: ``""`` for items.
-    batches, items, sends : DataFrame
-        Oldest first; at most as many as the ring has room for.
-    """
+    """The contents of one ring; tables are sorted by time and hold as much as the ring has room for."""
 
     header: tuple[int, ...]
-    totals: list[tuple[int, int]]
-    names: list[str]
+    totals: list[tuple[int, int]]  # count and ns by kind
+    names: list[str]  # of the kinds; ``""`` for items
     batches: pd.DataFrame
     items: pd.DataFrame
     sends: pd.DataFrame
 
     def since(self, instant: int) -> RingRecords:
-        """Return the records that end at an instant or later; header and totals stay as they are."""
+        """Return the records that end at `instant` or later; header and totals stay as they are."""
         batches, items, sends = (
             rows[rows["end"] >= instant].reset_index(drop=True)
             for rows in (self.batches, self.items, self.sends)
@@ -66,27 +55,13 @@ class RingRecords:
 
     @property
     def overwritten(self) -> int:
-        """How many batches there was no room for."""
+        """Number of batches that were overwritten."""
         return max(self.header[rings.BATCH_COUNT] - rings.BATCHES, 0)
 
 
 def parse(data: bytes, before: bytes = b"") -> RingRecords:
-    """Read a ring.
-
-    Parameters
-    ----------
-    data : bytes
-        Of `Ring.read`.
-    before : bytes, optional
-        Of `Ring.read_totals`: what was counted until then is not in the header's counts and in the totals.
-
-    Examples
-    --------
-    >>> ring = rings.Ring()
-    >>> ring.batch(rings.DONE, 0, 0, 10, 18, 20, 9, 2, 0)
-    >>> parse(ring.read()).batches[["begin", "end"]].values.tolist()
-    [[10, 20]]
-    """
+    """Parse the bytes of `Ring.read`. Counts up to `before`, the bytes of `Ring.read_totals`, are
+    subtracted."""
     header = HEADER.unpack_from(data)
     text = data[rings.NAMES_AT : rings.NAMES_AT + header[rings.NAMES_SIZE]].decode("utf-8", "replace")
     names = ["", *text.split("\0")] if text else [""]

@@ -1,6 +1,6 @@
-"""A mapped file into which one worker of a DataLoader writes what it does; a killed worker leaves it behind.
+"""A mapped file in which a DataLoader worker records its work. It survives if the worker is killed.
 
-Imports the standard library only: workers that are spawned import this module.
+Imports the standard library only: spawned workers import this module.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ SIZE: Final = SENDS_AT + SENDS * SEND.size
 
 _SHARED_MEMORY: Final = "/dev/shm"
 _ROOM: Final = 8
-"""Shared memory is the user's batches' too: rings go there only if so many times their size is free."""
+"""Shared memory also holds the user's batches: rings go there only if this many times their size is free."""
 
 _FIELD: Final = struct.Struct("<q")
 _ITEM_STATE: Final = struct.Struct("<2q")
@@ -79,22 +79,11 @@ _ITEM_INDEX_AT, _ITEM_COUNT_AT = 8 * ITEM_INDEX, 8 * ITEM_COUNT
 
 
 class Ring:
-    """Records of one worker, in a mapped file or in memory.
+    """The records of one worker, in a file made by `create` or, without a path, in memory of this process."""
 
-    A record is written first and counted afterwards, so that a worker that is killed loses its last event
-    only. When a ring is full the oldest records are overwritten; totals stay.
-
-    Parameters
-    ----------
-    path : str, optional
-        A file of `create`; memory of this process without.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the recording is over: its files are gone then.
-    """
-
+    # A record is written first and counted afterwards, so a killed worker loses its last event only. A full
+    # ring overwrites its oldest records; totals stay. The file is gone once the recording is over:
+    # FileNotFoundError.
     def __init__(self, path: str = "") -> None:
         if path:
             descriptor = os.open(path, os.O_RDWR)
@@ -113,13 +102,8 @@ class Ring:
 
     @staticmethod
     def create(path: str) -> None:
-        """Make an empty file, with all of its room: a page that cannot be had later would kill the worker.
-
-        Raises
-        ------
-        OSError
-            If there is no room.
-        """
+        """Make an empty file with all its space allocated: a page that is missing later would kill the
+        worker."""
         with open(path, "xb") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, SIZE)
@@ -130,7 +114,7 @@ class Ring:
 
     @property
     def recording(self) -> bool:
-        """Whether the recording goes on and this process is the one that writes."""
+        """Whether the recording goes on and this is the process that writes."""
         mapped = self.map
         return (
             mapped is not None
@@ -139,7 +123,7 @@ class Ring:
         )
 
     def close(self) -> None:
-        """Let go of the memory; later records go nowhere."""
+        """Release the memory; later records are dropped."""
         self.map = None  # unmapped with its last reference
 
     def put(self, field: int, value: int) -> None:
@@ -154,7 +138,7 @@ class Ring:
             _ITEM_STATE.pack_into(self.map, 8 * ITEMS_MADE, items, timed)
 
     def begin_item(self, index: int, begin_ns: int) -> None:
-        """Note which item is being made; a worker that hangs or is killed leaves it."""
+        """Note the item in the making; it stays if the worker hangs or is killed."""
         if self.map is not None:
             _put_state(self.map, _ITEM_INDEX_AT, index, begin_ns)
 
@@ -177,7 +161,7 @@ class Ring:
 
     @property
     def recorded(self) -> int:
-        """How many records of items and transforms were added."""
+        """Number of records of items and transforms."""
         return self._item_count
 
     @property
@@ -186,7 +170,7 @@ class Ring:
         return range(len(self._totals))
 
     def batch(self, *record: int) -> None:
-        """Add a batch: fields as in `BATCH`; totals are written with it."""
+        """Add a batch: fields as in `BATCH`; the totals are updated too."""
         mapped, count = self.map, self._batch_count
         if mapped is None:
             return
@@ -198,7 +182,7 @@ class Ring:
                 TOTAL.pack_into(mapped, TOTALS_AT + kind * TOTAL.size, *total)
 
     def send(self, *record: int) -> None:
-        """Add a batch that was pickled: fields as in `SEND`. Only the thread that sends calls it."""
+        """Add a pickled batch: fields as in `SEND`. Only the sending thread calls it."""
         mapped, count = self.map, self._send_count
         if mapped is None:
             return
@@ -207,13 +191,8 @@ class Ring:
         _FIELD.pack_into(mapped, 8 * SEND_COUNT, count + 1)
 
     def first_kind(self, key: object, names: list[str]) -> int:
-        """Return the kind of the first transform of a list, whose names are written at the first call.
-
-        Returns
-        -------
-        int
-            -1 if there is no room for so many.
-        """
+        """Return the kind of a list's first transform, -1 if there is no room; the first call writes the
+        names."""
         kind = self._first_kinds.get(key)
         if kind is not None:
             return kind
@@ -230,7 +209,7 @@ class Ring:
         return kind
 
     def read(self) -> bytes:
-        """Return all of it."""
+        """Return the whole content."""
         return bytes(self.map) if self.map is not None else b""
 
     def read_totals(self) -> bytes:
@@ -239,7 +218,7 @@ class Ring:
 
 
 def private_folder(needed: int) -> str:
-    """Make a folder in memory where there is plenty of it, else among temporary files."""
+    """Make a folder in shared memory if plenty is free, else among temporary files."""
     parent = None
     with suppress(OSError, AttributeError):
         room = os.statvfs(_SHARED_MEMORY)

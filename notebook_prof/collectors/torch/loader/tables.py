@@ -1,4 +1,4 @@
-"""What was recorded of DataLoaders, as tables, slices, arrows and counters of a trace."""
+"""The recorded work of DataLoaders as tables, slices, flows and counters of a trace."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def put(watch: LoaderWatch, builder: TraceBuilder, clock: Clock) -> None:
 
 
 class _Parts:
-    """Tables of several iterators, put together."""
+    """The tables of several iterators, concatenated."""
 
     def __init__(self, builder: TraceBuilder, clock: Clock, start_ns: int) -> None:
         self._builder, self._clock, self._start_ns = builder, clock, start_ns
@@ -111,7 +111,7 @@ class _Parts:
         return True
 
     def add_in_process(self, loader: int, records: RingRecords) -> None:
-        """Add the batches that this process has made itself; no slices, since torch records them."""
+        """Add the batches that this process made itself; no slices, since torch records them."""
         rows = records.since(self._start_ns).batches.rename(columns={"epoch": "iterator", "seq": "batch"})
         rows = rows.assign(loader=loader, epoch=0, worker=_IN_PROCESS, pid=os.getpid(), sent=rows["begin"])
         rows = rows.assign(next_begin=rows["begin"], next_end=rows["end"])
@@ -119,7 +119,7 @@ class _Parts:
         self._note(loader, MISSING, _IN_PROCESS, records, None)
 
     def finish(self, iterators: list[LoaderIterator]) -> None:
-        """Put the tables, and say what is missing from them."""
+        """Add the tables, and report what is missing from them."""
         builder = self._builder
         if self._batches:
             table = pd.concat(self._batches, ignore_index=True)
@@ -143,7 +143,7 @@ class _Parts:
             "loader-workers-older",
             "info",
             late,
-            effect="workers of a DataLoader that are older than the recording have no tracks: nothing can be "
+            effect="workers of a DataLoader that started before the recording have no tracks: nothing can be "
             "put into them",
             advice="record the cell that makes the iterator",
         )
@@ -151,13 +151,13 @@ class _Parts:
             "loader-batches-overwritten",
             "loss",
             self._overwritten,
-            effect=f"of each worker the last {rings.BATCHES:,} batches are kept; totals are of all",
+            effect=f"the last {rings.BATCHES:,} batches of each worker are kept; totals count all",
         )
         builder.report.add(
             "loader-items-untimed",
             "info",
             self._untimed,
-            effect="of short items one in several is timed, so that it takes 1 % of their time at most",
+            effect="one short item in several is timed, so that timing takes at most 1 % of their time",
         )
 
     def _note(
@@ -207,7 +207,7 @@ class _Parts:
             )
 
     def _draw(self, state: LoaderIterator, batches: pd.DataFrame, records: dict[int, RingRecords]) -> None:
-        """Add tracks of workers, the waits of the process, arrows between them, and the ready batches."""
+        """Add the workers' tracks, the waits of the process, flows between them, and the ready batches."""
         sources: list[pd.DataFrame] = []
         for number, one in records.items():
             if not one.header[rings.PID]:
@@ -233,7 +233,7 @@ class _Parts:
         self._depth(state, batches)
 
     def _draw_pinning(self, state: LoaderIterator) -> None:
-        """Add the thread that copies batches into pinned memory, where there was one."""
+        """Add the thread that copies batches into pinned memory, if there was one."""
         pinned = np.array(state.pinned, np.int64).reshape(-1, 2)
         pinned = pinned[pinned[:, 1] > self._start_ns]
         if len(pinned):
@@ -241,7 +241,8 @@ class _Parts:
             self._slices(pinned[:, 0], pinned[:, 1], track, LOADER_PIN)
 
     def _track(self, number: int, records: RingRecords, dataset: str) -> dict[int, int]:
-        """Add the track of a worker; the slice of its n-th batch of an epoch by row of `records.batches`."""
+        """Add a worker's track; returns the slice of the n-th batch of an epoch by row of
+        `records.batches`."""
         pid = records.header[rings.PID]
         track = self._builder.track(f"loader {number}", pid=pid, tid=pid)
         header, records = records.header, records.since(self._start_ns)
@@ -277,7 +278,7 @@ class _Parts:
         )
 
     def _depth(self, state: LoaderIterator, batches: pd.DataFrame) -> None:
-        """Add how many batches were ready: sent by a worker and not yet returned by ``next``."""
+        """Add the number of ready batches: sent by a worker and not yet returned by ``next``."""
         ready, returned = batches["send_end"], batches["next_end"]
         times = np.concatenate(
             [ready[ready != MISSING], returned[(ready != MISSING) & (returned != MISSING)]]
@@ -304,12 +305,12 @@ def _row_keys(rows: pd.DataFrame) -> list[int]:
 
 
 def _main_side(state: LoaderIterator) -> pd.DataFrame:
-    """Return a row a task, with what the main process saw of it."""
+    """Return a row a task with what the main process saw of it."""
     sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
     arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end", "receive_cpu_ns"))
     returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
     returned["batch"] = _batch_taken(returned, arrived, state.in_order)
-    if not len(sent):  # workers that are older than the recording: what was sent before is not known
+    if not len(sent):  # workers that started before the recording: earlier tasks are not known
         sent = arrived[_KEY].assign(worker=MISSING, sent=arrived["arrive_begin"])
     batches = sent.merge(arrived.drop_duplicates(_KEY), on=_KEY, how="left")
     batches = batches.merge(returned.drop_duplicates(_KEY), on=_KEY, how="left")
@@ -323,7 +324,7 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
 
 
 def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
-    """Return which batch each ``next`` gave: in order the one that was due, else the one that arrived."""
+    """Return the batch of each ``next``: the one that was due if in order, else the one that arrived."""
     if in_order or not len(arrived):
         return _in_order(returned, arrived)
     last = (
@@ -333,10 +334,8 @@ def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) 
 
 
 def _in_order(returned: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the first batch that arrived and is not before the one that was due.
-
-    Where a worker of an IterableDataset has ended, its tasks are never answered.
-    """
+    """Return the first batch that arrived and does not precede the one that was due."""
+    # an ended worker of an IterableDataset never answers its tasks
     batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
     for epoch in returned["epoch"].unique():
         own = (returned["epoch"] == epoch).to_numpy()
@@ -353,7 +352,7 @@ def _events(rows: list[tuple[int, ...]], names: tuple[str, ...]) -> pd.DataFrame
 
 
 def _of_worker(number: int, records: RingRecords, tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return what the worker did by task: the n-th fetch of an epoch is the n-th task that it was sent."""
+    """Return a worker's records by task: the n-th fetch of an epoch is the n-th task it was sent."""
     rows = records.batches[records.batches["status"] != rings.ENDED]
     rows = rows.merge(tasks[[*_KEY, "seq"]], on=["epoch", "seq"], how="inner")
     sends = records.sends.rename(columns={"begin": "send_begin", "end": "send_end"})

@@ -1,7 +1,7 @@
 """Transforms of a dataset timed one by one: children of a Compose, and modules of a ``Sequential``.
 
-Imports the standard library only. The user's objects stay the user's own: what they iterate over gives the
-same children, and takes the time between two of them while an item is being made.
+Imports the standard library only. The objects stay the user's: only the container of their children is
+replaced. It yields the same children, and times the gap between two of them while an item is being made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .ring import Ring, clock
 _DEPTH: Final = 3
 _WIDTH: Final = 64
 _CHILDREN: Final = ("transforms", "_modules")
-"""Where a Compose has its transforms and a Sequential its modules."""
+"""The attributes in which a Compose has its transforms and a Sequential its modules."""
 _FOREIGN: Final = ("builtins", "torch", "numpy")
 
 
@@ -29,11 +29,11 @@ class _Making(Protocol):
 
 
 active: list[_Making | None] = [None]
-"""Whose item is being made and timed now; no attribute of a class, which would be slow to set."""
+"""The ring of the item being timed now. A module's global, as an attribute of a class is slow to set."""
 
 
 class TimedTransforms(list[Any]):
-    """The list of a Compose: the same transforms come out of it; the time between two is the first one's."""
+    """The list of a Compose. It yields the same transforms; the time until the next one is a transform's."""
 
     def __init__(self, original: list[Any]) -> None:
         super().__init__(original)
@@ -56,7 +56,7 @@ class TimedTransforms(list[Any]):
             begin = end
 
     def restore(self, compose: Any) -> None:
-        """Give a Compose its own list back."""
+        """Give a Compose its list back."""
         compose.__dict__["transforms"] = self.original
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -78,7 +78,7 @@ for _change in _CHANGES.split():
 
 
 class _TimedValues:
-    """The values of a dict of modules, timed where all of them are taken one after the other."""
+    """The values of a dict of modules, timed if all of them are taken in turn."""
 
     __slots__ = ("_modules", "_ring")
 
@@ -97,7 +97,7 @@ class _TimedValues:
         for module in modules:
             yield module
             bounds.append(clock())
-        # who takes one of the modules does not come so far
+        # not reached by a caller that takes one module only
         kind = ring.first_kind((id(self._modules), len(modules)), [_name(module) for module in modules])
         if kind >= 0:
             for position in range(len(modules)):
@@ -105,21 +105,21 @@ class _TimedValues:
 
 
 class TimedModules(dict[str, Any]):
-    """The modules of a ``Sequential``: the same ones come out; the time between two is the first one's."""
+    """The modules of a ``Sequential``. It yields the same ones; the time until the next one is a module's."""
 
     def __init__(self, original: dict[str, Any]) -> None:
         super().__init__(original)
         self.original = original
 
     def values(self) -> Any:
-        """Return the modules; those of an item that is being made are timed, once all of them were called."""
+        """Return the modules, timed while an item is being made, once all of them were called."""
         fetches = active[0]
         if fetches is None or fetches.thread != threading.get_ident():
             return dict.values(self)
         return _TimedValues(self, fetches.ring)
 
     def restore(self, sequential: Any) -> None:
-        """Give a Sequential its own dict back, with what was changed meanwhile."""
+        """Give a Sequential its dict back, with the changes made meanwhile."""
         self.original.clear()
         self.original.update(dict.items(self))
         sequential.__dict__["_modules"] = self.original
@@ -129,7 +129,7 @@ class TimedModules(dict[str, Any]):
 
 
 def is_sequential(item: Any) -> bool:
-    """Return whether torch's own ``Sequential.forward`` calls the modules of an object in turn."""
+    """Return whether torch's ``Sequential.forward`` calls the modules of an object in turn."""
     sequential = getattr(sys.modules.get("torch.nn"), "Sequential", None)
     kind = type(item)
     if sequential is None or sequential not in kind.__mro__:
@@ -143,10 +143,7 @@ def _name(child: Any) -> str:
 
 
 def composes(item: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """Yield objects of classes called like Compose, and Sequentials, in the fields of a dataset.
-
-    None of its code runs.
-    """
+    """Yield Sequentials and objects of Compose classes in the fields of a dataset; none of its code runs."""
     fields = getattr(item, "__dict__", None) if depth else None
     if type(fields) is not dict:
         return
@@ -163,7 +160,7 @@ def composes(item: Any, depth: int = _DEPTH) -> Iterator[Any]:
 
 
 def time_transforms(dataset: Any) -> list[Callable[[], Any]]:
-    """Let the transforms of a dataset be timed; what it returns gives the objects, for `untime`."""
+    """Time the transforms of a dataset; returns callables that give the objects for `untime`."""
     objects: list[Callable[[], Any]] = []
     for item in composes(dataset):
         fields = item.__dict__
@@ -179,7 +176,7 @@ def time_transforms(dataset: Any) -> list[Callable[[], Any]]:
 
 
 def untime(item: Any) -> None:
-    """Leave an object as it was; None is one that is gone."""
+    """Restore an object; None is one that was collected."""
     for attribute in _CHILDREN if item is not None else ():
         timed = item.__dict__.get(attribute)
         if type(timed) in (TimedTransforms, TimedModules):

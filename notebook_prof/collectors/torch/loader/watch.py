@@ -1,4 +1,5 @@
-"""The main process's side of DataLoaders: which iterators there were, what they sent, got and waited for."""
+"""The main process's side of DataLoaders: their iterators, and the tasks they sent, received and waited
+for."""
 
 from __future__ import annotations
 
@@ -31,58 +32,34 @@ Event = tuple[int, ...]
 
 @dataclass
 class LoaderIterator:
-    """One iterator of a DataLoader.
-
-    Attributes
-    ----------
-    number : int
-    loader : int
-        Row of `LoaderFacts`; -1 where that is not known.
-    workers, prefetch : int
-    in_order, persistent : bool
-    late : bool
-        Its workers are older than the recording: nothing of theirs is known.
-    epoch : int
-        How often it was begun again.
-    created_ns : int
-    sent, arrived, taken : list of tuple
-        Epoch, number of the task (of the one that is due), then: worker, instant; begin, end, CPU ns; begin,
-        end, tasks that are on their way.
-    rings : dict of int to bytes
-        By worker, after the end.
-    rings_before : dict of int to bytes
-        Their totals when the recording began, by worker, where the iterator is older.
-    exits : dict of int to int
-        Exit status by worker, of those that have ended.
-    pinned : list of tuple
-        Begin and end of each batch's copy into pinned memory.
-    pin_thread : int
-        The number of the thread that copied them; 0 where there is none.
-    """
+    """One iterator of a DataLoader."""
 
     number: int
-    loader: int
+    loader: int  # row of `LoaderFacts`; -1 if not known
     workers: int
     prefetch: int = 0
     in_order: bool = True
     persistent: bool = False
-    late: bool = False
-    epoch: int = 0
+    late: bool = False  # its workers started before the recording: nothing is known of them
+    epoch: int = 0  # how often it was restarted
     created_ns: int = field(default_factory=clock)
     sent: list[Event] = field(default_factory=list)
+    # epoch and number of the task (the one that is due, for `taken`), then: worker, instant; begin, end, CPU
+    # ns; begin, end, number of tasks in flight
     arrived: list[Event] = field(default_factory=list)
     taken: list[Event] = field(default_factory=list)
-    rings: dict[int, bytes] = field(default_factory=dict)
+    rings: dict[int, bytes] = field(default_factory=dict)  # by worker, after the end
+    # by worker: totals at the start of the recording, for older iterators
     rings_before: dict[int, bytes] = field(default_factory=dict)
-    exits: dict[int, int] = field(default_factory=dict)
-    pinned: Pinned = field(default_factory=list)
-    pin_thread: int = 0
+    exits: dict[int, int] = field(default_factory=dict)  # exit status of ended workers
+    pinned: Pinned = field(default_factory=list)  # begin and end of each batch's copy into pinned memory
+    pin_thread: int = 0  # number of the copying thread; 0 if there is none
     thread: tuple[int, str] = (0, "")
     path: str = ""
     iterator: Any = None
 
     def note_exits(self, iterator: Any) -> None:
-        """Read how workers ended, without waiting for them: torch does that."""
+        """Read the exit status of workers without waiting for them, which torch does."""
         for number, process in enumerate(getattr(iterator, "_workers", ())):
             with suppress(Exception):
                 status = _exit_status(process)
@@ -100,31 +77,18 @@ def _exit_status(process: Any) -> int | None:
 
 
 class LoaderWatch:
-    """Watches all DataLoaders of which an iterator is made, or used, between `watch` and `unwatch`.
+    """Watches all DataLoaders with an iterator made or used between `watch` and `unwatch`."""
 
-    While it watches, functions of torch's iterators are replaced on their classes; never on an iterator,
-    which would then not die with its last reference. Datasets, samplers and ``collate_fn`` are the user's own
-    objects all the time.
-
-    Attributes
-    ----------
-    facts : LoaderFacts
-    report : ImportReport
-    iterators : list of LoaderIterator
-    in_process, in_process_before : dict of int to bytes
-        Rings of this process by loader, after the end, and their totals when the recording began.
-    start_ns : int
-        When the recording began, by the monotonic clock: what ended before it is left out.
-    """
-
+    # Functions of torch's iterators are replaced on their classes, never on an iterator, which would then
+    # outlive its last reference. Datasets, samplers and ``collate_fn`` stay the user's objects throughout.
     def __init__(self) -> None:
         self.facts = LoaderFacts()
         self.report = ImportReport()
         self.iterators: list[LoaderIterator] = []
-        self.in_process: dict[int, bytes] = {}
-        self.in_process_before: dict[int, bytes] = {}
+        self.in_process: dict[int, bytes] = {}  # rings of this process by loader, after the end
+        self.in_process_before: dict[int, bytes] = {}  # their totals at the start of the recording
         self._rings: dict[int, Ring] = {}
-        self.start_ns = 0
+        self.start_ns = 0  # monotonic clock; what ended earlier is left out
         self._folder = ""
         self._pid = os.getpid()
         self._patches: Patches | None = None
@@ -152,7 +116,7 @@ class LoaderWatch:
         inherited[:] = [*inherited, patches, hook.patches]
 
     def begin_recording(self) -> None:
-        """Let what ends from now on be recorded; what workers did before is left out."""
+        """Record what ends from now on; earlier work of the workers is left out."""
         for state in self.iterators:
             if state.path:
                 for worker in range(state.workers):
@@ -164,7 +128,7 @@ class LoaderWatch:
         self.start_ns = clock()
 
     def unwatch(self) -> None:
-        """End: workers write no more from their next batch on. A second call does nothing."""
+        """End: workers stop writing with their next batch. A second call does nothing."""
         patches, self._patches = self._patches, None
         if patches is None:
             return
@@ -203,7 +167,7 @@ class LoaderWatch:
                 state.rings[worker] = ring.read()
                 ring.close()
 
-    # what replaces torch's functions: each takes the original and gives the new one
+    # replacements of torch's functions: each takes the original and returns the new one
 
     def _get_iterator(self, original: Any) -> Any:
         watch = self
@@ -260,7 +224,7 @@ class LoaderWatch:
             except BaseException as error:
                 drop_frame(error)
                 raise
-            with suppress(Exception):  # another torch may keep its tasks otherwise
+            with suppress(Exception):  # another version of torch may store its tasks differently
                 if state is not None and self._send_idx != before and len(state.sent) < _MOST_EVENTS:
                     state.sent.append((state.epoch, before, self._task_info[before][0], clock()))
             return result
@@ -332,14 +296,14 @@ class LoaderWatch:
                 "loader-workers-unwatched",
                 "loss",
                 example=f"{type(error).__name__}: {error}",
-                effect="what the workers of a DataLoader did is not known",
+                effect="the work of a DataLoader's workers is not known",
                 advice="make room in the temporary folder",
             )
             return ""
         return path
 
     def _bind(self, state: LoaderIterator, iterator: Any) -> None:
-        """Let the iterator carry its state, and give it back the user's init function."""
+        """Attach the state to the iterator, and restore the user's init function."""
         with suppress(Exception):
             state.iterator = weakref.ref(iterator)
             iterator.__dict__[_STATE] = state
@@ -386,7 +350,7 @@ class LoaderWatch:
         return state if os.getpid() == self._pid else None
 
     def _ring_of(self, fetcher: Any) -> tuple[Ring, int] | None:
-        """Return the ring of a fetcher of this process, which all iterators of its loader share."""
+        """Return the ring of a fetcher in this process; all iterators of its loader share it."""
         state = fetcher.__dict__.get(_STATE)
         if not isinstance(state, LoaderIterator):
             return None

@@ -18,22 +18,13 @@ from .ring import Ring, clock
 _cpu: Final = time.thread_time_ns
 
 inherited: list[Patches] = []
-"""What the main process has replaced: a worker that is its fork puts it back."""
+"""Replacements made by the main process; a forked worker restores the originals."""
 
 
 class WorkerInit:
-    """A ``worker_init_fn`` that lets the worker write into its ring, then calls the user's.
+    """A ``worker_init_fn`` that opens the worker's ring, then calls the user's function `inner`."""
 
-    Pickled by its import path, so that every start method can bring it into the worker.
-
-    Parameters
-    ----------
-    pattern : str
-        Path of the rings, with ``{}`` for the number of the worker.
-    inner : callable, optional
-        The user's.
-    """
-
+    # pickled by its import path, so it works with every start method
     def __init__(self, pattern: str, inner: Any) -> None:
         self.pattern, self.inner = pattern, inner
 
@@ -41,7 +32,7 @@ class WorkerInit:
         ring = None
         try:
             ring = _arm(self.pattern.format(worker), worker)
-        except Exception:  # our failure is never the user's
+        except Exception:  # our failure must not become the user's
             ring = None
         if self.inner is not None:
             try:
@@ -73,7 +64,7 @@ def _arm(path: str, worker: int) -> Ring:
 
 
 def _time_pickling(ring: Ring) -> Callable[[], None]:
-    """Time the pickling of batches, in the thread that sends them; what it returns ends that."""
+    """Time the pickling of batches in the sending thread; the returned function ends that."""
     original: Any = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
     epoch = sender = 0
 

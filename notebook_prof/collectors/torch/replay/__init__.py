@@ -1,1 +1,1 @@
-"""Operators as they were recorded, run alone: with other layouts, types, threads, or compiled."""
+"""Recorded operators run alone: with other layouts, types, threads, or compiled."""

@@ -1,4 +1,4 @@
-"""A recorded call made again: its overload by PyTorch's schemas, and tensors like those that it had."""
+"""Repeats a recorded call: its overload by PyTorch's schemas, and similar tensors."""
 
 from __future__ import annotations
 
@@ -37,38 +37,27 @@ _DTYPES: Final = {
     "float8_e5m2": "float8_e5m2",
     "float8_e5m2fnuz": "float8_e5m2fnuz",
 }
-"""What C++ calls element types → what Python does."""
+"""C++ names of element types → Python names."""
 _LIST: Final = "TensorList"
 _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
 
 
 class CannotReplayError(Exception):
-    """A call that cannot be made again; the message says why, and what to do."""
+    """A call that cannot be repeated; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A call as it was recorded; the texts are those of ``metadata["tables"]["operator_arguments"]``.
+    """A call as recorded; the texts are those of ``metadata["tables"]["operator_arguments"]``."""
 
-    Attributes
-    ----------
-    name : str
-        As ``aten::mm``.
-    shapes, dtypes, strides, concrete : str
-        Empty where they are not on record.
-    count : int
-        How often it ran.
-    device : str
-        ``cpu`` or ``cuda``.
-    """
-
-    name: str
+    name: str  # such as ``aten::mm``
+    # the texts are empty if not recorded
     shapes: str
     dtypes: str
     strides: str
     concrete: str
-    count: int
-    device: str
+    count: int  # how often it ran
+    device: str  # ``cpu`` or ``cuda``
 
     @property
     def title(self) -> str:
@@ -78,36 +67,25 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A call that can be made.
+    """A call that can be made."""
 
-    Attributes
-    ----------
-    run : callable
-        An overload of an operator.
-    args : tuple
-    kwargs : dict
-    written : tuple of int
-        Positions of `args` that the operator writes to.
-    remade : callable or None
-        The same in another way of an optimizer; None for operators.
-    """
-
-    run: Callable[..., Any]
+    run: Callable[..., Any]  # an overload of an operator
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    written: tuple[int, ...]
+    written: tuple[int, ...]  # positions of `args` that the operator writes to
+    # the same step by another implementation of the optimizer; None for operators
     remade: Callable[[str], Prepared] | None = None
 
     def __call__(self) -> Any:
         return self.run(*self.args, **self.kwargs)
 
     def tensors(self) -> Iterator[Any]:
-        """Give the tensors among the arguments, also those of lists."""
+        """Yield the tensors among the arguments, also those in lists."""
         for value in (*self.args, *self.kwargs.values()):
             yield from (one for one in _flat(value) if hasattr(one, "is_floating_point"))
 
     def bytes(self) -> int:
-        """Return what the tensors take."""
+        """Return the size of the tensors."""
         return sum(int(one.untyped_storage().nbytes()) for one in self.tensors())
 
     def changed(self, change: Callable[[Any], Any]) -> Prepared:
@@ -131,28 +109,10 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def prepare(torch: Any, call: Recorded, limit: int, *, positive: bool = False) -> Prepared:
-    """Make tensors like those of a call, with numbers of our own, and choose the overload that it was.
-
-    Parameters
-    ----------
-    torch : module
-    call : Recorded
-    limit : int
-        Bytes that the tensors may take.
-    positive : bool
-        Numbers between 0.5 and 1.5 in place of normal ones.
-
-    Raises
-    ------
-    CannotReplayError
-        If something that it needs is not on record, or not in this process.
-
-    Notes
-    -----
-    Numbers of tensors are not on record. Integers are drawn below the smallest dimension of the other
-    tensors, so that they are an index of whatever they index; on a GPU they are 0, since a wrong index would
-    end the work of the whole process there.
-    """
+    """Choose the recorded overload, and make random tensors like the recorded ones, within `limit` bytes."""
+    # The numbers in tensors are not recorded: they are normal, or between 0.5 and 1.5 if `positive`. Integers
+    # are drawn below the smallest dimension of the other tensors, so they are valid indices into any of them.
+    # On a GPU they are 0, since a wrong index would end the work of the whole process there.
     shapes, dtypes, strides, values = _texts(call)
     generator = torch.Generator(device=call.device)
     generator.manual_seed(0)
@@ -207,7 +167,7 @@ def _texts(call: Recorded) -> tuple[list[Any], list[str], list[Any], list[str]]:
 
 
 def _dims(shape: Any, dtype: str) -> list[int]:
-    """Return the dimensions of a tensor whose integers may index others; those of integers do not count."""
+    """Return the dimensions of a floating-point tensor, into which integers may index; none for integers."""
     if dtype == _LIST:
         return [int(size) for one in shape for size in one]
     name = _DTYPES.get(_plain(dtype), "")
@@ -219,11 +179,11 @@ def _plain(dtype: str) -> str:
 
 
 def _overloads(torch: Any, name: str, arguments: int) -> list[Any]:
-    """Return the overloads of an operator with so many arguments."""
+    """Return the overloads of an operator with this number of arguments."""
     space, separator, plain = name.partition("::")
     if not separator or "::" in plain or not plain.isidentifier():
         raise CannotReplayError(
-            f"{name} is no operator with a schema, as aten::mm is: name an operator inside of it, "
+            f"{name} is not an operator with a schema, such as aten::mm: name an operator inside it, "
             "p.operators() lists them"
         )
     packet = getattr(getattr(torch.ops, space), plain, None)
@@ -237,7 +197,7 @@ def _overloads(torch: Any, name: str, arguments: int) -> list[Any]:
 
 
 def _fits(type_name: str, dtype: str) -> bool:
-    """Return whether an argument of a schema can have been what was recorded."""
+    """Return whether the recorded value can belong to this argument of a schema."""
     plain, optional = type_name, type_name.startswith("Optional[")
     if optional:
         plain = type_name[len("Optional[") : -1]
@@ -255,8 +215,8 @@ def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, t
     if dtype == _LIST:
         if not shape:
             raise CannotReplayError(
-                f"the tensors of a list of {maker.call.name} are not on record: PyTorch tells lists of up "
-                "to 30; replay the operators inside of it"
+                f"the tensors of a list of {maker.call.name} are not on record: PyTorch records lists of up "
+                "to 30; replay the operators inside it"
             )
         every = strides or [None] * len(shape)
         return [maker.tensor(size, maker.list_dtype, one) for size, one in zip(shape, every, strict=True)]
@@ -277,15 +237,13 @@ def _value(argument: Any, maker: _Maker, shape: Any, dtype: str, strides: Any, t
         return _parsed(name.removeprefix("Optional[").rstrip("]") if "Optional" in name else name, text)
     except (ValueError, SyntaxError):
         raise CannotReplayError(
-            f"the argument {argument.name!r} of {maker.call.name} was {text!r}, which is no {name}"
+            f"the argument {argument.name!r} of {maker.call.name} was {text!r}, which is not a {name}"
         ) from None
 
 
 def _parsed(name: str, text: str) -> Any:
-    """Read a value as its type is.
+    """Parse a value by the name of its type.
 
-    Examples
-    --------
     >>> _parsed("List[int]", "[1, 2]"), _parsed("number", "0.5"), _parsed("bool", "True")
     ([1, 2], 0.5, True)
     """
@@ -323,7 +281,7 @@ class _Maker:
         self._positive, self._indices, self._limit = positive, indices, limit
         self._bytes = 0
         self.list_dtype = "float"
-        """Of tensors in lists, whose types are not recorded: that of the tensor before, else float."""
+        """Type of tensors in lists, which is not recorded: that of the previous tensor, else float."""
 
     def tensor(self, shape: Sequence[int], dtype: str, strides: Sequence[int] | None) -> Any:
         """Return a tensor; without strides it is contiguous."""
@@ -354,36 +312,24 @@ class _Maker:
 
 
 def dtype_named(torch: Any, dtype: str, operator: str) -> Any:
-    """Return the element type that C++ calls so.
-
-    Raises
-    ------
-    CannotReplayError
-        If this PyTorch has none.
-    """
+    """Return the element type of a C++ name."""
     element = getattr(torch, _DTYPES.get(_plain(dtype), ""), None)
     if element is None:
         raise CannotReplayError(
-            f"{operator} had an input of type {dtype!r}, which PyTorch {torch.__version__} has not"
+            f"{operator} had an input of type {dtype!r}, which PyTorch {torch.__version__} does not have"
         )
     return element
 
 
 def _contiguous(shape: Sequence[int]) -> list[int]:
-    """Return strides without gaps.
-
-    Examples
-    --------
-    >>> _contiguous([2, 3, 4])
-    [12, 4, 1]
-    """
+    """Return strides without gaps: (12, 4, 1) for a shape of (2, 3, 4)."""
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def _check(prepared: Prepared, call: Recorded) -> None:
-    """Refuse what would not be the same call."""
+    """Refuse a call that would not be the same."""
     if not any(True for _ in prepared.tensors()):
-        raise CannotReplayError(f"{call.name} takes no tensor: there is nothing to try with it")
+        raise CannotReplayError(f"{call.name} takes no tensor: no try applies to it")
     for at in prepared.written:
         for one in _flat(prepared.args[at]):
             if hasattr(one, "is_floating_point") and not _is_dense(one):
@@ -394,5 +340,5 @@ def _check(prepared: Prepared, call: Recorded) -> None:
 
 
 def _is_dense(tensor: Any) -> bool:
-    """Return whether the elements of a tensor lie without gaps and each by itself."""
+    """Return whether the elements of a tensor have neither gaps nor overlaps."""
     return bool(tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size())

@@ -14,16 +14,15 @@ _FLAGS: Final = {
     "backends.cuda.matmul": ("allow_tf32", "allow_fp16_reduced_precision_reduction"),
     "backends.mkldnn": ("enabled",),
 }
-"""Settings that change what operators do, by module of torch."""
+"""Settings that change the behaviour of operators, by torch module."""
 
 
 @contextmanager
 def isolated(torch: Any) -> Iterator[None]:
-    """Run a block without autograd and autocast, and leave everything as it was before, also after an error.
-
-    Random states of torch on every device, of Python and of NumPy; the number of threads, the default element
-    type, deterministic algorithms and the flags of cuDNN, cuBLAS and oneDNN. Warnings are not shown.
-    """
+    """Run a block without autograd, autocast and warnings, and restore torch's state afterwards, also on
+    errors."""
+    # The state: random states of torch on every device, of Python and of NumPy; the number of threads, the
+    # default element type, deterministic algorithms and the flags of cuDNN, cuBLAS and oneDNN.
     before = _State(torch)
     try:
         with warnings.catch_warnings(), torch.no_grad(), _no_autocast(torch):
@@ -40,7 +39,7 @@ def _no_autocast(torch: Any) -> Iterator[None]:
 
 
 class _State:
-    """What is global in torch, and the random states, as they are now."""
+    """The current global state of torch, and the random states."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -63,12 +62,15 @@ class _State:
             for name in names:
                 try:
                     value = getattr(module, name)
-                except (AttributeError, RuntimeError):  # not of this version, or of no use on this machine
+                except (
+                    AttributeError,
+                    RuntimeError,
+                ):  # missing in this version or on this machine
                     continue
                 yield module, name, value
 
     def restore(self) -> None:
-        """Set what has changed as it was; what is the same is not touched."""
+        """Restore the settings that have changed; equal ones are not touched."""
         torch = self._torch
         random.setstate(self._random)
         if self._numpy is not None:

@@ -1,4 +1,4 @@
-"""A step of an optimizer made again, with parameters and gradients of our own."""
+"""Repeats a step of an optimizer, with parameters and gradients of our own."""
 
 from __future__ import annotations
 
@@ -9,30 +9,18 @@ from typing import Any, Final
 from .calls import CannotReplayError, Prepared, dtype_named
 
 WAYS: Final = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-"""Arguments of an optimizer for each of PyTorch's ways to update parameters."""
+"""Arguments of an optimizer for each of PyTorch's implementations of the update."""
 
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """A step of an optimizer as it was recorded; see `analysis.work.optimizer_steps`.
+    """A step of an optimizer as recorded; see `analysis.work.optimizer_steps`."""
 
-    Attributes
-    ----------
-    name, optimizer : str
-        Of the range, and of the class.
-    shapes : tuple of tuple of int
-    dtypes : tuple of str
-    way : str
-        One of `WAYS`.
-    count : int
-    device : str
-    """
-
-    name: str
-    optimizer: str
+    name: str  # of the range
+    optimizer: str  # name of the class
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
-    way: str
+    way: str  # one of `WAYS`
     count: int
     device: str
 
@@ -43,30 +31,12 @@ class RecordedStep:
 
 
 def prepare_step(torch: Any, step: RecordedStep, limit: int, way: str = "") -> Prepared:
-    """Make parameters and gradients of the recorded shapes, and an optimizer that has done its first step.
-
-    Parameters
-    ----------
-    torch : module
-    step : RecordedStep
-    limit : int
-        Bytes.
-    way : str
-        One of `WAYS`; as it was recorded unless given.
-
-    Raises
-    ------
-    CannotReplayError
-        If PyTorch has no such optimizer, or not in that way.
-
-    Notes
-    -----
-    Its arguments are the defaults: learning rate, momentum and the like are not on record. Hooks that the
-    user has registered for all optimizers are not called.
-    """
+    """Make parameters and gradients of the recorded shapes, and an optimizer that has made its first step."""
+    # Learning rate, momentum and so on are not recorded, so the defaults apply. `way` is one of `WAYS`, ""
+    # for the recorded one; `limit` is in bytes. The user's hooks on all optimizers are not called.
     kind: Any = getattr(torch.optim, step.optimizer, None)
     if not callable(getattr(kind, "step", None)):
-        raise CannotReplayError(f"torch.optim has no {step.optimizer}: an optimizer of another package")
+        raise CannotReplayError(f"torch.optim has no {step.optimizer}: the optimizer is of another package")
     arguments: dict[str, Any] = WAYS[way or step.way]
     if way and not set(arguments) <= set(inspect.signature(kind).parameters):
         raise CannotReplayError(f"torch.optim.{step.optimizer} has no argument {next(iter(arguments))!r}")
@@ -89,7 +59,7 @@ def prepare_step(torch: Any, step: RecordedStep, limit: int, way: str = "") -> P
         optimizer = kind(parameters, **arguments)
     except (RuntimeError, TypeError, ValueError) as error:
         raise CannotReplayError(f"torch.optim.{step.optimizer} does not take {arguments}: {error}") from error
-    update = inspect.unwrap(kind.step)  # without hooks, which are the user's
+    update = inspect.unwrap(kind.step)  # without hooks, which belong to the user
 
     def run(tensors: list[Any]) -> list[Any]:
         update(optimizer)

@@ -1,4 +1,4 @@
-"""What can be tried with a call: another layout or type of its inputs, more or fewer threads, compilation."""
+"""Variants to try with a call: other layouts or types of its inputs, more or fewer threads, compilation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,8 @@ _numbers: Final = count()
 
 
 def tries_of(tries: str | Sequence[str]) -> list[str]:
-    """Return the names of tries one by one.
+    """Return the names of tries one by one; OptionError for an unknown one.
 
-    Raises
-    ------
-    OptionError
-        If there is no such try.
-
-    Examples
-    --------
     >>> tries_of(["channels_last+bf16", "threads=1,2"])
     ['channels_last+bf16', 'threads=1', 'threads=2']
     """
@@ -47,13 +40,7 @@ def tries_of(tries: str | Sequence[str]) -> list[str]:
 
 
 def changed(torch: Any, prepared: Prepared, name: str) -> Prepared:
-    """Return a call as a try has it; the number of threads is not the call's.
-
-    Raises
-    ------
-    CannotReplayError
-        If the try would change nothing, or cannot be done.
-    """
+    """Return a call with a try applied; its number of threads is not applied here."""
     for part in name.split("+"):
         if part.startswith("threads="):
             continue
@@ -63,19 +50,13 @@ def changed(torch: Any, prepared: Prepared, name: str) -> Prepared:
             prepared = _CHANGES[part](torch, prepared, part)
         else:
             raise CannotReplayError(
-                "that is a way of optimizers: ask for the step of yours, as 'Optimizer.step#Adam.step'"
+                "that applies to optimizers: ask for the step of yours, such as 'Optimizer.step#Adam.step'"
             )
     return prepared
 
 
 def threads_of(name: str, otherwise: int) -> int:
-    """Return the number of threads of a try.
-
-    Examples
-    --------
-    >>> threads_of("bf16+threads=4", 2), threads_of("bf16", 2)
-    (4, 2)
-    """
+    """Return the number of threads of a try, as 4 for "bf16+threads=4"."""
     for part in name.split("+"):
         key, _, value = part.partition("=")
         otherwise = int(value) if key == "threads" else otherwise
@@ -110,7 +91,7 @@ def _dtype(torch: Any, prepared: Prepared, part: str) -> Prepared:
 
 
 def _compiled(torch: Any, prepared: Prepared, part: str) -> Prepared:
-    """Return the call compiled by ``torch.compile``, by code of its own: nothing compiled before is lost."""
+    """Return the call compiled by ``torch.compile``, by separate code: earlier compilations are kept."""
     code = _template.__code__.replace(co_name=f"replayed_{next(_numbers)}")
     function = FunctionType(code, {"operator": prepared.run, "__builtins__": __builtins__})
     try:
@@ -119,7 +100,7 @@ def _compiled(torch: Any, prepared: Prepared, part: str) -> Prepared:
         first = prepared.changed(lambda tensor: tensor.clone()) if prepared.written else prepared
         with settings.patch(compile_threads=1):  # no pool of processes that would stay
             replace(first, run=compiled)()
-    except Exception as error:  # whatever TorchDynamo, Inductor or a compiler says
+    except Exception as error:  # any error of TorchDynamo, Inductor or a compiler
         raise CannotReplayError(f"torch.compile cannot compile it: {first_line(error)}") from error
     return replace(prepared, run=compiled)
 
@@ -136,5 +117,5 @@ _CHANGES: Final[dict[str, Callable[[Any, Prepared, str], Prepared]]] = {
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, in one line."""
+    """Return the first line of an error's message."""
     return (str(error).strip().partition("\n")[0] or type(error).__name__)[:300]

@@ -1,4 +1,4 @@
-"""Run calls as they were recorded and otherwise, in turns, and compare times and results."""
+"""Run calls as recorded and in other ways, in turns, and compare times and results."""
 
 from __future__ import annotations
 
@@ -21,66 +21,31 @@ from .tries import changed, first_line, threads_of
 LEAST_ROUNDS: Final = 3
 MOST_ROUNDS: Final = 24
 _TURN_NS: Final = 4e6
-"""How long a turn of one call should take, where the time allows: far longer than the clock's step."""
+"""Aimed duration of a turn of one call, if time allows: far longer than the clock's resolution."""
 _MOST_REPEATS: Final = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What one way to run the calls took.
+    """The measurement of one way to run the calls."""
 
-    Attributes
-    ----------
-    name : str
-        Of the try; empty for the calls as they were recorded.
-    times : ndarray of float64, shape (rounds, 2)
-        ns; all calls once, each as often as it was recorded, by mean.
-    difference, relative : float
-        Largest difference of a number of the results from those of the calls as recorded, and its share of
-        the largest number there.
-    ready_ns : int
-        What converting the inputs, or compiling, took; it is not in `times`.
-    reason : str
-        Why it was not tried; empty where it was.
-    """
-
-    name: str
+    name: str  # of the try; empty for the calls as recorded
+    # ns, shape (rounds, 2); all calls once, weighted by how often each was recorded
     times: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    # largest difference from the results of the calls as recorded, and its share of their largest number
     difference: float = math.nan
     relative: float = math.nan
-    ready_ns: int = 0
-    reason: str = ""
+    ready_ns: int = 0  # conversion of the inputs, or compilation; not in `times`
+    reason: str = ""  # why it was not tried; empty if it was
 
 
 def replay(
     calls: Sequence[Recorded | RecordedStep], tries: Sequence[str], seconds: float, memory: int
 ) -> tuple[list[Measured], list[Recorded | RecordedStep]]:
-    """Run calls in turns: as recorded, each try, and back again, A B C C B A.
-
-    Parameters
-    ----------
-    calls : sequence of Recorded or RecordedStep
-    tries : sequence of str
-        As `tries_of` gives them.
-    seconds : float
-        About how long the turns may take; conversions and compilation come on top.
-    memory : int
-        Bytes of all inputs.
-
-    Returns
-    -------
-    measured : list of Measured
-        The calls as recorded, then the tries.
-    replayed : list of Recorded
-        The calls that were made; what the others lack is told where none could be.
-
-    Raises
-    ------
-    OptionError
-        If none of the calls can be made, or one takes too long.
-    ExtraNotInstalledError
-        Without PyTorch.
-    """
+    """Run calls in turns: as recorded, each try, and back again, A B C C B A."""
+    # `seconds` is about how long the turns may take, without conversions and compilation; `memory` is the
+    # bytes of all inputs. Returns the measurements, the calls as recorded first, and the calls that could be
+    # made. OptionError says why none could be made, or that one takes too long.
     torch: Any = require("torch", extra="torch", purpose="to replay operators")
     with isolated(torch):
         bases, replayed, reason = [], [], ""
@@ -106,7 +71,7 @@ def replay(
 
 
 class _Runner:
-    """A call that is made again and again, each time with the inputs that it began with."""
+    """A call that is repeated, each time with its initial inputs."""
 
     def __init__(self, torch: Any, prepared: Prepared, call: Recorded | RecordedStep) -> None:
         self.prepared, self.call = prepared, call
@@ -118,7 +83,7 @@ class _Runner:
 
     @property
     def bytes(self) -> int:
-        """What its inputs take."""
+        """Size of its inputs."""
         return self.prepared.bytes() + sum(int(one.nbytes) for one in self._before)
 
     def once(self) -> Any:
@@ -129,7 +94,7 @@ class _Runner:
         return result
 
     def time_ns(self) -> float:
-        """Return the mean of some calls; where one writes into its inputs, of each by itself."""
+        """Return the mean of several calls; each is timed alone if it writes into its inputs."""
         clock, call, repeats = time.perf_counter_ns, self.prepared, self.repeats
         if not self._written:
             self._wait()
@@ -149,7 +114,7 @@ class _Runner:
         return total / repeats
 
     def keeps_shapes(self) -> bool:
-        """Return whether the inputs that it wrote to have the shapes that they had."""
+        """Return whether the inputs that it wrote to have kept their shapes."""
         pairs = zip(self._written, self._before, strict=True)
         return all(one.shape == before.shape for one, before in pairs)
 
@@ -172,7 +137,7 @@ class _Way:
     measured: Measured = field(default_factory=lambda: Measured("", difference=0.0, relative=0.0))
 
     def turn(self, torch: Any) -> float:
-        """Return the time of all calls, in ns; each runs once before, so that threads and caches are set."""
+        """Return the time of all calls in ns; each runs once before, to set up threads and caches."""
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         total = 0.0
@@ -183,7 +148,7 @@ class _Way:
 
 
 def _base(torch: Any, call: Recorded | RecordedStep, memory: int) -> Prepared:
-    """Return a call as it was recorded, with numbers for which its results are finite, if there are such."""
+    """Return a call as recorded, with numbers for which its results are finite, if possible."""
     if call.device == "cuda" and not torch.cuda.is_available():
         raise CannotReplayError(
             "it ran on a GPU, and PyTorch finds none here: replay it on the machine that recorded it"
@@ -198,7 +163,7 @@ def _base(torch: Any, call: Recorded | RecordedStep, memory: int) -> Prepared:
 
 
 def _way(torch: Any, name: str, recorded: _Way, memory: int) -> _Way:
-    """Return a try that is ready to run, or one that says why it cannot."""
+    """Return a try that is ready to run, or the reason why it cannot."""
     threads, reasons, runners = recorded.threads, [], []
     difference = relative = 0.0
     begin = time.perf_counter_ns()
@@ -211,7 +176,7 @@ def _way(torch: Any, name: str, recorded: _Way, memory: int) -> _Way:
     try:
         torch.set_num_threads(threads)
         for runner in recorded.runners:
-            runner.once()  # what it writes to is as it was made
+            runner.once()  # its inputs are still as they were made
             runner._restore()
             try:
                 other = _Runner(torch, changed(torch, runner.prepared, name), runner.call)
@@ -239,7 +204,7 @@ def _refused(name: str, recorded: _Way, reason: str) -> _Way:
 
 
 def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
-    """Run all ways forwards and backwards, as often as the time allows, and at least three times."""
+    """Run all ways forwards and backwards, as often as time allows, and at least three times."""
     begin = time.perf_counter()
     once = {(w, i): _single(runner) for w, way in enumerate(ways) for i, runner in enumerate(way.runners)}
     for i in range(len(ways[0].runners)):
@@ -268,17 +233,18 @@ def _turns(torch: Any, ways: list[_Way], seconds: float) -> list[FloatArray]:
         for w, way in reversed(list(enumerate(ways))):
             times[w, number, 1] = way.turn(torch)
         if number + 1 >= LEAST_ROUNDS and time.perf_counter() - begin > seconds:
-            return list(times[:, : number + 1])  # the machine is slower than it was at first
+            return list(times[:, : number + 1])  # the machine has become slower
     return list(times)
 
 
 def _single(runner: _Runner) -> float:
-    """Return about how long a call takes: the shortest of three, since the first may set something up."""
+    """Estimate the duration of a call: the shortest of three, since the first may set something up."""
     return min(runner.time_ns() for _ in range(3))
 
 
 def _largest_difference(torch: Any, a: _Runner, b: _Runner) -> tuple[float, float]:
-    """Return by how much a number of the second result is off, and its share of the largest of the first."""
+    """Return the largest difference of the second result, absolute and as a share of the first's largest
+    number."""
     (count_a, results_a), (count_b, results_b) = _results(torch, a), _results(torch, b)
     if count_a != count_b:
         raise CannotReplayError(f"it gives {count_b} results in place of {count_a}")
@@ -296,12 +262,12 @@ def _largest_difference(torch: Any, a: _Runner, b: _Runner) -> tuple[float, floa
 
 
 def _results(torch: Any, runner: _Runner) -> tuple[int, list[Any]]:
-    """Return the number of results of a call, and copies of those that are numbers, on the host."""
+    """Return the number of results of a call, and copies of the numeric ones on the host."""
     torch.manual_seed(0)
     try:
         every = list(_tensors(runner.once()))
-    except Exception as error:  # whatever an operator says of its inputs
-        raise CannotReplayError(f"PyTorch cannot run it so: {first_line(error)}") from error
+    except Exception as error:  # any error of an operator about its inputs
+        raise CannotReplayError(f"PyTorch cannot run it this way: {first_line(error)}") from error
     if not runner.keeps_shapes():
         raise CannotReplayError("it changes the shape of its input, so that it cannot run twice")
     wide = [one.detach().to("cpu") for one in every]
