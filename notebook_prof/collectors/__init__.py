@@ -1,1 +1,1 @@
-"""Collectors: what watches running code and turns it into a Trace."""
+"""Collectors: they watch running code and turn it into a Trace."""

@@ -1,4 +1,4 @@
-"""What a collector is, and the Recording that runs several of them without ever hurting the cell."""
+"""The interface of collectors, and the Recording that runs several of them without harming the cell."""
 
 from __future__ import annotations
 
@@ -16,25 +16,21 @@ from ..trace.report import ImportReport
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a collector can record here, and in words why, or why not."""
+    """Whether a collector can record here, and why, or why not."""
 
     ok: bool
     reason: str = ""
 
 
 class Collector(ABC):
-    """Watches running code between `start` and `stop` and puts what it saw into a TraceBuilder.
+    """Watches running code between `start` and `stop` and puts the results into a TraceBuilder.
 
-    A collector is used once: ``open? prepare warm? start stop result`` or, from any point, ``abandon``.
-    What it cannot or will not do it says in `report`; an exception from any method is caught by the
-    `Recording` and becomes an issue too.
+    A collector is used once: ``open? prepare warm? start stop result`` or, from any point, ``abandon``. It
+    reports what it could not record in `report`. The `Recording` catches an exception from any method and
+    turns it into an issue.
 
-    Attributes
-    ----------
-    name : str
-        As in ``%%profile --with NAME``.
-    holds : frozenset of str
-        Process-wide things that only one collector can hold at a time.
+    Attributes ---------- name : str     As in ``%%profile --with NAME``. holds : frozenset of str
+    Process-wide resources that only one collector can hold at a time.
     """
 
     name: ClassVar[str]
@@ -42,7 +38,7 @@ class Collector(ABC):
 
     @cached_property
     def report(self) -> ImportReport:
-        """Issues met so far; they end up in the trace's report."""
+        """Issues so far; they become part of the trace's report."""
         return ImportReport()
 
     @classmethod
@@ -51,17 +47,18 @@ class Collector(ABC):
         """Return whether it can record in this process; loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """Return what this one needs of `holds`; collectors with several ways to record override it."""
+        """Return which of `holds` this instance needs; collectors with several ways to record override it."""
         return self.holds
 
     def open(self) -> None:  # noqa: B027 (optional)
-        """Watch for what is made before the window and used in it; the code begins, perhaps long before."""
+        """Watch for objects made before the window and used in it; called when the code begins, perhaps
+        long before."""
 
     def prepare(self) -> None:  # noqa: B027 (optional)
-        """Do what takes long and records nothing, such as starting a process: before anything records."""
+        """Do slow work that records nothing, such as starting a process, before anything records."""
 
     def warm(self, clock: Clock) -> None:  # noqa: B027 (optional)
-        """Run as in a recording, so that first-time costs are paid; what it sees is dropped."""
+        """Run as in a recording, so that first-time costs are paid; the result is dropped."""
 
     @abstractmethod
     def start(self, clock: Clock) -> None:
@@ -72,50 +69,34 @@ class Collector(ABC):
         """End the recording quickly: the user's cell waits."""
 
     def halt(self) -> int:
-        """Stop if memory grows with every event; return how many are kept, 0 if it goes on all the same."""
+        """Stop if memory grows with every event; return how many events are kept, 0 if recording goes on."""
         return 0
 
     @abstractmethod
     def result(self, builder: TraceBuilder) -> None:
-        """Put what was recorded into `builder`; called once, after `stop`.
+        """Put the recorded data into `builder`; called once, after `stop`.
 
-        Mostly in another thread than the recording's, beside the user's next cell: whatever has to be read of
-        the process (names of threads, clocks) is read in `stop`, and slow work calls `background.checkpoint`
-        every millisecond or so.
+        Mostly called in another thread than the recording's, during the user's next cell. So read the state
+        of the process (names of threads, clocks) in `stop`, and call `background.checkpoint` every
+        millisecond or so in slow work.
         """
 
     def abandon(self) -> None:  # noqa: B027 (optional)
-        """Give back whatever `warm` and `start` took, without a result. Safe in every state."""
+        """Release everything taken by `warm` and `start`, without a result. Safe in every state."""
 
 
 LARGE: Final = 150_000
-"""Events of a recording that may have made the process grow; with fewer it was something else."""
+"""Recordings with fewer events cannot be the reason for a larger process."""
 _LEAST_JUMP_NS: Final = 10_000_000
 _STEERED: Final = 0.002
 
 
 class Recording:
-    """Runs collectors together and isolates their failures.
+    """Runs collectors together and isolates their failures."""
 
-    No method raises because of a collector: it is abandoned, and an issue ``collector-failed`` says
-    which one, where and why. A `KeyboardInterrupt` during `stop` is passed on after every collector
-    has stopped, so that nothing recorded is lost; during `result` it skips what is left and is told
-    as an issue.
-
-    Parameters
-    ----------
-    collectors : iterable of Collector
-    clock : Clock, optional
-        Marked at start and at stop.
-
-    Attributes
-    ----------
-    report : ImportReport
-        Issues of the recording itself and, after `result`, of every collector.
-    names : list of str
-        Collectors that are still alive.
-    """
-
+    # No method raises because of a collector: it is abandoned, and an issue ``collector-failed`` says which
+    # one, where and why. A `KeyboardInterrupt` during `stop` is raised again after every collector has
+    # stopped, so that nothing recorded is lost. During `result` it skips the rest and becomes an issue.
     def __init__(self, collectors: Iterable[Collector], clock: Clock | None = None) -> None:
         self.clock = clock if clock is not None else Clock()
         self.report = ImportReport()
@@ -157,13 +138,7 @@ class Recording:
             self._try(collector, "start", lambda c=collector: c.start(self.clock))  # type: ignore[misc]
 
     def stop(self) -> None:
-        """Stop every collector, last started first; a second call does nothing.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If it arrived meanwhile: after all collectors have stopped.
-        """
+        """Stop every collector, last started first; a second call does nothing."""
         if self._stopped or not self._started:
             return
         self._stopped = True
@@ -180,14 +155,14 @@ class Recording:
             raise interrupted
 
     def halt(self) -> int:
-        """Stop what grows with every event; return how many events are kept."""
+        """Stop collectors with memory that grows by event; return how many events are kept."""
         kept: list[int] = []
         for collector in tuple(self._alive):
             self._try(collector, "halt", lambda c=collector: kept.append(c.halt()))  # type: ignore[misc]
         return sum(kept)
 
     def _tell_jump(self) -> None:
-        """Tell where the system's clock did not go on evenly: what is steered by NTP moves by 0.05 %."""
+        """Report that the system's clock jumped. NTP's slewing moves it by 0.05 %, which is no jump."""
         drift_ns, span_ns = self.clock.drift_ns, self.clock.span_ns
         if abs(drift_ns) <= max(_LEAST_JUMP_NS, _STEERED * span_ns):
             return
@@ -196,8 +171,8 @@ class Recording:
             "clock-jumped",
             "loss",
             example=f"by {drift_ns / 1e9:+.3f} s in {span_ns / 1e9:.3f} s",
-            effect="the system's clock was set during the recording, or the machine slept: times behind it "
-            "are later or earlier by so much, and what was open then is longer or shorter",
+            effect="the system's clock was set during the recording, or the machine slept: later times are "
+            "off by this much, and slices open at that moment are longer or shorter",
             advice="record again",
         )
 
@@ -226,7 +201,7 @@ class Recording:
             builder.metadata["clock_jump_ns"] = self._jump_ns
 
     def abandon(self) -> None:
-        """Give everything back without a result."""
+        """Release everything without a result."""
         for collector in self._alive:
             self._give_back(collector)
         self._alive.clear()

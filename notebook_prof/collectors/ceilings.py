@@ -1,4 +1,4 @@
-"""Measure what a device can do at most: a large matrix product, and a large copy."""
+"""Measure the ceilings of a device: a large matrix product, and a large copy."""
 
 from __future__ import annotations
 
@@ -27,40 +27,25 @@ Timed = Callable[[], float]
 
 
 def measure_device(device: str | None = None, *, dtype: str = "float32", again: bool = False) -> Ceilings:
-    """Measure the ceilings of the roofline on this machine; about a second, once.
+    """Measure the ceilings of the roofline on this machine; takes about a second, once.
 
-    Parameters
-    ----------
-    device : str, optional
-        ``host``, or ``cuda`` with or without a number (``cuda:1``). Default: the first GPU that PyTorch or
-        CuPy finds, else the host.
-    dtype : {"float32", "float64", "float16", "bfloat16"}
-        Element type of the matrix product. The host needs PyTorch for ``bfloat16``.
-    again : bool
-        Measure even if it was measured before in this process.
+    Parameters ---------- device : str, optional     ``host``, or ``cuda`` with or without a number
+    (``cuda:1``). Default: the first GPU that PyTorch or CuPy finds,     else the host. dtype : {"float32",
+    "float64", "float16", "bfloat16"}     Element type of the matrix product. The host needs PyTorch for
+    ``bfloat16``. again : bool     Measure again even if this process has measured it before.
 
-    Returns
-    -------
-    Ceilings
-        The best of several runs. It is remembered: the roofline of recordings of this device has these
-        ceilings from then on, and ``p.device.roofline(**nbp.measure_device().limits)`` compares with them.
+    Returns ------- Ceilings     The best of several runs. The result is remembered: from then on it is the
+    roofline's ceiling for recordings of     this device. ``p.device.roofline(**nbp.measure_device().limits)``
+    uses it explicitly.
 
-    Raises
-    ------
-    OptionError
-        If there is no such device, or it has no such type.
+    Raises ------ OptionError     If the device does not exist, or does not support the type.
 
-    Notes
-    -----
-    FLOP/s: 2 n³ for the product of two square matrices, with PyTorch, CuPy or NumPy, whichever is there, with
-    the threads and the modes (TF32, say) that they are set to. Bytes/s: twice the bytes of a copy that is too
-    large for the caches, since each is read and written.
+    Notes ----- FLOP/s: 2 n³ for the product of two square matrices, by PyTorch, CuPy or NumPy, whichever is
+    installed, with their current threads and modes (such as TF32). Bytes/s: twice the bytes of a copy that is
+    too large for the caches, since each byte is read and written.
 
-    Examples
-    --------
-    >>> ceilings = measure_device("host")
-    >>> ceilings.flops_per_s > 1e6 and ceilings.bytes_per_s > 1e6
-    True
+    Examples -------- >>> ceilings = measure_device("host") >>> ceilings.flops_per_s > 1e6 and
+    ceilings.bytes_per_s > 1e6 True
     """
     if dtype not in DTYPES:
         raise OptionError(f"there is no element type {dtype!r} to measure: {nearest(dtype, DTYPES)}")
@@ -166,7 +151,7 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _best(timed: Timed) -> float:
-    """Return the shortest of at least a few runs, for some tenths of a second; the first only warms up."""
+    """Return the shortest of several runs within some tenths of a second; the first only warms up."""
     timed()
     best, spent, runs = float("inf"), 0.0, 0
     while runs < _FEWEST or spent < _SECONDS:
@@ -181,7 +166,7 @@ def _library(name: str) -> Any:
         return None
     try:
         return importlib.import_module(name)
-    except Exception:  # an installation that cannot load is none
+    except Exception:  # a broken installation counts as none
         return None
 
 

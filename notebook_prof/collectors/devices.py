@@ -1,4 +1,4 @@
-"""On which of the devices that were asked for this process has a context."""
+"""Finds the GPUs on which this process has a CUDA context."""
 
 from __future__ import annotations
 
@@ -14,24 +14,15 @@ _IDLE: Final = (0, _NOT_INITIALIZED, 201)
 
 
 class Primary(NamedTuple):
-    """The primary context of a card, which CUDA's runtime and so every library uses.
+    """The primary context of a GPU, used by CUDA's runtime and so by every library."""
 
-    Attributes
-    ----------
-    code : int
-        What the driver said; 0 for success.
-    device : c_int
-        The card's handle.
-    active : bool
-    """
-
-    code: int
-    device: ctypes.c_int
+    code: int  # the driver's return code; 0 for success
+    device: ctypes.c_int  # the GPU's handle
     active: bool
 
 
 def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
-    """Return CUDA's driver; None where there is none. `load` makes a loaded library of a name."""
+    """Return CUDA's driver; None without one. `load` returns the loaded library of a name."""
     try:
         return load("libcuda.so.1")
     except OSError:
@@ -39,16 +30,9 @@ def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
 
 
 def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
-    """Return numbers of the cards whose primary context is active; None where the driver does not tell.
-
-    A context takes hundreds of megabytes of its card, and choosing a card makes one since CUDA 12. Nothing is
-    initialised here: before CUDA is, no card is in use.
-
-    Parameters
-    ----------
-    load : callable, optional
-        From a name to a loaded library.
-    """
+    """Return numbers of the GPUs with an active primary context; None if the driver does not report them."""
+    # A context takes hundreds of megabytes of its GPU, and since CUDA 12 selecting a GPU creates one. Nothing
+    # is initialised here: before CUDA is, no GPU is in use.
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None:
         return None
@@ -58,7 +42,7 @@ def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
 
 
 def primary_context(cuda: Any, number: int) -> Primary:
-    """Look whether a card's primary context is active, without making it so."""
+    """Read whether a GPU's primary context is active, without activating it."""
     device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
     code = int(cuda.cuDeviceGet(ctypes.byref(device), number)) or int(
         cuda.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
@@ -67,23 +51,10 @@ def primary_context(cuda: Any, number: int) -> Primary:
 
 
 def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> str:
-    """Wait until the cards have done what this process gave them, as torch's profiler does when it stops.
-
-    CUPTI writes a kernel's record when the kernel has ended, and its flush waits for none. Cards that this
-    process does not use are left alone, and CUDA is not initialised.
-
-    Parameters
-    ----------
-    devices : sequence of int, optional
-        Numbers of the cards to wait for; all unless given.
-    load : callable, optional
-        From a name to a loaded library.
-
-    Returns
-    -------
-    str
-        The driver's words for each wait that failed, as on a lost device; empty if none did.
-    """
+    """Wait until the GPUs have finished this process's work, as torch's profiler does when it stops."""
+    # CUPTI writes a kernel's record when the kernel has ended, and its flush waits for none. GPUs not used by
+    # this process are left alone, and CUDA is not initialised. Returns the driver's message for each failed
+    # wait, as on a lost device.
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return ""
@@ -95,7 +66,7 @@ def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ct
 
 
 def _settle_card(cuda: Any, primary: Primary) -> int:
-    """Wait for the card's primary context, if it is active."""
+    """Wait for the GPU's primary context, if it is active."""
     context, before = ctypes.c_void_p(), ctypes.c_void_p()
     if not primary.active:
         return primary.code
@@ -116,11 +87,11 @@ def _words(cuda: Any, code: int) -> str:
 
 
 def tell_left_out(report: ImportReport, devices: Sequence[int], what: str, count: int) -> None:
-    """Tell how much of other devices is left out."""
+    """Report how much of other devices is left out."""
     report.add(
         "other-devices",
         "info",
         count,
-        example=f"{what} on others than {', '.join(map(str, devices))}",
-        effect="left out, with the calls that launched it, as was asked",
+        example=f"{what} on other GPUs than {', '.join(map(str, devices))}",
+        effect="left out as requested, with the calls that launched it",
     )

@@ -1,4 +1,4 @@
-"""Ours gives way: it ends when the user's code starts a tool that cannot run beside it."""
+"""Ends our tool when the user's code starts one that cannot run beside it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,13 @@ from ..optional import installed, require
 
 
 class GivingWay:
-    """Ends ours before a tool of the user's starts that needs the interpreter's profile function or memray.
+    """Ends our tool before the user's code starts one that needs the profile function or memray."""
 
-    Parameters
-    ----------
-    end : callable
-        Ends ours. It is called once at most, in the thread that starts the other tool.
-    slot : int
-        Number of the tool of `sys.monitoring` that ours is; -1 for none.
-    sets_profile : bool
-        Whether ours needs the interpreter's profile function.
-
-    Attributes
-    ----------
-    to : str
-        The tool; empty while there is none.
-    armed : bool
-        Whether ours is at work. Attributes are set, no method called: ours may trace calls.
-    hook : object
-        What ours gave to `threading.setprofile`: each new thread calls `sys.setprofile` with it.
-    """
-
+    # `end` is called once at most, in the thread that starts the other tool. `slot` is our tool number of
+    # `sys.monitoring`, -1 for none; `sets_profile` says whether we need the interpreter's profile function.
+    # `to` is the other tool, empty while there is none. `armed` says that our tool runs, and `hook` is our
+    # argument of `threading.setprofile`: each new thread calls `sys.setprofile` with it. Both are set as
+    # attributes, since a method call might be traced by us.
     def __init__(self, end: Callable[[], object], slot: int = -1, sets_profile: bool = True) -> None:
         self.to = ""
         self.armed = False
@@ -46,7 +32,7 @@ class GivingWay:
         self._undo: list[Callable[[], None]] = []
 
     def watch(self) -> None:
-        """Make ready to notice such tools, before ours starts."""
+        """Begin to watch for such tools, before ours starts."""
         if self._sets_profile:
             self._before(sys, "setprofile", "sys.setprofile")
             self._before(_lsprof.Profiler, "enable", "cProfile")
@@ -56,13 +42,13 @@ class GivingWay:
             self._before(vars(sys)["monitoring"], "use_tool_id", "sys.monitoring")
 
     def unwatch(self) -> None:
-        """Leave everything as it was; safe to repeat."""
+        """Restore everything; safe to repeat."""
         self.armed = False
         while self._undo:
             self._undo.pop()()
 
     def _before(self, owner: Any, name: str, tool: str) -> None:
-        # the type's own dictionary: code that imported the type long ago uses it too
+        # the type's dictionary: code that imported the type earlier uses it too
         attributes = gc.get_referents(owner.__dict__)[0] if isinstance(owner, type) else vars(owner)
         original = attributes[name]
 
@@ -71,7 +57,7 @@ class GivingWay:
             if not self.armed or (self.hook is not None and first == (self.hook,)):
                 return original(*arguments, **named)
             if tool == "sys.setprofile" and first == (None,):
-                return None  # it would end ours, and without ours it does nothing
+                return None  # it would end ours, and does nothing without ours
             if tool != "sys.monitoring" or first == (self._slot,):
                 self._give_way(tool)
             return original(*arguments, **named)

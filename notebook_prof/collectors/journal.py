@@ -14,28 +14,19 @@ import numpy as np
 from ..trace.arrays import IntArray
 
 MOST_SPANS: Final = 1_000_000
-"""Annotations kept in one recording, about 150 MB."""
+"""Limit of annotations in one recording, about 150 MB."""
 MOST_COUNTS: Final = 1_000_000
-"""Steps with numbers of tokens or samples kept in one recording."""
+"""Limit of steps with numbers of tokens or samples in one recording."""
 
 
 _PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class Edges(NamedTuple):
-    """Begins and ends of the annotations of a thread, in order of time.
+    """Begins and ends of the annotations of a thread, in order of time."""
 
-    Attributes
-    ----------
-    ts : ndarray of int64
-        Absolute ns.
-    opener : ndarray of int64
-        Position in `codes` of the function in which the annotation was opened.
-    codes : list of CodeType
-    """
-
-    ts: IntArray
-    opener: IntArray
+    ts: IntArray  # absolute ns
+    opener: IntArray  # position in `codes` of the function that opened the annotation
     codes: list[CodeType]
 
     @classmethod
@@ -45,26 +36,26 @@ class Edges(NamedTuple):
 
 
 class Watcher(Protocol):
-    """Wants to know of annotations as they open and close, in their threads."""
+    """Is notified when annotations open and close, in their threads."""
 
     def opened(self, span: Span) -> None:
-        """Note that it opened now."""
+        """Handle an annotation that opens now."""
 
     def closed(self, span: Span) -> None:
-        """Note that it closed now."""
+        """Handle an annotation that closes now."""
 
 
 _watchers: tuple[Watcher, ...] = ()
 
 
 def watch(watcher: Watcher) -> None:
-    """Tell `watcher` of every annotation from now on. It must not raise."""
+    """Notify `watcher` of every annotation from now on. It must not raise."""
     global _watchers
     _watchers = (*_watchers, watcher)
 
 
 def unwatch(watcher: Watcher) -> None:
-    """Tell it no more; safe to repeat."""
+    """Stop notifying `watcher`; safe to repeat."""
     global _watchers
     _watchers = tuple(one for one in _watchers if one is not watcher)
 
@@ -94,11 +85,9 @@ class Span:
 
 
 class Journal:
-    """Open annotations, and, between `start` and `stop`, closed ones.
+    """Open annotations, and closed ones between `start` and `stop`."""
 
-    Every change is one operation on a dict or list, so threads need no lock.
-    """
-
+    # every change is one operation on a dict or list, so threads need no lock
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.dropped = 0
@@ -121,26 +110,26 @@ class Journal:
         return span
 
     def closed(self, span: Span) -> None:
-        """Take a closed annotation, if a recording runs."""
+        """Store a closed annotation, if a recording runs."""
         for watcher in _watchers:
             watcher.closed(span)
         if self._open.pop(id(span), None) is not None and self._recording:
             self._keep(span)
 
     def count(self, tokens: Any, samples: Any) -> None:
-        """Note what a step that ends now has worked on, if a recording runs; it is not looked at."""
+        """Store the numbers of a step that ends now, if a recording runs; they are not evaluated."""
         if self._recording and len(self.counts) < MOST_COUNTS:
             self.counts.append((time.time_ns(), tokens, samples))
 
     def start(self, now_ns: int) -> None:
-        """Begin to keep what closes."""
+        """Begin to store annotations that close."""
         self._spans, self.counts = [], []
         self.dropped = 0
         self._window_ns = (now_ns, now_ns)
         self._recording = True
 
     def stop(self) -> None:
-        """Cut what is open and keep no more; a second call does nothing."""
+        """Cut open annotations and store no more; a second call does nothing."""
         if not self._recording or self._window_ns is None:
             return
         self._recording = False
@@ -152,7 +141,7 @@ class Journal:
             span.start_ns = max(span.start_ns, self._window_ns[0])
 
     def threads(self) -> dict[int, str]:
-        """Return native ids and names of the threads that annotated, in order of appearance."""
+        """Return native ids and names of the annotating threads, in order of appearance."""
         tids = {span.tid for span in self._spans}
         return {tid: name for tid, name in self._names.items() if tid in tids}
 

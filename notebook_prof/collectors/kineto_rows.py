@@ -1,4 +1,4 @@
-"""Rows of Kineto's columns that a recording keeps: of the torch and the cuda collector."""
+"""Selects the rows of Kineto's columns that a recording keeps, for the torch and the cuda collector."""
 
 from __future__ import annotations
 
@@ -14,21 +14,8 @@ from .devices import tell_left_out
 
 
 def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
-    """Leave out what ran on other devices, the calls that launched only that, and their memory.
-
-    Parameters
-    ----------
-    columns : KinetoColumns
-    devices : sequence of int or None
-        Numbers to keep; None keeps all.
-    report : ImportReport
-        Told how much is left out.
-
-    Returns
-    -------
-    KinetoColumns
-        The host's rows stay, but for those calls: they would look like launches that lost their kernels.
-    """
+    """Drop work and memory of other devices, and the calls that launched it; None keeps all devices."""
+    # other host rows stay; these calls would look like launches that lost their kernels
     if devices is None:
         return columns
     on_device = columns.device >= 0

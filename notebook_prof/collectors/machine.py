@@ -1,4 +1,4 @@
-"""What the machine has: cores, accelerators, and how Python starts threads and processes."""
+"""Facts about the machine: cores, accelerators, and how Python starts threads and processes."""
 
 from __future__ import annotations
 
@@ -11,23 +11,10 @@ from .system import usable_cpus
 
 
 def machine() -> dict[str, Any]:
-    """Return facts for ``metadata["machine"]``; loads nothing and starts no device.
-
-    Returns
-    -------
-    dict
-        ``cpus`` int: that the process may run on; ``accelerators`` list of str: kinds of device that torch
-        can use, empty without torch; ``gil`` bool: whether threads of Python take turns; ``start_method``
-        str: how `multiprocessing` starts processes; ``torch_threads`` int, with torch only.
-
-    Examples
-    --------
-    >>> sorted(machine())[:4]
-    ['accelerators', 'cpus', 'gil', 'start_method']
-    """
+    """Return facts for ``metadata["machine"]``; imports nothing and initialises no device."""
     facts: dict[str, Any] = {
-        "cpus": usable_cpus(),
-        "accelerators": [],
+        "cpus": usable_cpus(),  # that this process may run on
+        "accelerators": [],  # kinds of devices that torch can use, empty without torch
         "gil": has_gil(),
         "start_method": _start_method(),
     }
@@ -41,13 +28,13 @@ def machine() -> dict[str, Any]:
 
 
 def has_gil() -> bool:
-    """Return whether threads of Python take turns; a free-threaded build of Python 3.13 or later has none."""
+    """Return whether Python threads share a GIL; free-threaded builds of Python 3.13 or later have none."""
     enabled = getattr(sys, "_is_gil_enabled", None)
     return True if enabled is None else bool(enabled())
 
 
 def is_free_threaded() -> bool:
-    """Return whether this Python was built without a GIL, which changes how its objects lie in memory."""
+    """Return whether this Python was built without a GIL, which changes the memory layout of objects."""
     return not has_gil() or bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 

@@ -1,7 +1,7 @@
-"""Marks in the user's code: annotated pieces of time, and the ends of steps.
+"""Marks in the user's code: annotations, and the ends of steps.
 
-Every public name here stays in the user's code when nothing records, so a call then does one check of
-a module global and nothing else (``python -m benchmarks.overhead`` measures it).
+Every public name here stays in the user's code when nothing records. A call then checks one module global and
+does nothing else (``python -m benchmarks.overhead`` measures it).
 """
 
 from __future__ import annotations
@@ -42,21 +42,18 @@ _journal: Journal | None = None
 
 
 class Sink(Protocol):
-    """Whoever counts steps: the session."""
+    """Counts steps: the session."""
 
     def tick(self, source: str) -> None:
-        """Note that one step of the user's loop has ended; `source` is ``"mark"``."""
+        """Count the end of one step of the user's loop; `source` is ``"mark"``."""
 
     def announce(self) -> None:
         """Note that marks will tick: a step has begun that one of them ends."""
 
 
 def install(sink: Sink) -> None:
-    """Send the ends of steps to `sink`, and note annotations that open from now on.
-
-    An annotation that is open when the recording begins is then known, and its part inside the window
-    is kept. A second call replaces the sink.
-    """
+    """Send the ends of steps to `sink`, and record annotations that open from now on; replaces the sink."""
+    # an annotation open at the start of the recording is then known, and its part inside the window is kept
     global _sink, _journal
     _sink = sink
     if _journal is None:
@@ -71,34 +68,19 @@ def uninstall() -> None:
 
 
 class annotate:
-    """Name a piece of the running code; in a profile it is a slice of category ``annotation``.
+    """Name a part of the running code; in a profile it is a slice of category ``annotation``.
 
-    A context manager, a decorator, or a pair of calls. It follows threads: the slice is on the track
-    of the thread that opened it. Costs next to nothing when nothing records.
+    A context manager, a decorator, or a pair of calls. The slice is on the track of the thread that opened
+    it. It costs next to nothing when nothing records.
 
-    Parameters
-    ----------
-    name : str
-        Name of the slice.
-    phase : {"data", "forward", "backward", "optimizer", "communication", "evaluation", "other"}, optional
-        Phase of the step that this piece belongs to; slices inside inherit it.
+    Parameters ---------- name : str     Name of the slice. phase : {"data", "forward", "backward",
+    "optimizer", "communication", "evaluation", "other"}, optional     Phase of the step that this part
+    belongs to; nested slices inherit it.
 
-    Raises
-    ------
-    OptionError
-        If there is no such phase, recording or not.
+    Raises ------ OptionError     For an unknown phase, also when nothing records.
 
-    Examples
-    --------
-    >>> with annotate("augment", phase="data"):
-    ...     batch = [1, 2]
-    >>> @annotate("loss")
-    ... def loss(x):
-    ...     return x + 1
-    >>> loss(1)
-    2
-    >>> span = annotate("copy").begin()
-    >>> span.end()
+    Examples -------- >>> with annotate("augment", phase="data"): ...     batch = [1, 2] >>> @annotate("loss")
+    ... def loss(x): ...     return x + 1 >>> loss(1) 2 >>> span = annotate("copy").begin() >>> span.end()
     """
 
     __slots__ = ("_open", "name", "phase")
@@ -119,7 +101,7 @@ class annotate:
         return self
 
     def end(self) -> None:
-        """Close the latest slice that this thread opened here; without one, nothing happens."""
+        """Close the latest slice that this thread opened with this object; does nothing without one."""
         if self._open:
             _close_latest(self._open)
 
@@ -133,8 +115,8 @@ class annotate:
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """Decorate a function: one slice a call.
 
-        A coroutine's slice lasts from its first to its last instruction, waits included; a
-        generator's from its first item to its end.
+        The slice of a coroutine lasts from its first to its last instruction, waits included, that of a
+        generator from its first item to its end.
         """
         return cast("Callable[P, T]", _wrapped(function, self.name, self.phase))
 
@@ -146,7 +128,7 @@ def _close_latest(spans: list[Span]) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """Return what was given as a number, NaN where nothing was; None where it is none."""
+    """Return the argument as a number, NaN if there was none; None if it is not a number."""
     if value is None:
         return float("nan")
     try:
@@ -185,18 +167,13 @@ def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Call
 
 
 def step(*, tokens: Any = None, samples: Any = None) -> None:
-    """Say that one step of the loop has ended; a no-op when nothing records.
+    """Mark the end of one step of the loop; a no-op when nothing records.
 
-    Parameters
-    ----------
-    tokens, samples : number, optional
-        How many the step has worked on, for ``p.training()``. A tensor of one number is read when the
-        recording has ended, so that the step does not wait for it.
+    Parameters ---------- tokens, samples : number, optional     How many of them the step processed, for
+    ``p.training()``. A tensor with one number is read after the recording,     so the step does not wait for
+    it.
 
-    Examples
-    --------
-    >>> for batch in range(3):
-    ...     step(samples=32, tokens=32 * 1024)
+    Examples -------- >>> for batch in range(3): ...     step(samples=32, tokens=32 * 1024)
     """
     if _sink is not None:
         if _journal is not None and (tokens is not None or samples is not None):
@@ -207,18 +184,12 @@ def step(*, tokens: Any = None, samples: Any = None) -> None:
 class steps(Generic[T]):
     """Iterate over anything, one step an item: ``for batch in nbp.steps(loader)``.
 
-    A step begins when the item is fetched and ends when the loop's body has ended, also by ``break``
-    or an exception. The length is that of `iterable`, so that progress bars work. Works in
-    ``async for`` too.
+    A step begins when the item is fetched and ends when the loop's body has ended, also by ``break`` or an
+    exception. It has the length of `iterable`, so progress bars work. ``async for`` works too.
 
-    Parameters
-    ----------
-    iterable : iterable or async iterable
+    Parameters ---------- iterable : iterable or async iterable
 
-    Examples
-    --------
-    >>> [batch for batch in steps("ab")]
-    ['a', 'b']
+    Examples -------- >>> [batch for batch in steps("ab")] ['a', 'b']
     """
 
     def __init__(self, iterable: Any) -> None:
@@ -245,7 +216,7 @@ class steps(Generic[T]):
 
 
 def _begin_step() -> Sink | None:
-    # an optimizer ticks before the first mark does, and would place the window
+    # an optimizer ticks before the first mark, and would place the window
     if _sink is not None:
         _sink.announce()
     return _sink
@@ -273,7 +244,7 @@ class MarksCollector(Collector):
         return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
 
     def start(self, clock: Clock) -> None:
-        """Keep annotations from now on, those that are open already included."""
+        """Record annotations from now on, including open ones."""
         global _journal
         if _journal is None:
             _journal = Journal()
@@ -282,7 +253,7 @@ class MarksCollector(Collector):
         self._journal.start(clock.now_ns())
 
     def stop(self) -> None:
-        """Keep no more; what is open is cut here."""
+        """End; open annotations are cut here."""
         if self._journal is not None:
             self._journal.stop()
             self._remove_own()
@@ -316,7 +287,7 @@ class MarksCollector(Collector):
         )
 
     def _put_counts(self, builder: TraceBuilder, counts: list[tuple[int, Any, Any]]) -> None:
-        """Add a table ``step_counts``: ``ts tokens samples`` of the steps that told them."""
+        """Add a table ``step_counts``: ``ts tokens samples`` of the steps with these numbers."""
         if not counts:
             return
         ts, *columns = zip(*counts, strict=True)
@@ -330,7 +301,7 @@ class MarksCollector(Collector):
             "step-count-unread",
             "loss",
             unread,
-            example="what nbp.step(tokens=…, samples=…) was given is no number, or is below 0",
+            example="an argument of nbp.step(tokens=…, samples=…) is not a number, or is negative",
             effect="these steps have no tokens or samples a second",
             advice="give the number of tokens or samples of the step",
         )

@@ -1,4 +1,4 @@
-"""What the collectors are asked to record."""
+"""The options of collectors."""
 
 from __future__ import annotations
 
@@ -11,49 +11,31 @@ from ..errors import OptionError, nearest
 PythonMode = Literal["sample", "calls"]
 EngineName = Literal["auto", "py-spy", "thread"]
 GONE: Mapping[str, str] = {"alarm": "its signals interrupted calls into C; use 'thread'"}
-"""Engines that there were, and what to use now."""
+"""Removed engines, and what to use now."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorOptions:
-    """Switches that every collector reads what concerns it from.
+    """The options of collectors; each reads those that concern it.
 
-    Attributes
-    ----------
-    shapes : bool or None
-        Input shapes of operators (torch). Makes stopping and the table two to three times slower. None
-        records them, unless the same cell has taken longer to stop than to run because of that.
-    memory : bool
-        Allocations and frees with their addresses (torch).
-    modules : bool
-        One slice for every call of a module, named by its attribute path (torch).
-    stack : bool
-        Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones.
-    python : {"sample", "calls"} or None
-        How the `python` collector works: sample lines, or trace every call.
-        ``None`` lets the collector choose.
-    min_duration_ns : int
-        Python calls shorter than this are dropped.
-    devices : tuple of int or None
-        Keep device work, memory and counters of these GPUs only; None for all.
-    pcie : bool
-        Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
-    engine : {"auto", "py-spy", "thread"}
-        Who takes the stacks when Python is sampled: py-spy from outside the process, or a thread in it.
-        ``auto`` takes py-spy where it may look at this process.
-    heap : bool
-        Who allocated what is on the host's heap at its peak, and what is kept.
+    Attributes ---------- shapes : bool or None     Input shapes of operators (torch). They make the stop and
+    the table two to three times slower. None records them,     unless the stop of the same cell took longer
+    than the cell because of them. memory : bool     Allocations and frees with their addresses (torch).
+    modules : bool     One slice for every call of a module, named by its attribute path (torch). stack : bool
+    Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones. python :
+    {"sample", "calls"} or None     How the `python` collector works: sample lines, or trace every call.
+    ``None`` lets the collector choose. min_duration_ns : int     Shorter Python calls are dropped. devices :
+    tuple of int or None     Keep device work, memory and counters of these GPUs only; None for all. pcie :
+    bool     Throughput of PCIe too (nvml): each reading takes its thread 20 ms. engine : {"auto", "py-spy",
+    "thread"}     The sampler of Python stacks: py-spy from outside the process, or a thread in it. ``auto``
+    uses py-spy if it may     read this process. heap : bool     Record which code allocated the host's heap
+    at its peak, and what is kept.
 
-    Raises
-    ------
-    OptionError
-        For an unknown `python` mode or engine, a negative duration, no device or a negative one, or `heap`
-        together with `stack` or ``python="calls"``: each needs the interpreter's profile function.
+    Raises ------ OptionError     For an unknown `python` mode or engine, a negative duration, no device or a
+    negative one, or `heap` together with     `stack` or ``python="calls"``: each needs the interpreter's
+    profile function.
 
-    Examples
-    --------
-    >>> CollectorOptions(stack=True).shapes
-    True
+    Examples -------- >>> CollectorOptions(stack=True).shapes True
     """
 
     shapes: bool | None = True
@@ -92,7 +74,7 @@ class CollectorOptions:
 
     @property
     def unusual(self) -> str:
-        """What is not as by default, as in ``stack=True python='calls'``."""
+        """Options that differ from the defaults, as in ``stack=True python='calls'``."""
         values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
         return " ".join(
             f"{name}={value!r}" for name, value, usual in values if value is not None and value != usual

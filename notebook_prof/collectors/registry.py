@@ -1,4 +1,4 @@
-"""Which collectors there are, whether they can record here, and how they are made."""
+"""The registry of collectors: whether they can record here, and how to make them."""
 
 from __future__ import annotations
 
@@ -72,16 +72,11 @@ _BUILT_IN: Final = {
 def list_collectors() -> pd.DataFrame:
     """Return every collector, and whether it can record in this process.
 
-    Returns
-    -------
-    DataFrame
-        ``name``, ``available``, ``reason`` and ``records`` (what it puts into a trace); the built-in
-        ones first, then those of other packages by name. Never empty. Loads no framework.
+    Returns ------- DataFrame     ``name``, ``available``, ``reason`` and ``records`` (what it puts into a
+    trace); the built-in ones first, then     those of other packages by name. Never empty. Loads no
+    framework.
 
-    Examples
-    --------
-    >>> bool(list_collectors().set_index("name").loc["marks", "available"])
-    True
+    Examples -------- >>> bool(list_collectors().set_index("name").loc["marks", "available"]) True
     """
     entries = _entries()
     states = [entry.availability() for entry in entries.values()]
@@ -96,35 +91,13 @@ def list_collectors() -> pd.DataFrame:
 
 
 def make(names: Sequence[str] | None = None, options: CollectorOptions | None = None) -> list[Collector]:
-    """Make the collectors of one recording.
-
-    Parameters
-    ----------
-    names : sequence of str, optional
-        As in `list_collectors`. Without names: `python`, and `torch` if torch is imported already; with
-        `cupy` where CuPy is imported and has a GPU, and `cuda` where CuPy or Numba's CUDA is imported without
-        torch, or with a torch that cannot use the GPU. `cuda` with a `torch` for CUDA is `torch` alone, which
-        records the same. With `torch_memory`, `torch` leaves memory to it. `options.python` adds `python`,
-        `options.heap` `heap`. `system` and `marks` are always added, `nvml` where there is an NVIDIA driver.
-    options : CollectorOptions, optional
-
-    Returns
-    -------
-    list of Collector
-        In the order to start them, and to give their results: `python` last, which fits its samples to what
-        is known exactly. One that was named but cannot record here is made
-        too: its start fails, and the report says so.
-
-    Raises
-    ------
-    OptionError
-        For an unknown name, with the nearest ones.
-
-    Examples
-    --------
-    >>> make(["python"])[-1].name
-    'python'
-    """
+    """Make the collectors of one recording, in the order in which they start and give their results."""
+    # Without names: `python`, and `torch` if torch is imported; also `cupy` if CuPy is imported and has a
+    # GPU, and `cuda` if CuPy or Numba's CUDA is imported without a torch that can use the GPU. `cuda` beside
+    # a `torch` for CUDA is dropped, since torch records the same. With `torch_memory`, `torch` leaves memory
+    # to it. `options.python` adds `python`, `options.heap` `heap`. `system` and `marks` are always added,
+    # `nvml` if there is an NVIDIA driver. `python` is last: it fits its samples to what is known exactly. A
+    # named collector that cannot record here is made too: its start fails, and the report says so.
     options = options if options is not None else CollectorOptions()
     entries = _entries(cached=True)
     chosen = set(names or _automatic())
@@ -169,14 +142,14 @@ def _automatic() -> tuple[str, ...]:
 
 
 def prepare() -> None:
-    """Import what the first recording would import while its cell waits; no framework."""
+    """Import what the first recording needs, so that its cell does not wait; no framework."""
     entries = _entries()
     for name in ("torch", "python") if installed("torch") else ("python",):
         entries[name].load()
 
 
 def _beside_torch() -> bool:
-    """Return whether CUDA's kernels come from elsewhere than torch's profiler, as with a CPU build."""
+    """Return whether CUDA kernels are not recorded by torch's profiler, as with a CPU build."""
     from .cuda import choose, routes, survey
 
     best = choose(routes(survey()))
@@ -184,11 +157,11 @@ def _beside_torch() -> bool:
 
 
 _foreign: dict[str, _Entry] | None = None
-"""Collectors of other packages, as they were when the packages were last looked through."""
+"""Collectors of other packages, as of the last scan."""
 
 
 def _entries(cached: bool = False) -> dict[str, _Entry]:
-    """Return all collectors; with `cached`, packages are not looked through again, which takes 10 ms."""
+    """Return all collectors; `cached` avoids a scan of the packages, which takes 10 ms."""
     global _foreign
     if _foreign is None or not cached:
         _foreign = {

@@ -1,6 +1,6 @@
-"""When which statement of the running cell began: marks that the rewritten cell leaves.
+"""When each statement of the running cell began: the rewritten cell leaves marks.
 
-A mark is one expression of C calls, ``note((now(), line))``, so that an interrupt in it has no frame of ours.
+A mark is one expression of C calls, ``note((now(), line))``, so an interrupt in it has no frame of ours.
 """
 
 from __future__ import annotations
@@ -22,27 +22,18 @@ SHOWING: Final = -2
 """Line of the mark after the last statement: IPython shows its result from here on."""
 
 MOST_ROWS: Final = 500_000
-"""Marks kept in one recording, 8 MB; loops leave no more then."""
+"""Limit of marks in one recording, 8 MB; after it loops leave no marks."""
 
 now: Final = time.time_ns
 
 
 class Statements(NamedTuple):
-    """Statements that ran, one after the other: disjoint, by time, absolute ns.
-
-    Attributes
-    ----------
-    ts, end : ndarray of int64
-    line : ndarray of int64
-        Line in the cell, from 1, as IPython counts.
-    thread : int
-        Native id of the thread that ran the cell; -1 without statements.
-    """
+    """Executed statements: disjoint, by time, absolute ns."""
 
     ts: IntArray
     end: IntArray
-    line: IntArray
-    thread: int
+    line: IntArray  # line in the cell, from 1, as IPython counts
+    thread: int  # native id of the thread that ran the cell; -1 without statements
 
     @classmethod
     def none(cls) -> Statements:
@@ -52,13 +43,7 @@ class Statements(NamedTuple):
 
 
 class Marks:
-    """The marks of one recorded cell, as pairs (absolute ns, line) in one array.
-
-    Parameters
-    ----------
-    clock : callable
-        Unix nanoseconds.
-    """
+    """The marks of one recorded cell, as pairs (absolute ns, line) in one array; the clock gives Unix ns."""
 
     def __init__(self, clock: Callable[[], int] = now) -> None:
         self.rows: array[int] = array("q")
@@ -70,11 +55,9 @@ class Marks:
         self.identity = threading.get_ident()
 
     def begin(self, file: str = "", watches: Callable[[str], bool] | None = None) -> None:
-        """Take marks from now on; the statement before the first one has line -1.
-
-        With the file of the cell, the lines of its functions are watched too, where the interpreter can, and
-        those of other files for which `watches` is true.
-        """
+        """Take marks from now on; the statement before the first one has line -1."""
+        # with the file of the cell, the lines of its functions and of other files that `watches` selects are
+        # timed too, if the interpreter can
         global note, _running
         self.rows = array("q")
         if file and available():
@@ -98,12 +81,12 @@ class Marks:
 
     @property
     def line(self) -> int:
-        """Line of the statement that runs; -1 before the first."""
+        """Line of the running statement; -1 before the first."""
         return self.rows[-1] if self.rows else -1
 
     @property
     def since_ns(self) -> int:
-        """When it began; 0 before the first."""
+        """Begin of the running statement; 0 before the first."""
         return self.rows[-2] if self.rows else 0
 
     def of_this_thread(self) -> bool:
@@ -111,7 +94,7 @@ class Marks:
         return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
-        """Return times and lines of all marks; times never go back, also where the clock does."""
+        """Return times and lines of all marks; times never go back, even if the clock does."""
         pairs = np.array(self.rows, np.int64).reshape(-1, 2)
         return np.maximum.accumulate(pairs[:, 0]), pairs[:, 1]
 
@@ -123,14 +106,14 @@ class Marks:
         return Statements(ts[kept], ends[kept], line[kept], self._thread)
 
     def function_lines(self) -> FunctionLines | None:
-        """Return the runs of lines in the user's functions; None where they were not watched."""
+        """Return the runs of lines in the user's functions; None if they were not timed."""
         if self._monitor is not None and self._function_lines is None:
             self._function_lines = function_lines(self._monitor, self.end_ns)
         return self._function_lines
 
 
 def _nothing(mark: Iterable[int]) -> None:
-    """Take marks while nothing records."""
+    """Replace `note` while nothing records."""
 
 
 note: Callable[[Iterable[int]], None] = _nothing
@@ -140,41 +123,24 @@ _offered = threading.local()
 
 
 def running() -> Marks | None:
-    """Return the marks that are being taken now."""
+    """Return the marks of the running recording."""
     return _running
 
 
 def offer(marks: Marks | None) -> None:
-    """Let `statements` in this thread answer for this recording, whatever else was recorded meanwhile."""
+    """Make `statements` in this thread refer to this recording, whatever else was recorded meanwhile."""
     _offered.marks = marks
 
 
 def watched_lines() -> FunctionLines | None:
-    """Return `Marks.function_lines` of the recording that `statements` answers for."""
+    """Return `Marks.function_lines` of the recording that `statements` refers to."""
     marks = getattr(_offered, "marks", None) or _latest
     return marks.function_lines() if marks is not None else None
 
 
 def statements() -> Statements:
-    """Return the statements of the recording that is being put together, else of the latest that ended.
-
-    Returns
-    -------
-    Statements
-        Empty if no cell was recorded.
-
-    Examples
-    --------
-    >>> marks = Marks(iter([50]).__next__)
-    >>> marks.begin()
-    >>> marks.rows.extend((10, 2, 30, 3))
-    >>> marks.stop()
-    >>> offer(marks)
-    >>> ts, end, line, _ = statements()
-    >>> ts.tolist(), end.tolist(), line.tolist()
-    ([10, 30], [30, 50], [2, 3])
-    >>> offer(None)
-    """
+    """Return the statements of the recording that is being assembled, else of the latest; empty without a
+    cell."""
     marks = getattr(_offered, "marks", None) or _latest
     return marks.statements() if marks is not None else Statements.none()
 

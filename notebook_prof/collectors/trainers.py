@@ -17,24 +17,8 @@ _STEPS: Final = (
 
 
 def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
-    """Call `callback` after every step of the trainers that are imported.
-
-    The method of the class is replaced for a while; what is not imported is left alone.
-
-    Parameters
-    ----------
-    callback : callable
-        Gets what is trained. What it raises reaches the user's code.
-
-    Returns
-    -------
-    callable
-        Puts the methods back; calling it twice does nothing.
-
-    Examples
-    --------
-    >>> trainer_ticks(print)()
-    """
+    """Call `callback` with the trained object after every step of the imported trainers; returns the
+    removal."""
     undo = [_call_after(kind, method, who, callback) for kind, method, who in _classes()]
 
     def remove() -> None:

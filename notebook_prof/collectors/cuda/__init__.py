@@ -1,4 +1,4 @@
-"""Recording CUDA kernels of any library, by the best route that this process has."""
+"""Records the CUDA kernels of any library, by the best route in this process."""
 
 from .collector import CudaCollector
 from .routes import Route, choose, routes, survey

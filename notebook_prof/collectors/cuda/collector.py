@@ -18,11 +18,11 @@ from .routes import Route, choose, routes, survey
 
 
 class Recorder(Protocol):
-    """Records on one route; called like a collector."""
+    """Records on one route, with the methods of a collector."""
 
     @property
     def report(self) -> ImportReport:
-        """Issues met so far."""
+        """Issues so far."""
 
     def warm(self, clock: Clock) -> None:
         """Pay first-time costs."""
@@ -34,7 +34,7 @@ class Recorder(Protocol):
         """End."""
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add what was recorded."""
+        """Add the recorded work."""
 
     def abandon(self) -> None:
         """Release everything."""
@@ -44,25 +44,13 @@ CUPTI: Final = frozenset({"CUPTI"})
 
 
 class CudaCollector(Collector):
-    """Records what the whole process does on its GPUs.
+    """Records what the whole process does on its GPUs; by default on the first of `routes.ROUTES` that
+    works."""
 
-    CUPTI, NVIDIA's source of such records, has one client a process. Where a torch built for CUDA is
-    installed, torch's profiler is that client: it sees the kernels of other libraries too, and torch is
-    imported when the recording warms up. Elsewhere NVIDIA's ``cupti-python`` is, if it is installed. Without
-    either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` says which route it was.
-
-    Parameters
-    ----------
-    options : CollectorOptions, optional
-    route : str, optional
-        One of `routes.ROUTES`; by default the first that works.
-
-    Raises
-    ------
-    OptionError
-        If there is no such route.
-    """
-
+    # CUPTI, NVIDIA's source of such records, has one client a process. If a torch built for CUDA is
+    # installed, torch's profiler is that client: it sees the kernels of other libraries too, and torch is
+    # imported when the recording warms up. Otherwise it is NVIDIA's ``cupti-python``, if that is installed.
+    # Without either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` has the route.
     name: ClassVar[str] = "cuda"
     holds: ClassVar[frozenset[str]] = TorchCollector.holds
 
@@ -72,7 +60,7 @@ class CudaCollector(Collector):
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """Claim CUPTI, with torch's profiler on its route; nothing on the last."""
+        """Claim CUPTI, and torch's profiler on its route; nothing on the last route."""
         return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
 
     @classmethod
@@ -87,13 +75,7 @@ class CudaCollector(Collector):
         self._inner.warm(clock)
 
     def start(self, clock: Clock) -> None:
-        """Begin to record.
-
-        Raises
-        ------
-        RecordingError
-            If no route works here, with the reason of each.
-        """
+        """Begin to record; RecordingError, with the reason of each route, if none works."""
         self._check()
         self._inner.start(clock)
 
@@ -108,7 +90,7 @@ class CudaCollector(Collector):
         self.report.extend(self._inner.report)
 
     def abandon(self) -> None:
-        """Release what the route's recorder holds."""
+        """Release the route's recorder."""
         self._inner.abandon()
 
     def _check(self) -> None:

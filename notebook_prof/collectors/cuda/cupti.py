@@ -32,7 +32,7 @@ from .records import FIELDS, ON_DEVICE, joined, named, read
 
 MOST_RECORDS: Final = 4_000_000
 BUFFER_BYTES: Final = 8 << 20
-"""Some 30,000 launches. As in NVIDIA's examples; CUPTI clears a buffer on the thread that launches."""
+"""Room for some 30,000 launches, as in NVIDIA's examples. CUPTI clears a buffer on the launching thread."""
 
 _FIRST_CUDA: Final = 12_060
 _NEEDED: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "DRIVER")
@@ -51,7 +51,7 @@ _ADVICE: Final = {
 
 
 class ClockReading(NamedTuple):
-    """The recording's clock and CUPTI's, read at one instant, and the error of that."""
+    """The recording's clock and CUPTI's, read at one instant, and the error of the pair."""
 
     wall: int
     device: int
@@ -66,11 +66,9 @@ def _read_clocks(wall: Callable[[], int], device: Callable[[], int], tries: int 
 
 
 def to_wall(first: ClockReading, last: ClockReading, device: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Convert CUPTI's timestamps to the recording's clock.
-
-    If both readings agree within their errors, all times move by one integer, so that durations and delays
-    stay exactly as CUPTI measured them. Else the clocks drift, and times follow the line through both.
-    """
+    """Convert CUPTI's timestamps to the recording's clock."""
+    # If both readings agree within their errors, all times move by one integer, so durations and delays stay
+    # exactly as CUPTI measured them. Otherwise the clocks drift, and times follow the line through both.
     offsets = [one.wall - one.device for one in (first, last)]
     least = max(offset - one.error for offset, one in zip(offsets, (first, last), strict=True))
     most = min(offset + one.error for offset, one in zip(offsets, (first, last), strict=True))
@@ -82,10 +80,8 @@ def to_wall(first: ClockReading, last: ClockReading, device: npt.NDArray[np.int6
 
 
 def fitting(version: int) -> str:
-    """Return how to get the newest package for a driver's CUDA (13040 for 13.4; 0 if not known).
-
-    By NVIDIA's documentation a driver takes the CUPTI of its own CUDA release and older ones, no newer one.
-    """
+    """Return how to get the newest package for a driver's CUDA (13040 for 13.4; 0 if not known)."""
+    # by NVIDIA's documentation a driver supports the CUPTI of its CUDA release and of older ones
     if not version:
         return "pip install cupti-python"
     if version < _FIRST_CUDA:
@@ -94,7 +90,7 @@ def fitting(version: int) -> str:
 
 
 def unusable(installed: str, state: driver.DriverState) -> str:
-    """Return a sentence on why the package cannot record here and what to do; empty if it can."""
+    """Return why the package cannot record here and what to do; empty if it can."""
     if state.problem:
         return state.problem
     if not installed:
@@ -102,7 +98,7 @@ def unusable(installed: str, state: driver.DriverState) -> str:
     needed, has = int(installed.partition(".")[0]), state.version // 1000
     if 0 < has < needed:
         return (
-            f"cupti-python {installed} needs a driver for CUDA {needed}, and this one is for CUDA "
+            f"cupti-python {installed} needs a driver for CUDA {needed}, but this one is for CUDA "
             f"{has}.{state.version % 1000 // 10}: {fitting(state.version)}"
         )
     return _refusal(installed, state, state.refused) if state.refused else ""
@@ -134,20 +130,11 @@ def _completed(activities: Sequence[Any]) -> None:
 
 
 class CuptiSession:
-    """Records what the whole process does on its cards: `warm`, `start`, `stop`, `result`, or `abandon`.
-
-    Calls carry the thread number of the operating system, so they nest in the ranges of `nbp.annotate` on
-    the track of their thread.
-
-    Parameters
-    ----------
-    keep : sequence of int, optional
-        Numbers of the cards whose work is kept; all unless given.
-    load : callable, optional
-        Loads the driver's library by its name.
-    """
+    """Records what the whole process does on its GPUs; `keep` selects GPUs by number."""
 
     def __init__(self, keep: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> None:
+        # calls carry the system's thread number, so they nest in the ranges of `nbp.annotate` on their
+        # thread's track
         self.report = ImportReport()
         self._keep, self._load = keep, load
         self._cupti: Any = None
@@ -164,13 +151,7 @@ class CuptiSession:
         self._thread_names: dict[tuple[int, int], str] = {}
 
     def warm(self, clock: Clock) -> None:
-        """Ask the driver, subscribe to CUPTI, which allows one subscriber a process, and let it attach.
-
-        Raises
-        ------
-        RecordingError
-            If any of it fails, in a sentence that says what to do.
-        """
+        """Check the driver and subscribe to CUPTI; RecordingError says what to do."""
         global _active
         if self._cupti is not None:
             return
@@ -183,7 +164,7 @@ class CuptiSession:
             self._cupti, self._pid, _active = cupti, os.getpid(), self
             atexit.register(self.abandon)
             cupti.set_thread_id_type(_SYSTEM_THREADS)
-            with suppress(Exception):  # unknown before CUDA 12.1; a buffer for each thread loses launches
+            with suppress(Exception):  # unknown before CUDA 12.1; a buffer per thread loses launches
                 size, off = ctypes.c_size_t(1), ctypes.c_uint8(0)
                 cupti.activity_set_attribute(
                     _PER_THREAD_BUFFER, ctypes.addressof(size), ctypes.addressof(off)
@@ -191,7 +172,7 @@ class CuptiSession:
             cupti.activity_register_callbacks(_requested, _completed)
             for kind in _NEEDED:
                 self._enable(kind)
-        except Exception as error:  # the package's own types
+        except Exception as error:  # the package's error types
             self._release()
             self._cupti = None
             raise RecordingError(_refusal(version, state, str(error))) from error
@@ -204,16 +185,14 @@ class CuptiSession:
                 continue
             try:
                 self._enable(kind)
-            except (
-                Exception
-            ) as error:  # 12.8 has no calls of the runtime; launches are calls of the driver too
+            except Exception as error:  # 12.8 has no runtime calls; launches are driver calls too
                 other = "; calls of the driver have the launches" if kind == "RUNTIME" else ""
                 self.report.add("activity-refused", "info", example=str(error), effect=f"not recorded{other}")
         self._now = clock.now_ns
         self._first = _read_clocks(self._now, self._cupti.get_timestamp)
 
     def stop(self) -> None:
-        """End: wait for the cards, and flush every buffer. Does nothing in a forked child."""
+        """End: wait for the GPUs, and flush every buffer. Does nothing in a forked child."""
         if self._first is None or self._subscriber is None or self._pid != os.getpid():
             return
         self._disable(
@@ -234,7 +213,7 @@ class CuptiSession:
                 "device-not-waited-for",
                 "loss",
                 example=failed,
-                effect="what ran last on it may be missing",
+                effect="its last work may be missing",
                 advice="a lost device or a sticky CUDA error does this: restart the kernel",
             )
         self._thread_names = {(self._pid, tid): name for tid, name in live_threads().items()}
@@ -301,7 +280,7 @@ class CuptiSession:
         if self._subscriber is None or self._pid not in (0, os.getpid()):
             return
         atexit.unregister(self.abandon)
-        if self._on:  # warm, and never started
+        if self._on:  # warmed but never started
             self._disable(list(self._on))
             with suppress(Exception):
                 self._cupti.activity_flush_all(_FORCED)
@@ -328,7 +307,7 @@ class CuptiSession:
     def _name_of_call(self, domain: int, number: int) -> str:
         try:
             name = str(self._cupti.get_callback_name(domain, number))
-        except Exception:  # a number that this CUPTI does not know
+        except Exception:  # a number unknown to this CUPTI
             return f"call {number}"
         return name.partition("_v")[0]
 
@@ -352,11 +331,11 @@ class CuptiSession:
 
 
 def _unused(*_: object) -> None:
-    """Stand as the subscription's callback; none is enabled."""
+    """Serve as the subscription's callback, which is never enabled."""
 
 
 def _put_devices(devices: dict[int, Device], builder: TraceBuilder) -> None:
-    """Add names and properties of the cards, as Kineto's files have them."""
+    """Add names and properties of the GPUs, as Kineto's files have them."""
     if not devices:
         return
     builder.metadata.setdefault("devices", [devices[number].name for number in sorted(devices)])

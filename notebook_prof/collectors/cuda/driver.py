@@ -1,7 +1,8 @@
-"""Asks CUDA's driver whether it works, how many cards it has and for which CUDA it is.
+"""Asks CUDA's driver whether it works, how many GPUs it has and which CUDA it supports.
 
-A child process asks, with this file as its script, which imports nothing of ours: a process that has called
-``cuInit`` cannot use CUDA in its forked children, and some libcupti end a process whose driver does not work.
+A child process asks, with this file as its script, which imports none of our modules. A process that has
+called ``cuInit`` cannot use CUDA in its forked children, and some libcupti end a process with a broken
+driver.
 """
 
 from __future__ import annotations
@@ -27,30 +28,17 @@ _ADVICE: Final = {
 
 
 class DriverState(NamedTuple):
-    """What the driver answered.
+    """The driver's answer."""
 
-    Attributes
-    ----------
-    code : int
-        From ``cuInit``: 0 for success; -1 if there is no driver or it could not be asked.
-    cards : int
-    version : int
-        The newest CUDA that the driver supports: 12040 for 12.4; 0 if unknown.
-    words : str
-        The driver's name for the code, or why it could not be asked.
-    refused : str
-        The error of ``cupti-python`` when it was tried; empty if it worked or is not installed.
-    """
-
-    code: int
+    code: int  # of ``cuInit``: 0 for success; -1 if there is no driver or it could not be asked
     cards: int = 0
-    version: int = 0
-    words: str = ""
-    refused: str = ""
+    version: int = 0  # newest CUDA that the driver supports: 12040 for 12.4; 0 if unknown
+    words: str = ""  # the driver's name of the code, or why it could not be asked
+    refused: str = ""  # error of ``cupti-python`` when tried; empty if it worked or is not installed
 
     @property
     def problem(self) -> str:
-        """Why CUDA cannot be used, in a sentence; empty if it can be."""
+        """Why CUDA cannot be used, in a sentence; empty if it can."""
         if self.code < 0:
             return self.words
         if self.code:
@@ -60,7 +48,7 @@ class DriverState(NamedTuple):
 
 
 def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
-    """Initialise CUDA in this process and ask it. `load` loads a library by its name."""
+    """Initialise CUDA in this process and ask it. `load` loads a library by name."""
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
@@ -73,7 +61,7 @@ def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
 
 
 def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
-    """Ask the driver for its CUDA only, which needs no initialisation; the rest is taken to be well."""
+    """Ask the driver for its CUDA version only, which needs no initialisation; assume the rest works."""
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
@@ -84,7 +72,7 @@ def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
 
 
 def package_version() -> str:
-    """Return the version of the installed ``cupti-python``; empty if there is none."""
+    """Return the version of the installed ``cupti-python``; empty without it."""
     try:
         return metadata.version("cupti-python")
     except metadata.PackageNotFoundError:
@@ -92,7 +80,8 @@ def package_version() -> str:
 
 
 _usable: dict[tuple[str, str | None], DriverState] = {}
-"""Answers without a problem, by package and visible cards. Others are asked again: they may be mended."""
+"""Answers without a problem, by package and visible GPUs. After other answers it asks again, as they may
+change."""
 
 
 def ask_in_child(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
@@ -111,7 +100,7 @@ def ask_in_child(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
 
 
 def _run_child() -> DriverState:
-    from ... import own_processes  # the script below imports nothing of ours
+    from ... import own_processes  # the script below imports none of our modules
 
     command = [sys.executable, "-I", __file__, json.dumps(sys.path)]
     try:
@@ -131,7 +120,7 @@ def _run_child() -> DriverState:
 
 
 def _try_cupti() -> str:
-    """Subscribe to CUPTI and unsubscribe; return the error, empty if there was none."""
+    """Subscribe to CUPTI and unsubscribe; return the error, empty for none."""
     if not package_version():
         return ""
     try:
@@ -140,14 +129,14 @@ def _try_cupti() -> str:
         cupti.activity_enable(_CONCURRENT_KERNEL)
         cupti.activity_disable(_CONCURRENT_KERNEL)
         cupti.unsubscribe(subscriber)
-    except Exception as error:  # the package's own types
+    except Exception as error:  # the package's error types
         return str(error)
     return ""
 
 
 if __name__ == "__main__":
-    sys.path[:] = json.loads(sys.argv[1])  # without this folder, whose cupti.py would hide the package
+    sys.path[:] = json.loads(sys.argv[1])  # without this folder: its cupti.py would hide the package
     answer = ask()
     sys.stdout.write(json.dumps(answer[:4]) + "\n")
-    sys.stdout.flush()  # what is tried next can end this process
+    sys.stdout.flush()  # the next call can end this process
     sys.stdout.write(json.dumps("" if answer.problem else _try_cupti()) + "\n")

@@ -1,4 +1,4 @@
-"""The last route: CUDA events around annotated ranges, for when kernels cannot be recorded."""
+"""The last route, if kernels cannot be recorded: CUDA events around annotated ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..devices import in_use
 from ..journal import Span
 
 MOST_RANGES: Final = 20_000
-"""Each holds two events of the driver."""
+"""Limit of ranges; each holds two events of the driver."""
 
 
 _FINE_MS: Final = 1000.0
@@ -27,7 +27,7 @@ _FINE_MS: Final = 1000.0
 
 
 class _Anchor(NamedTuple):
-    """An event on a card, its time on the recording's clock, and the error of that time."""
+    """An event on a GPU, its time on the recording's clock, and the error of that time."""
 
     event: Any
     at_ns: int
@@ -44,12 +44,7 @@ class _Range:
 
 
 class EventRanges:
-    """Times each `nbp.annotate` range on the stream that is current where it opens, by two CUDA events.
-
-    Through CuPy, where it is imported. A range on the device lasts from when the stream came to the first
-    event until it came to the second, gaps included; it is a slice of category annotation on the stream's
-    track, and no kernel. Events have half a microsecond of resolution.
-    """
+    """Times each `nbp.annotate` range on the stream that is current where it opens, by two CUDA events."""
 
     def __init__(self) -> None:
         self._cupy: Any = None
@@ -61,15 +56,18 @@ class EventRanges:
         self._now: Callable[[], int] = time.time_ns
 
     @cached_property
+    # Uses CuPy, if it is imported. A range on the device lasts from when the stream reached the first event
+    # until it reached the second, gaps included. It is a slice of category annotation on the stream's track,
+    # not a kernel. Events have a resolution of half a microsecond.
     def report(self) -> ImportReport:
-        """Issues met so far."""
+        """Issues so far."""
         return ImportReport()
 
     def warm(self, clock: Clock) -> None:
         """Do nothing: events need no preparation."""
 
     def start(self, clock: Clock) -> None:
-        """Place an event of each card in use on the recording's clock, and watch annotations."""
+        """Record an event on each GPU in use as its time base, and watch annotations."""
         cupy = self._cupy = sys.modules.get("cupy")
         if cupy is None:
             self.report.add(
@@ -155,7 +153,7 @@ class EventRanges:
             self._failed = f"{type(error).__name__}: {error}"
 
     def closed(self, span: Span) -> None:
-        """End the range of an annotation that was closed."""
+        """End the range of a closed annotation."""
         if (one := self._open.pop(id(span), None)) is not None:
             self._close(one)
 
@@ -174,9 +172,9 @@ class EventRanges:
         return event
 
     def _place(self, tries: int = 8) -> _Anchor:
-        """Place an event of the current card: the narrowest of `tries` brackets of it."""
+        """Place an event of the current GPU on the clock: the narrowest of `tries` brackets."""
         anchors = []
-        stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's own may have work to do
+        stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
         for _ in range(tries):
             before = self._now()
             event = self._record(stream)
@@ -193,11 +191,11 @@ class EventRanges:
             anchor = self._anchors[one.device]
             since_ms = float(elapsed(anchor.event, one.begin))
             at_ns = anchor.at_ns + round(1e6 * since_ms)
-            if since_ms > _FINE_MS:  # the next ranges are placed from here
+            if since_ms > _FINE_MS:  # the next ranges are timed from here
                 self._anchors[one.device] = anchor._replace(event=one.begin, at_ns=at_ns)
             return at_ns, max(round(1e6 * float(elapsed(one.begin, one.end))), 0)
         except KeyError:
             self._failed = f"GPU {one.device} was not in use when the recording began"
-        except Exception as error:  # the driver's own error type, as for a lost device
+        except Exception as error:  # the driver's error type, as for a lost device
             self._failed = f"{type(error).__name__}: {error}"
         return None

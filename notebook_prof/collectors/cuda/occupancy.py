@@ -1,4 +1,4 @@
-"""Occupancy of kernels, from properties of the cards that the driver gives."""
+"""Occupancy of kernels, from the driver's properties of the GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..devices import driver
 
 _WARP: Final = 32
 _PARTS: Final = 4
-"""A multiprocessor's registers are in four parts, and a warp takes all of its registers from one."""
+"""A multiprocessor's registers are in four partitions, and a warp takes all of its registers from one."""
 _REGISTER_UNIT: Final = 256
 _ATTRIBUTES: Final = {
     "multiprocessors": 16,
@@ -28,7 +28,7 @@ _ATTRIBUTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A card, its multiprocessors, and the resources of each."""
+    """A GPU, its multiprocessors, and the resources of each."""
 
     name: str
     memory_bytes: int
@@ -42,25 +42,13 @@ class Device:
     reserved_shared_memory: int
 
     def resident_blocks(self, threads: int, registers: int, shared_memory: int) -> int:
-        """Return the most blocks of a kernel that one multiprocessor can hold at a time.
-
-        Parameters
-        ----------
-        threads : int
-            In a block.
-        registers : int
-            Of a thread.
-        shared_memory : int
-            Bytes of a block.
-
-        Notes
-        -----
-        As in *Occupancy* of NVIDIA's CUDA programming guide: warps, blocks, registers (256 at a time, from
-        one of four parts) and shared memory (256 bytes at a time before compute capability 8, then 128, with
-        what the system reserves for each block) each set a limit, and the least counts. Agrees with
-        Kineto's figures for 39,000 kernels on a P100, V100s, an RTX 2080 Ti, A100s and an H100, but for those
-        of more than 48 KiB of shared memory, for which Kineto says 0.
-        """
+        """Return how many blocks of a kernel one multiprocessor can hold; registers per thread, bytes per
+        block."""
+        # As in *Occupancy* of NVIDIA's CUDA programming guide: warps, blocks, registers (256 at a time, from
+        # one of four partitions) and shared memory (256 bytes at a time before compute capability 8, then
+        # 128, with the system's reserve for each block) each set a limit, and the least counts. Agrees with
+        # Kineto's figures for 39,000 kernels on a P100, V100s, an RTX 2080 Ti, A100s and an H100, except for
+        # those with more than 48 KiB of shared memory, for which Kineto reports 0.
         warps = max(-(-threads // _WARP), 1)
         limits = [self.blocks, self.threads // _WARP // warps]
         if registers:
@@ -74,10 +62,8 @@ class Device:
     def occupancy(
         self, grid: tuple[int, int, int], block: tuple[int, int, int], registers: int, shared_memory: int
     ) -> tuple[float, float, float]:
-        """Return blocks and warps for each multiprocessor, and the estimated share of its threads in use.
-
-        As Kineto's ``blocks per SM``, ``warps per SM`` and ``est. achieved occupancy %`` (there in per cent).
-        """
+        """Return Kineto's ``blocks per SM``, ``warps per SM`` and ``est. achieved occupancy`` (0–1, not
+        per cent)."""
         threads = block[0] * block[1] * block[2]
         each = grid[0] * grid[1] * grid[2] / max(self.multiprocessors, 1)
         resident = min(float(self.resident_blocks(threads, registers, shared_memory)), each)
@@ -85,13 +71,7 @@ class Device:
 
 
 def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
-    """Ask the driver for the cards that this process may use; {} if it fails.
-
-    Parameters
-    ----------
-    load : callable, optional
-        From a name to a loaded library.
-    """
+    """Ask the driver for the GPUs visible to this process; {} if it fails."""
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}

@@ -35,7 +35,7 @@ FIELDS: Final = {
     "SYNCHRONIZATION": ("start", "end", "type", "context_id", "stream_id", "correlation_id"),
     "OVERHEAD": ("start", "end", "overhead_kind", "object_kind", *_THREADS),
 }
-"""What is read of each kind of record, by the package's names."""
+"""The fields to read of each kind of record, by the package's names."""
 ON_DEVICE: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "MEMCPY2")
 _DOMAINS: Final = {"DRIVER": 1, "RUNTIME": 2}
 _OF_THREAD: Final = 2
@@ -64,13 +64,7 @@ _OVERHEADS: Final = (
 
 
 def read(rows: Sequence[Any], fields: Sequence[str]) -> pd.DataFrame:
-    """Return fields of records as columns; optional ones that this release lacks are left out.
-
-    Raises
-    ------
-    AttributeError
-        If the records lack any other field.
-    """
+    """Return fields of records as columns; optional ones that this release lacks are left out."""
     optional = (*_LAUNCHED, *_THREADS)
     present = [field for field in fields if field not in optional or _has(rows[0], field)]
     columns = zip(*map(attrgetter(*present), rows), strict=True)
@@ -104,7 +98,7 @@ def _texts(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) 
 def named(
     frames: dict[str, pd.DataFrame], devices: dict[int, Device], name_of_call: Callable[[int, int], str]
 ) -> list[pd.DataFrame]:
-    """Name the records as Kineto does; calls of the driver inside a call of the runtime are left out."""
+    """Name the records as Kineto does; driver calls inside a runtime call are left out."""
     if "DRIVER" in frames and "RUNTIME" in frames:
         driver_calls = frames["DRIVER"]
         inside = driver_calls["correlation_id"].isin(frames["RUNTIME"]["correlation_id"])
@@ -146,7 +140,7 @@ def named(
 
 
 def _launches(frame: pd.DataFrame, devices: dict[int, Device]) -> npt.NDArray[Any]:
-    """Return how kernels were launched, in JSON, with the occupancy that follows from it."""
+    """Return the launch settings of kernels as JSON, with the resulting occupancy."""
     launched = [field for field in _LAUNCHED if field in frame]
 
     def say(*row: int) -> str:
@@ -175,7 +169,7 @@ def _sizes(frame: pd.DataFrame) -> npt.NDArray[Any]:
 
 
 def _graph(fields: Sequence[str], values: Sequence[int]) -> dict[str, int]:
-    """Return graph, node and priority of a launch; a graph of number 0 is none."""
+    """Return graph, node and priority of a launch; graph 0 means none."""
     pairs = zip(fields, values, strict=True)
     return {_LAUNCHED[field]: value for field, value in pairs if value or field == "priority"}
 
@@ -220,13 +214,7 @@ def joined(rows: list[pd.DataFrame], pid: int) -> dict[str, Any]:
 
 
 def demangle(name: str) -> str:
-    """Demangle a C++ name by the process's C++ library; returned as it is if that fails.
-
-    Examples
-    --------
-    >>> demangle("cupy_add__float32_float32_float32")
-    'cupy_add__float32_float32_float32'
-    """
+    """Demangle a C++ name by the process's C++ library; returned unchanged if that fails."""
     if not name.startswith("_Z") or (call := _demangler()) is None:
         return name
     status = ctypes.c_int()

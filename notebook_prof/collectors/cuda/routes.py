@@ -1,4 +1,4 @@
-"""Which route records CUDA's kernels in this process: facts first, then a choice with reasons."""
+"""Chooses the route that records CUDA's kernels in this process: facts first, then a choice with reasons."""
 
 from __future__ import annotations
 
@@ -25,23 +25,15 @@ _NOT_ASKED: Final = Availability(False, "not asked: torch's profiler comes first
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known about this process; nothing heavy is loaded for it.
+    """Facts about this process, collected without loading anything heavy."""
 
-    Attributes
-    ----------
-    driver : Availability
-        Whether there is an NVIDIA driver with a GPU, or why not.
-    torch_cuda : str or None
-        CUDA version of the installed torch; empty for one without CUDA, None where there is no torch.
-    torch_sees_gpu : bool or None
-        torch's own answer, once torch is imported.
-    cupti : Availability
-        Whether ``cupti-python`` can record here, or why not.
-    """
-
+    # whether there is an NVIDIA driver with a GPU, or why not
     driver: Availability
+    # CUDA version of the installed torch; empty for one without CUDA, None without torch
     torch_cuda: str | None = None
+    # torch's own answer, once torch is imported
     torch_sees_gpu: bool | None = None
+    # whether ``cupti-python`` can record here, or why not
     cupti: Availability = _NOT_ASKED
 
 
@@ -55,10 +47,8 @@ class Route:
 
 
 def survey(route: str | None = None) -> Facts:
-    """Collect the facts from files and loaded modules; torch and CUDA are not initialised.
-
-    ``cupti-python`` is tried, in a child process, if `route` asks for it or torch's profiler does not work.
-    """
+    """Collect the facts from files and loaded modules; torch and CUDA are not initialised."""
+    # ``cupti-python`` is tried, in a child process, if `route` asks for it or torch's profiler does not work
     facts = Facts(_driver(), _torch_build(), _torch_sees_gpu())
     if not facts.driver.ok or (route != "cupti" and _kineto(facts).ok):
         return facts
@@ -66,24 +56,8 @@ def survey(route: str | None = None) -> Facts:
 
 
 def routes(facts: Facts) -> list[Route]:
-    """Say of every route whether it works, in the order of `ROUTES`.
-
-    Parameters
-    ----------
-    facts : Facts
-
-    Returns
-    -------
-    list of Route
-        Always all three. ``counters`` records no kernels: CUDA events around annotated
-        ranges, pool hooks and NVML.
-
-    Examples
-    --------
-    >>> facts = Facts(Availability(True), torch_cuda="12.8", torch_sees_gpu=True)
-    >>> [(route.name, route.ok) for route in routes(facts)]
-    [('kineto', True), ('cupti', False), ('counters', True)]
-    """
+    """Return for all three routes whether they work, in the order of `ROUTES`."""
+    # ``counters`` records no kernels: CUDA events around annotated ranges, pool hooks and NVML
     if not facts.driver.ok:
         return [Route(name, False, facts.driver.reason) for name in ROUTES]
     counters = f"{_NO_KERNELS}; {facts.cupti.reason}, or a torch built for CUDA"
@@ -95,18 +69,7 @@ def routes(facts: Facts) -> list[Route]:
 
 
 def choose(available: Sequence[Route], name: str | None = None) -> Route:
-    """Return the first route that works, or the one that was asked for.
-
-    Raises
-    ------
-    OptionError
-        If there is no route of that name.
-
-    Examples
-    --------
-    >>> choose(routes(Facts(Availability(False, "no NVIDIA driver")))).reason
-    'no NVIDIA driver'
-    """
+    """Return the first route that works, or the requested one; OptionError for an unknown name."""
     if name is not None:
         if name not in ROUTES:
             raise OptionError(f"no route {name!r} to CUDA's kernels: {nearest(name, ROUTES)}")
@@ -123,7 +86,7 @@ def _kineto(facts: Facts) -> Route:
         return Route(
             "kineto",
             False,
-            f"torch (CUDA {facts.torch_cuda}) cannot use the GPU: its driver may be too old for that version",
+            f"torch (CUDA {facts.torch_cuda}) cannot use the GPU: the driver may be too old for that version",
         )
     return Route("kineto", True, f"Kineto, the profiler of the installed torch (CUDA {facts.torch_cuda})")
 
@@ -134,11 +97,11 @@ def _driver() -> Availability:
     if state.ok:
         return state
     problem = driver.ask_in_child().problem
-    return Availability(not problem, problem or "CUDA starts, and NVML does not")
+    return Availability(not problem, problem or "CUDA starts, but NVML does not")
 
 
 def _torch_sees_gpu() -> bool | None:
-    """Return torch's answer; None where torch is not imported."""
+    """Return torch's answer; None if torch is not imported."""
     cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
     return None if cuda is None else bool(cuda.is_available())
 

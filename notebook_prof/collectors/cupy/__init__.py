@@ -1,4 +1,4 @@
-"""Recording CuPy: allocations of its memory pool."""
+"""Records CuPy: allocations of its memory pool."""
 
 from .collector import CupyCollector
 

@@ -1,4 +1,4 @@
-"""The cupy collector: allocations of CuPy's memory pool, through its own hook."""
+"""The cupy collector: allocations of CuPy's memory pool, by CuPy's memory hook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..devices import in_use
 _INSTALL: Final = 'cupy is not installed: pip install "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
-"""Hooks that another thread stopped, by the thread that has them: only that one can take them away."""
+"""Hooks stopped by another thread, by the thread that has them: only that one can remove them."""
 _numbers = count()
 """CuPy refuses a second hook of the same name on a thread."""
 
@@ -46,14 +46,12 @@ class Events:
 
 
 class CupyCollector(Collector):
-    """Records every allocation and free of CuPy's memory pool, with address, size and the pool's totals.
+    """Records every allocation and free of CuPy's memory pool, with address, size and the pool's totals."""
 
-    CuPy registers its hooks for one thread: what other threads allocate is not seen, and said. Totals begin
-    with the pool's own at the start and follow the events; the pool giving memory back to the driver
-    (``free_all_blocks``) has no event. Pools of cards that the process does not use are not asked, as that
-    would make a context there. Kernels are recorded by the collector `cuda`.
-    """
-
+    # CuPy registers its hooks for one thread: allocations of other threads are not seen, and the report says
+    # so. Totals begin with the pool's at the start and follow the events; there is no event when the pool
+    # returns memory to the driver (``free_all_blocks``). Pools of GPUs that the process does not use are not
+    # asked, as that would create a context there. Kernels are recorded by the collector `cuda`.
     name: ClassVar[str] = "cupy"
     holds: ClassVar[frozenset[str]] = frozenset()
 
@@ -70,7 +68,7 @@ class CupyCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether CuPy is installed and, if it is imported already, finds a GPU."""
+        """Return whether CuPy is installed and, if it is imported, finds a GPU."""
         if not installed("cupy"):
             return Availability(False, _INSTALL)
         cupy = sys.modules.get("cupy")
@@ -79,15 +77,9 @@ class CupyCollector(Collector):
         return _with_a_gpu(cupy)
 
     def start(self, clock: Clock) -> None:
-        """Register the hook on this thread.
-
-        Raises
-        ------
-        RuntimeError
-            If there is no GPU that CuPy can use, in words.
-        """
+        """Register the hook on this thread; RuntimeError if CuPy can use no GPU."""
         cupy = self._cupy = require("cupy", extra="gpu", purpose="the cupy collector")
-        state = _with_a_gpu(cupy)  # before any pool is asked: without a driver it prints to stderr
+        state = _with_a_gpu(cupy)  # first: without a driver a pool prints to stderr
         if not state.ok:
             raise RuntimeError(state.reason)
         self._thread = threading.get_ident()
@@ -99,14 +91,14 @@ class CupyCollector(Collector):
         self._note_pinned()
         self._look_at_allocator()
         if (left := _left.pop(self._thread, None)) is not None:
-            with suppress(KeyError):  # that thread ended, and this one has its number
+            with suppress(KeyError):  # that thread has ended, and this one has its number
                 left.__exit__(None, None, None)
         hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
         hook.__enter__()
         self._hook = hook
 
     def stop(self) -> None:
-        """Take the hook away; it can only be taken from the thread that has it."""
+        """Remove the hook, which only the thread that has it can do."""
         hook, self._hook = self._hook, None
         if hook is None:
             return
@@ -155,7 +147,7 @@ class CupyCollector(Collector):
         self.stop()
 
     def _look_at_allocator(self) -> None:
-        """Name an allocator that hooks of CuPy cannot see: its own pool alone calls them."""
+        """Name an allocator that CuPy's hooks cannot see: only CuPy's pool calls them."""
         allocator = self._cupy.cuda.get_allocator()
         pool = getattr(allocator, "__self__", None)
         if self._hidden or isinstance(pool, self._cupy.cuda.MemoryPool):
@@ -175,7 +167,7 @@ class CupyCollector(Collector):
         self._pinned.append((self._now(), int(blocks)))
 
     def _compare(self) -> None:
-        """Say where the pool's own total at the end is another than that of the events."""
+        """Report a difference between the pool's total at the end and that of the events."""
         for device, (used, _) in self._pools.items():
             missing = used - self._totals[device][0]
             if missing:
@@ -183,7 +175,7 @@ class CupyCollector(Collector):
                     "allocations-unseen",
                     "loss",
                     example=f"device {device}: the pool holds {abs(missing):,} bytes "
-                    f"{'more' if missing > 0 else 'less'} than the recorded events say",
+                    f"{'more' if missing > 0 else 'less'} than the recorded events add up to",
                     effect="the memory curve of CuPy is off by as much",
                     advice="allocations on other threads, and other allocators than the default pool, "
                     "are not recorded",
@@ -191,20 +183,10 @@ class CupyCollector(Collector):
 
 
 def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now: Callable[[], int]) -> Any:
-    """Make the hook: a subclass of CuPy's own, which is known only once CuPy is imported.
+    """Make the hook, a subclass of ``cupy.cuda.MemoryHook``, which is known only once CuPy is imported."""
 
-    Parameters
-    ----------
-    base : type
-        ``cupy.cuda.MemoryHook``.
-    events : Events
-        Gets every allocation and free.
-    totals : dict of int to [int, int]
-        Allocated and reserved bytes by device, kept up to date.
-    now : callable
-        Unix nanoseconds.
-    """
-
+    # `events` gets every allocation and free; `totals`, allocated and reserved bytes by device, is kept up to
+    # date
     class _PoolHook(base):  # type: ignore[misc]
         name = f"notebook_prof {next(_numbers)}"
         muted = False
@@ -233,7 +215,7 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
 
 
 def _allocator_name(allocator: Any) -> str:
-    """Return the class of a bound method's object, or the function's own name, with its module."""
+    """Return the class of a bound method's object, or the function's name, with its module."""
     if allocator is None:
         return "the driver itself (no pool)"
     pool = getattr(allocator, "__self__", None)
@@ -245,7 +227,7 @@ def _allocator_name(allocator: Any) -> str:
 def _with_a_gpu(cupy: Any) -> Availability:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
-    except Exception as error:  # CuPy's own error type; its text is the driver's
+    except Exception as error:  # CuPy's error type; its text is the driver's
         return Availability(False, f"CuPy finds no GPU that it can use: {error}")
     if not count:
         return Availability(False, "CuPy finds no GPU: none is visible to this process")

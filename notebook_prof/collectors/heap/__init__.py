@@ -1,4 +1,4 @@
-"""Who allocated what was on the heap at its peak, and what is kept: memray, or tracemalloc without it."""
+"""Which code allocated the heap at its peak, and what is kept: by memray, or by tracemalloc without it."""
 
 from .collector import HeapCollector
 

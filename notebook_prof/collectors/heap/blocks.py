@@ -1,4 +1,4 @@
-"""What a tracer of the heap gives: blocks at the peak and at the end, by the stack that allocated them."""
+"""The result of a heap tracer: blocks at the peak and at the end, by allocating stack."""
 
 from __future__ import annotations
 
@@ -26,56 +26,28 @@ class StackLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks that one stack has allocated.
+    """Blocks allocated by one stack."""
 
-    Attributes
-    ----------
-    stack : sequence of StackLine
-        Innermost first; empty where it is not known.
-    bytes, count : int
-    """
-
-    stack: Sequence[StackLine]
+    stack: Sequence[StackLine]  # innermost first; empty if unknown
     bytes: int
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class HeapBlocks:
-    """What was allocated since the recording began.
+    """Allocations since the recording began."""
 
-    Attributes
-    ----------
-    tool : str
-        Name and version of the tracer.
-    peak_bytes : int
-        Highest sum of blocks, exact.
-    at_peak, kept : list of Blocks
-        Those at the peak, or at the highest moment that was seen, and those that are still there at the end.
-    """
-
-    tool: str
-    peak_bytes: int
-    at_peak: list[Blocks]
-    kept: list[Blocks]
+    tool: str  # name and version of the tracer
+    peak_bytes: int  # highest sum of blocks, exact
+    at_peak: list[Blocks]  # at the peak, or at the highest moment that was seen
+    kept: list[Blocks]  # still there at the end
 
 
 def blocks_table(blocks: HeapBlocks, cells: Mapping[str, str]) -> pd.DataFrame:
-    """Return one row a line of the user's code and function that allocated for it.
-
-    Parameters
-    ----------
-    blocks : HeapBlocks
-    cells : mapping of str to str
-        What files of cells other than the profiled one are called, as ``In[3]``.
-
-    Returns
-    -------
-    DataFrame
-        ``line text allocated_by bytes count kept_bytes kept_count``; ``bytes`` sum to the peak. ``line`` is
-        the innermost one of the user's own code, empty where none is on the stack; ``allocated_by`` is the
-        innermost function of Python, empty of what was there between the highest moment seen and the peak.
-    """
+    """Return one row per line of user code and allocating function: ``KEYS`` and ``NUMBERS``."""
+    # ``bytes`` sum to the peak. ``line`` is the innermost line of user code, empty if none is on the stack;
+    # ``allocated_by`` is the innermost Python function, empty for memory allocated between the highest moment
+    # seen and the peak.
     unseen = blocks.peak_bytes - sum(one.bytes for one in blocks.at_peak)
     at_peak = [*blocks.at_peak, Blocks((), unseen, 0)] if unseen > 0 else blocks.at_peak
     rows = [(*_keys_of(one.stack, cells), one.bytes, one.count, 0, 0) for one in at_peak]
@@ -85,7 +57,7 @@ def blocks_table(blocks: HeapBlocks, cells: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _keys_of(stack: Sequence[StackLine], cells: Mapping[str, str]) -> tuple[str, str, str]:
-    """Return the innermost line of the user's code, its source, and the function that allocated."""
+    """Return the innermost line of user code, its source, and the allocating function."""
     own = next((one for one in stack if owner_of(one.file) in (CELL, USER)), None)
     line = text = ""
     if own is not None:

@@ -1,4 +1,4 @@
-"""The heap collector: who allocated what was there at the peak, and what is kept, only when asked for."""
+"""The heap collector: which code allocated the heap at its peak, and what is kept, only when asked for."""
 
 from __future__ import annotations
 
@@ -16,21 +16,14 @@ from .memray_tracer import MemrayTracer
 from .tracemalloc_tracer import TracemallocTracer
 
 HEAP: Final = "heap"
-"""Name of the table, and key of the metadata that says which tool traced and how high the peak was."""
+"""Name of the table, and metadata key of the tracing tool and the peak's height."""
 
 
 class HeapCollector(Collector):
-    """Traces allocations of the process with the Python stack that made them.
+    """Traces allocations of the process with the Python stack that made them."""
 
-    With memray where it is installed; else with tracemalloc, which is slower and sees less.
-    Both follow the code as it runs: times of Python functions in the same recording are too long.
-
-    Parameters
-    ----------
-    options : CollectorOptions, optional
-        Of these none matters.
-    """
-
+    # It uses memray if installed, else tracemalloc, which is slower and sees less. Both slow the code: times
+    # of Python functions in the same recording are too long.
     name: ClassVar[str] = "heap"
     holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
 
@@ -41,17 +34,17 @@ class HeapCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return with which tool the heap can be traced."""
+        """Return the tool that can trace the heap."""
         if installed("memray"):
-            return Availability(True, "by memray: what C code and Python allocate, with its Python stack")
+            return Availability(True, "by memray: allocations of C code and Python, with their Python stack")
         return Availability(
             True,
             'by tracemalloc: lines of Python and NumPy; with memray, pip install "notebook-prof[heap]", also '
-            "what other C code allocates, and sooner",
+            "allocations of other C code, and faster",
         )
 
     def start(self, clock: Clock) -> None:
-        """Begin to trace; with tracemalloc where the user's code has what memray needs."""
+        """Begin to trace; with tracemalloc if the user's code occupies what memray needs."""
         del clock
         self._tracer = self._memray() if installed("memray") else None
         if self._tracer is None:
@@ -59,16 +52,16 @@ class HeapCollector(Collector):
             self._tracer.start()
 
     def _memray(self) -> MemrayTracer | None:
-        """Return memray at work; None where a tool of the user's is in its way."""
+        """Return memray at work; None if a tool of the user is in its way."""
         if sys.getprofile() is not None:
-            self._in_the_way = "a profiler of the code's own (sys.getprofile() is not None)"
+            self._in_the_way = "a profiler of the user's code (sys.getprofile() is not None)"
             return None
         tracer = MemrayTracer()
         try:
             tracer.start()
         except RuntimeError:
             tracer.close()
-            self._in_the_way = "memray's Tracker of the code's own"
+            self._in_the_way = "memray's Tracker in the user's code"
             return None
         return tracer
 
@@ -78,7 +71,7 @@ class HeapCollector(Collector):
             self._tracer.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add the table of blocks by line, and which tool saw them."""
+        """Add the table of blocks by line, and the tool that traced them."""
         tracer, self._tracer = self._tracer, None
         if tracer is None:
             return
@@ -103,7 +96,7 @@ class HeapCollector(Collector):
                 "heap-gave-way",
                 "info",
                 example=f"{self._in_the_way} was at work",
-                effect="the heap was traced by tracemalloc, which does not see what other C code allocates",
+                effect="the heap was traced by tracemalloc, which does not see allocations of other C code",
             )
         if tracer.gave_way_to:
             self.report.add(
@@ -114,7 +107,7 @@ class HeapCollector(Collector):
             )
 
     def abandon(self) -> None:
-        """End tracing, and delete what was seen."""
+        """End tracing, and delete the result."""
         if self._tracer is not None:
             self._tracer.close()
             self._tracer = None

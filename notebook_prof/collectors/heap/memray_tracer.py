@@ -1,4 +1,4 @@
-"""memray as the tracer of the heap: every allocation of the process, with its stack of Python."""
+"""memray as the tracer of the heap: every allocation of the process, with its Python stack."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from .blocks import Blocks, HeapBlocks, StackLine
 
 
 class MemrayTracer:
-    """Traces the heap into a file that holds sums by stack, so that it stays small.
+    """Traces the heap into a file of sums by stack, which stays small."""
 
-    Sees what C code allocates (NumPy, Arrow, torch on the CPU). Python objects are seen as the arenas that
-    the interpreter's allocator takes for them.
-    """
-
+    # It sees allocations of C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that
+    # the interpreter's allocator takes for them.
     def __init__(self) -> None:
         self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
         self._folder = ""
@@ -45,7 +43,7 @@ class MemrayTracer:
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
         self._giving_way.watch()
-        # of the thread that starts it, memray leaves out as many outermost frames as there are then
+        # memray drops as many outermost frames of the thread that starts it as there are at that moment
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
         starter.start()
         starter.join()
@@ -55,7 +53,7 @@ class MemrayTracer:
         self._giving_way.armed = True
 
     def stop(self) -> None:
-        """End tracing; what was seen stays in the file."""
+        """End tracing; the result stays in the file."""
         self._giving_way.unwatch()
         self._end()
 
@@ -65,10 +63,10 @@ class MemrayTracer:
             return
         function, hook = sys.getprofile(), threading.__dict__.get("_profile_hook")
         tracker.__exit__(None, None, None)
-        if inspect.isroutine(function):  # the user's, which memray takes away too
+        if inspect.isroutine(function):  # the user's function, which memray removes too
             sys.setprofile(function)
         if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
-            threading.setprofile(hook)  # the user's, for new threads
+            threading.setprofile(hook)  # the user's hook for new threads
 
     def blocks(self) -> HeapBlocks:
         """Return the blocks at the peak and at the end; the file is deleted."""

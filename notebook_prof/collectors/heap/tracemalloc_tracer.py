@@ -1,4 +1,4 @@
-"""tracemalloc as the tracer of the heap, where memray is not installed: snapshots while the heap grows."""
+"""tracemalloc as the tracer of the heap without memray: snapshots while the heap grows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ _is_tracing, _traced_memory = tracemalloc.is_tracing, tracemalloc.get_traced_mem
 
 _INTERVAL_S: Final = 0.005
 _GROWS: Final = 1.1
-"""A snapshot is taken when so much more is allocated than at the last one."""
+"""A snapshot is taken when allocations have grown by this factor since the last one."""
 _LEAST_BYTES: Final = 1 << 20
 
 
 class TracemallocTracer:
-    """Traces what Python's own allocators gave, by the innermost line alone, and looks at it as it grows.
-
-    tracemalloc tells how high the peak was, and the lines of what is there now only. So a thread looks every
-    5 ms, and takes a snapshot whenever a tenth more is allocated than at the last one; what came after the
-    highest snapshot and was gone at the next look stays without a line. It sees NumPy's arrays and Python's
-    objects, not what other C code allocates.
-    """
+    """Traces memory of Python's allocators by the innermost line, with snapshots while it grows."""
 
     def __init__(self) -> None:
         self._ours = False
@@ -38,6 +32,10 @@ class TracemallocTracer:
         self._before: tracemalloc.Snapshot | None = None
         self._base_bytes = 0
         self._gave_way = ""
+        # tracemalloc reports the height of the peak, but lines only of current blocks. So a thread looks
+        # every 5 ms, and takes a snapshot whenever a tenth more is allocated than at the last one. Memory
+        # allocated after the highest snapshot and freed before the next look has no line. It sees NumPy's
+        # arrays and Python's objects, not allocations of other C code.
         self._hidden: dict[str, Any] = {}  # functions of tracemalloc
 
     @property
@@ -46,7 +44,7 @@ class TracemallocTracer:
         return self._gave_way
 
     def start(self) -> None:
-        """Begin to trace; where the user's code traces already, what it has so far is left out."""
+        """Begin to trace; if the user's code traces already, its earlier blocks are left out."""
         self._ours = not tracemalloc.is_tracing()
         if self._ours:
             tracemalloc.start(1)
@@ -60,7 +58,7 @@ class TracemallocTracer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the last snapshot, and end tracing where it was begun here."""
+        """Take the last snapshot, and end tracing if it was begun here."""
         if self._thread is None:
             return
         vars(tracemalloc).update(self._hidden)
@@ -91,7 +89,7 @@ class TracemallocTracer:
         self._highest = self._last = self._before = None
 
     def _hide(self) -> None:
-        """Let tracemalloc look to the user's code as if nothing traced, until that code starts it."""
+        """Hide the tracing from the user's code, until that code starts tracemalloc itself."""
 
         def start(*arguments: int) -> None:
             self._gave_way = "tracemalloc.start"
@@ -121,11 +119,11 @@ class TracemallocTracer:
                 self._highest, self._highest_bytes = self._snapshot(), now
 
     def _snapshot(self) -> tracemalloc.Snapshot:
-        # what tracemalloc.take_snapshot does, which asks its own, hidden is_tracing first
+        # as tracemalloc.take_snapshot, which would first call the hidden is_tracing
         return tracemalloc.Snapshot(_tracemalloc._get_traces(), tracemalloc.get_traceback_limit())
 
     def _new(self, snapshot: tracemalloc.Snapshot | None) -> list[Blocks]:
-        """Return the blocks of a snapshot by line; without those that are our own, or were there before."""
+        """Return the blocks of a snapshot by line, without our own and earlier ones."""
         if snapshot is None:
             return []
         own = tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__)

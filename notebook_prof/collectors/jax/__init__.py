@@ -1,4 +1,4 @@
-"""Recording JAX with its own profiler."""
+"""Records JAX with JAX's profiler."""
 
 from .collector import JaxCollector
 

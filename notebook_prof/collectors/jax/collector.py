@@ -29,16 +29,7 @@ _ID: Final = "correlation_id"
 
 
 def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport) -> Space:
-    """Leave out the planes of other devices, and the calls that launched only their work.
-
-    Parameters
-    ----------
-    space : Space
-    devices : sequence of int or None
-        Numbers to keep; None keeps all.
-    report : ImportReport
-        Told how much is left out.
-    """
+    """Drop the planes of other devices, and the calls that launched only their work; None keeps all."""
     if devices is None:
         return space
     number = [_DEVICE.match(line.plane) for line in space.lines]
@@ -82,17 +73,11 @@ _CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 
 
 class JaxCollector(Collector):
-    """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler.
+    """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
 
-    Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded with `stack` only: they
-    make unjitted operations half as slow again. JAX has room for one profiler: where one is running, this
-    collector refuses; where the recorded code starts one, this one ends before it, and says so.
-
-    Parameters
-    ----------
-    options : CollectorOptions, optional
-    """
-
+    # Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded with `stack` only: they
+    # slow unjitted operations by half. JAX has room for one profiler: if one is running, this collector
+    # refuses; if the recorded code starts one, this one ends before it, and reports that.
     name: ClassVar[str] = "jax"
     holds: ClassVar[frozenset[str]] = frozenset({"JAX profiler"})
 
@@ -112,18 +97,12 @@ class JaxCollector(Collector):
         return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
 
     def claims(self) -> frozenset[str]:
-        """Claim CUPTI too, where JAX's own part for NVIDIA's GPUs is installed."""
+        """Claim CUPTI too, if JAX's plugin for NVIDIA GPUs is installed."""
         on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:
-        """Begin to record.
-
-        Raises
-        ------
-        RuntimeError
-            If a profiler of JAX is running already.
-        """
+        """Begin to record; RuntimeError if a profiler of JAX is running."""
         jax: Any = require("jax", extra="jax", purpose="the jax collector")
         self._session = open_session(jax, python=self._options.stack)
         self._session.start()
@@ -132,7 +111,7 @@ class JaxCollector(Collector):
         self._conflicts.watch()
 
     def stop(self) -> None:
-        """End the recording; JAX needs about 3 µs an event for it."""
+        """End the recording; JAX needs about 3 µs an event."""
         if self._conflicts is not None:
             self._conflicts.unwatch()
             self._conflicts = None
@@ -155,7 +134,7 @@ class JaxCollector(Collector):
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
 
     def abandon(self) -> None:
-        """End the recording and drop what it has."""
+        """End the recording and drop its data."""
         self.stop()
         self._planes, self._session = b"", None
 

@@ -1,4 +1,4 @@
-"""Make room when the user's code starts JAX's profiler, which would raise in it otherwise."""
+"""Gives way when the user's code starts JAX's profiler, which would otherwise raise in that code."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ _START: Final = "start_trace"
 
 
 class ConflictWatch:
-    """Calls back before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too.
+    """Calls `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
 
-    JAX has room for one profiler and raises for a second one. So its public function is wrapped, where it is
-    defined and where it is exported, between `watch` and `unwatch`. A name that was imported from there
-    beforehand (``from jax.profiler import start_trace``) is not reached.
-
-    Parameters
-    ----------
-    jax : module
-    make_room : callable
-        Called before the user's profiler starts.
-    """
-
+    # JAX has room for one profiler and raises for a second one. So its public function is wrapped between
+    # `watch` and `unwatch`, in the module that defines it and in the one that exports it. A name imported
+    # earlier (``from jax.profiler import start_trace``) is not wrapped.
     def __init__(self, jax: Any, make_room: Callable[[], None]) -> None:
         self._make_room = make_room
         original = getattr(jax.profiler, _START, None)
@@ -32,7 +24,7 @@ class ConflictWatch:
         self._wrapper: Any = None
 
     def watch(self) -> None:
-        """Begin to listen."""
+        """Begin to watch."""
         original, make_room = self._original, self._make_room
 
         def start_trace(*args: Any, **kwargs: Any) -> Any:
@@ -44,7 +36,7 @@ class ConflictWatch:
             setattr(module, _START, start_trace)
 
     def unwatch(self) -> None:
-        """Put the original back."""
+        """Restore the original."""
         for module in self._modules:
             if getattr(module, _START, None) is self._wrapper:
                 setattr(module, _START, self._original)

@@ -1,4 +1,4 @@
-"""One run of JAX's profiler: in memory where that is possible, else through a temporary folder."""
+"""One run of JAX's profiler: in memory if possible, else through a temporary folder."""
 
 from __future__ import annotations
 
@@ -15,25 +15,18 @@ class Session(Protocol):
         """Begin to record; RuntimeError if JAX's profiler is busy."""
 
     def stop(self) -> bytes:
-        """End, and give the planes as a serialised XSpace; empty if there are none."""
+        """End, and return the planes as a serialised XSpace; empty if there are none."""
 
 
 def open_session(jax: Any, *, python: bool) -> Session:
-    """Make the session that this JAX allows.
-
-    Parameters
-    ----------
-    jax : module
-    python : bool
-        Record Python calls too.
-    """
+    """Make the session that this JAX supports."""
     native = _native()
     options = _options(jax, python)
     return MemorySession(native, options) if native is not None else FolderSession(jax, options)
 
 
 class MemorySession:
-    """`ProfilerSession` of jaxlib: private, and without files (jaxlib 0.4.35 to 0.10)."""
+    """`ProfilerSession` of jaxlib: private, without files (jaxlib 0.4.35 to 0.10)."""
 
     def __init__(self, native: Any, options: Any) -> None:
         self._native, self._options = native, options
@@ -48,13 +41,13 @@ class MemorySession:
         )
 
     def stop(self) -> bytes:
-        """End; the planes come back as they are."""
+        """End; returns the planes unchanged."""
         session, self._session = self._session, None
         return bytes(session.stop())
 
 
 class FolderSession:
-    """`jax.profiler.start_trace` and `stop_trace`, into a folder that is deleted again."""
+    """`jax.profiler.start_trace` and `stop_trace`, into a folder that is deleted afterwards."""
 
     def __init__(self, jax: Any, options: Any) -> None:
         self._profiler, self._options = jax.profiler, options
@@ -82,7 +75,7 @@ class FolderSession:
 
 
 def _native() -> Any:
-    """Return the module of jaxlib whose ``ProfilerSession`` has a ``stop`` that gives bytes; None without."""
+    """Return jaxlib's module if its ``ProfilerSession.stop`` returns bytes, else None."""
     for name in ("jaxlib._profiler", "jaxlib.xla_extension.profiler"):
         try:
             module = import_module(name)

@@ -1,1 +1,1 @@
-"""Lines as they run, told by the interpreter (Python 3.12 and later)."""
+"""Line events of the interpreter (Python 3.12 and later)."""

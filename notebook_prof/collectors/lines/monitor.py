@@ -1,4 +1,5 @@
-"""Watch the user's lines by ``sys.monitoring``: events of their own code only, and hot regions go off."""
+"""Times the user's lines by ``sys.monitoring``: events of user code only, and hot regions are switched
+off."""
 
 from __future__ import annotations
 
@@ -12,37 +13,36 @@ from types import CodeType
 from typing import Any, Final
 
 LINE, START, RESUME, RETURN, YIELD, UNWIND = range(6)
-"""What an event tells of its frame."""
+"""Kinds of events."""
 
 MOST_EVENTS: Final = 500_000
-"""Events kept in one recording, 16 MB; nothing is watched after them."""
+"""Limit of events in one recording, 16 MB; no line is timed after it."""
 
 NOT_WATCHED: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
-"""Code of expressions: its time stays with the line that drives it."""
+"""Code of expressions: its time counts for the line that runs it."""
 
 _BATCH: Final = 256
 _FEW: Final = 32
 _MANY: Final = 1024
-"""Of so few events of a region, while all regions together had so many, the rate can be told too."""
+"""After this few events of a region, once all regions together had this many, its rate is known too."""
 _GAP_NS: Final = 12_000
-"""A region whose events come quicker goes off: one takes 0.4 µs, so it costs 3 %."""
+"""A region with a shorter mean interval of events is switched off: an event takes 0.4 µs, so the cost is 3
+%."""
 _TOOLS: Final = (3, 4)
-"""Numbers of tools that no debugger, coverage, profiler or optimizer has by convention."""
+"""Tool numbers that no debugger, coverage tool, profiler or optimizer has by convention."""
 
 _MONITORING: Final[Any] = getattr(sys, "monitoring", None)
 now: Callable[[], int] = time.time_ns
 
 
 def available() -> bool:
-    """Return whether the interpreter can tell of lines, and a number for a tool is free."""
+    """Return whether the interpreter has line events, and a tool number is free."""
     return _MONITORING is not None and any(_MONITORING.get_tool(tool) is None for tool in _TOOLS)
 
 
 def loops_of(source: str) -> list[tuple[int, int, int]]:
-    """Return head, first and last line of every loop; none where the source cannot be read.
+    r"""Return head, first and last line of every loop; none if the source cannot be parsed.
 
-    Examples
-    --------
     >>> loops_of("x = 1\\nfor i in y:\\n    f(i)\\n    g(i)\\n")
     [(2, 2, 4)]
     """
@@ -67,34 +67,18 @@ def nested_code(code: CodeType) -> Iterator[CodeType]:
 
 
 class LineMonitor:
-    """Notes when lines of the user's files begin and frames end, by thread.
+    """Records when lines of the user's files begin and frames end, by thread."""
 
-    Parameters
-    ----------
-    watches : callable
-        Whether code of a file, by its ``co_filename``, is watched.
-    source_of : callable
-        Text of such a file, in which loops are looked for.
-
-    Attributes
-    ----------
-    threads : dict of int to array
-        By native thread id events of four integers: absolute ns, number of the code, line, kind.
-    codes : list of code
-        What was watched; the position is the number.
-    off : set of (int, int)
-        Regions that went off: number of the code, and the line of the loop's head or 0 for the function.
-
-    Notes
-    -----
-    A global ``PY_START`` that is answered with ``DISABLE`` shows each code object of the process once. A
-    region is the innermost loop around a line in its function, or the function: it goes off as a whole,
-    since a line that is off alone would leave its time to its neighbour. It does so at a 256th event of its
-    own if events of all regions together came too quickly since the 256th before, or at a 32nd where all had
-    1,024: of many regions that are never hot alone, those that run most go off, until the rest costs little.
-    ``restart_events`` is never called: it would wake what coverage and debuggers have disabled.
-    """
-
+    # `watches` selects files by ``co_filename``, `source_of` returns their text. `threads` has events of four
+    # integers by native thread id: absolute ns, number of the code (its position in `codes`), line, kind.
+    # `off` has the regions that were switched off: number of the code, and line of the loop's head or 0 for
+    # the function.
+    # A global ``PY_START`` that returns ``DISABLE`` sees each code object of the process once. A region is
+    # the innermost loop around a line in its function, or the function. It is switched off as a whole, since
+    # a single line switched off would leave its time to its neighbour: at its 256th event if events of all
+    # regions together came too quickly since its previous 256th, or at a 32nd once all had 1,024. So among
+    # many regions that are never hot alone the most frequent are switched off, until the rest costs little.
+    # ``restart_events`` is never called: it would reenable events that coverage and debuggers have disabled.
     def __init__(self, watches: Callable[[str], bool], source_of: Callable[[str], str]) -> None:
         self.threads: dict[int, array[int]] = {}
         self.codes: list[CodeType] = []
@@ -112,7 +96,7 @@ class LineMonitor:
         self._tool = -1
 
     def start(self) -> bool:
-        """Begin; return whether a tool's number was free."""
+        """Begin; return whether a tool number was free."""
         monitoring = _MONITORING
         events = monitoring.events
         tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), -1)
@@ -122,12 +106,12 @@ class LineMonitor:
         self._tool = tool
         for event, callback in self._callbacks(events, monitoring.DISABLE):
             monitoring.register_callback(tool, event, callback)
-        # UNWIND and THROW cannot be asked of single code objects before 3.15, and fire with exceptions only
+        # UNWIND and THROW cannot be set for single code objects before 3.15, and fire on exceptions only
         monitoring.set_events(tool, events.PY_START | events.PY_UNWIND | events.PY_THROW)
         return True
 
     def stop(self) -> None:
-        """End, and give the tool's number back. A second call does nothing."""
+        """End, and free the tool number. A second call does nothing."""
         if self._tool < 0:
             return
         monitoring = _MONITORING
@@ -140,11 +124,11 @@ class LineMonitor:
         monitoring.free_tool_id(tool)
 
     def text(self, file: str) -> str:
-        """Return the source of a file that is watched."""
+        """Return the source of a monitored file."""
         return self._source_of(file)
 
     def lines(self) -> Iterator[tuple[int, int]]:
-        """Yield number and line of all code that was watched."""
+        """Yield number and line of all monitored code."""
         return iter(self._region)
 
     def region(self, code: int, line: int) -> tuple[int, int]:
@@ -167,12 +151,12 @@ class LineMonitor:
                 heads = [head for head, first, last in loops if first <= line <= last and head in lines]
                 region = self._region[number, line] = number, max(heads, default=0)
                 self._regions[number].add(region)
-            self.codes.append(one)  # kept, so that its id stays its own
+            self.codes.append(one)  # kept alive, so that its id stays unique
             self._number[id(one)] = number
             _MONITORING.set_local_events(self._tool, one, local)
 
     def _goes_off(self, region: tuple[int, int], t: int) -> None:
-        """Count an event of a region; at every 256th see how quickly events came."""
+        """Count an event of a region; at every 256th check the rate."""
         hits = self._hits[region] = self._hits.get(region, 0) + 1
         self._count += 1
         if hits % _FEW:
@@ -186,13 +170,13 @@ class LineMonitor:
         if t - since < events * _GAP_NS or self._count > MOST_EVENTS:
             number, head = region
             self.off.add(region)
-            if not head:  # a function that is called so often: events that only say DISABLE slow it, too
+            if not head:  # a hot function: even events that only return DISABLE slow it
                 self.off |= self._regions[number]
                 _MONITORING.set_local_events(self._tool, self.codes[number], 0)
         self._since[region] = t, self._count
 
     def _log(self) -> array[int]:
-        """Return the events of this thread, made at its first."""
+        """Return the events of this thread; created at its first event."""
         local = self._local
         try:
             return local.log  # type: ignore[no-any-return]
@@ -216,7 +200,7 @@ class LineMonitor:
             log = self._log()
             log.extend((t, code_number, at, LINE))
             before, local.region = local.region, region
-            if is_off:  # the head is seen where the loop is entered, not at each iteration
+            if is_off:  # the head is recorded on entry of the loop, not at each iteration
                 return disable if before == region else None
             self._goes_off(region, t)
             return None
@@ -252,7 +236,7 @@ class LineMonitor:
             return None
 
         def thrown(kind: int) -> Callable[..., None]:
-            def event(code: CodeType, *_: object) -> None:  # DISABLE would raise into the user's code
+            def event(code: CodeType, *_: object) -> None:  # DISABLE would raise in the user's code
                 code_number = number.get(id(code))
                 if code_number is not None and (code_number, 0) not in off:
                     self._log().extend((now(), code_number, 0, kind))

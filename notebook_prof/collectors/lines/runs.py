@@ -1,4 +1,4 @@
-"""From events of lines and frames to the runs of lines, each with begin, end and what it ran for."""
+"""Turns events of lines and frames into runs of lines, each with begin, end and caller."""
 
 from __future__ import annotations
 
@@ -17,29 +17,16 @@ from .monitor import LINE, RESUME, START, YIELD, LineMonitor
 
 
 class LineRuns(NamedTuple):
-    """Runs of lines of one thread, by begin.
+    """Runs of lines of one thread, by begin; arrays of shape (n,)."""
 
-    Attributes
-    ----------
-    begin, end : ndarray of int64, shape (n,)
-        Absolute ns.
-    code, line : ndarray of int64, shape (n,)
-        Number of the code object, and the first line of the statement.
-    parent : ndarray of int64, shape (n,)
-        The run that called this one; -1 for none.
-    path : ndarray of int64, shape (n,)
-        Position in `paths`.
-    paths : list of (int, int, int)
-        Distinct ways to a line: that of the line which calls it or -1, number of the code, and line; callers
-        come first.
-    """
-
-    begin: IntArray
+    begin: IntArray  # absolute ns
     end: IntArray
-    code: IntArray
-    line: IntArray
-    parent: IntArray
-    path: IntArray
+    code: IntArray  # number of the code object
+    line: IntArray  # first line of the statement
+    parent: IntArray  # the run that called this one; -1 for none
+    path: IntArray  # position in `paths`
+    # distinct paths to a line: the calling line's path or -1, number of the code, and line; callers come
+    # first
     paths: list[tuple[int, int, int]]
 
     def within(self, begin_ns: int, end_ns: int) -> LineRuns:
@@ -49,7 +36,7 @@ class LineRuns(NamedTuple):
         )
 
     def self_ns(self) -> IntArray:
-        """Return how long each ran without what it called."""
+        """Return the duration of each without its callees."""
         took = self.end - self.begin
         called = self.parent >= 0
         inside = np.bincount(self.parent[called], took[called], minlength=len(took)).astype(np.int64)
@@ -68,28 +55,16 @@ class LineRuns(NamedTuple):
 
 
 class StatementLines(NamedTuple):
-    """Where the statements of a file begin.
+    """Where the statements of a file begin."""
 
-    Attributes
-    ----------
-    first : dict of int to int
-        First line of the innermost statement around each line; of a compound one, its head's.
-    heads : frozenset of int
-        Lines that hold nothing but the head of a loop: its body runs between two runs of it.
-    """
-
+    # first line of the innermost statement around each line; for a compound one, its head's
     first: dict[int, int]
+    # lines with only the head of a loop: its body runs between two runs of it
     heads: frozenset[int]
 
 
 def statement_lines(source: str) -> StatementLines:
-    """Return where the statements of a file begin; nothing where it cannot be read.
-
-    Examples
-    --------
-    >>> statement_lines("x = f(\\n    1,\\n)\\nfor i in x:\\n    g(i)\\n")
-    StatementLines(first={1: 1, 2: 1, 3: 1, 4: 4, 5: 5}, heads=frozenset({4}))
-    """
+    """Return where the statements of a file begin; nothing if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -109,7 +84,7 @@ def statement_lines(source: str) -> StatementLines:
 
 @dataclass(slots=True)
 class _Frames:
-    """The frames that are open, innermost last, and the columns of runs."""
+    """The open frames, innermost last, and the columns of runs."""
 
     code: list[int] = field(default_factory=list)
     run: list[int] = field(default_factory=list)
@@ -140,7 +115,7 @@ class _Frames:
         self.run.pop()
 
     def unwind_to(self, t: int, code: int) -> bool:
-        """Close what stands above the innermost frame of a code; return whether there is one."""
+        """Close the frames above the innermost frame of a code; return whether there is one."""
         if code not in self.code:
             return False
         while self.code[-1] != code:
@@ -149,27 +124,11 @@ class _Frames:
 
 
 def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLines]) -> LineRuns:
-    """Put together what the events of one thread tell.
-
-    Parameters
-    ----------
-    events : array of int
-        As `LineMonitor.threads` has them.
-    end_ns : int
-        When the watching ended; what is open then ends then.
-    statements : sequence of StatementLines
-        By the number of a code. A further line of a statement that runs begins nothing, nor does the head of
-        a loop again: what lets a loop tick leaves there too.
-
-    Returns
-    -------
-    LineRuns
-
-    Notes
-    -----
-    A line ends when its own frame begins the next, returns, yields or is unwound. After a ``yield`` the frame
-    goes on with the line at which it left. The loop is over events: the monitor keeps 500,000 at most.
-    """
+    """Build the runs of lines from the events of one thread; runs open at `end_ns` end there."""
+    # A line ends when its own frame begins the next, returns, yields or is unwound. After a ``yield`` the
+    # frame continues with the line at which it left. A further line of a running statement begins nothing,
+    # nor does the head of a loop again, which also holds for the code that counts a loop's iterations. The
+    # loop is over events: the monitor keeps 500,000 at most.
     frames = _Frames()
     for i in range(0, len(events), 4):
         t, code, line, kind = events[i : i + 4]
@@ -181,7 +140,7 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
         if not frames.unwind_to(t, code):
             if kind != LINE:
                 continue
-            frames.push(code)  # it ran before the watching began
+            frames.push(code)  # it began before the recording
         run = frames.run[-1]
         if kind == LINE:
             first = statements[code].first.get(line, line)
@@ -201,50 +160,30 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
 
 
 class WatchedCode(NamedTuple):
-    """A function, or a module's own code, whose lines were watched.
-
-    Attributes
-    ----------
-    function, file : str
-    first_line : int
-    off : bool
-        Whether its lines came too quickly: only samples tell of them.
-    lines_off : frozenset of int
-        Lines of loops in it whose lines came too quickly.
-    """
+    """A function, or a module's own code, with timed lines."""
 
     function: str
     file: str
     first_line: int
+    # its events came too quickly: only samples show its lines
     off: bool
+    # lines of its loops that were switched off for the same reason
     lines_off: frozenset[int]
 
 
 class FunctionLines(NamedTuple):
-    """Runs of lines of the user's, as the interpreter told of them.
+    """Runs of the user's lines, from the interpreter's events."""
 
-    Attributes
-    ----------
-    threads : dict of int to LineRuns
-        By native thread id.
-    codes : list of WatchedCode
-        By the number of a code.
-    """
-
+    # by native thread id
     threads: dict[int, LineRuns]
+    # by number of a code
     codes: list[WatchedCode]
 
     def table(self, names: Mapping[str, str], cell_file: str) -> pd.DataFrame:
-        """Return the runs that were timed: ``ts``, ``dur``, ``line`` and ``file``.
-
-        Parameters
-        ----------
-        names : mapping of str to str
-            What files of cells are called; others keep their path.
-        cell_file : str
-            File of the recorded cell. Statements outside of its functions are left out: they are timed by
-            marks, whose own events among them would count as runs.
-        """
+        """Return the timed runs: ``ts``, ``dur``, ``line`` and ``file``; `names` has the names of cells'
+        files."""
+        # Statements of the recorded cell outside of functions are left out: marks time them, and the events
+        # of the marks would count as runs.
         nothing = np.empty(0, np.int64)
         runs = [*self.threads.values(), LineRuns(nothing, nothing, nothing, nothing, nothing, nothing, [])]
         begin = np.concatenate([thread.begin for thread in runs])
@@ -266,15 +205,7 @@ class FunctionLines(NamedTuple):
 
 
 def function_lines(monitor: LineMonitor, end_ns: int) -> FunctionLines:
-    """Return the runs of lines that a monitor has seen.
-
-    Parameters
-    ----------
-    monitor : LineMonitor
-        Stopped.
-    end_ns : int
-        When the cell ended.
-    """
+    """Return the runs of lines that a stopped monitor recorded, up to the cell's end."""
     files = [code.co_filename for code in monitor.codes]
     statements_of = {file: statement_lines(monitor.text(file)) for file in set(files)}
     statements = [statements_of[file] for file in files]

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs as counters, through NVIDIA's management library."""
+"""NVIDIA GPUs as counters, by NVIDIA's management library."""

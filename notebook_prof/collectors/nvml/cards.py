@@ -1,4 +1,4 @@
-"""Which cards NVML and CUDA mean by the same number: by UUID, as they count in different orders."""
+"""Matches NVML's GPUs to CUDA's numbers by UUID, as the two count in different orders."""
 
 from __future__ import annotations
 
@@ -13,27 +13,16 @@ from ..devices import driver
 
 @dataclass(slots=True)
 class Card:
-    """A GPU, or a MIG slice of one.
+    """A GPU, or a MIG slice of one."""
 
-    Attributes
-    ----------
-    handle : object
-        NVML's.
-    uuid : str
-        As NVML spells it; empty where it does not tell.
-    name : str
-    number : int
-        CUDA's, as far as it is known.
-    """
-
-    handle: Any
-    uuid: str
+    handle: Any  # NVML's
+    uuid: str  # as NVML spells it; empty if unknown
     name: str
-    number: int = -1
+    number: int = -1  # CUDA's, as far as known
 
     @property
     def key(self) -> str:
-        """The 32 digits of the UUID, which CUDA tells too."""
+        """The 32 digits of the UUID, which CUDA reports too."""
         return _digits(self.uuid)
 
 
@@ -42,10 +31,8 @@ def _digits(uuid: str) -> str:
 
 
 def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
-    """Return the digits of the UUIDs of CUDA's devices, in CUDA's order; None before CUDA is initialised.
-
-    Nothing is initialised here.
-    """
+    """Return the digits of the UUIDs in CUDA's order; None before CUDA is initialised, which this does not
+    do."""
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return None
@@ -60,12 +47,10 @@ def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
 
 
 def visible(nvml: Any) -> tuple[list[Card], bool]:
-    """Return the cards that ``CUDA_VISIBLE_DEVICES`` leaves, and whether their numbers are surely CUDA's.
-
-    CUDA puts the fastest card first, NVML follows the PCI bus: with cards of several kinds, numbers are known
-    only where the variable names UUIDs or ``CUDA_DEVICE_ORDER`` asks for the bus. Where they are not, all
-    cards are returned, so that none is missing once CUDA tells.
-    """
+    """Return the GPUs left by ``CUDA_VISIBLE_DEVICES``, and whether their numbers are surely CUDA's."""
+    # CUDA puts the fastest GPU first, NVML follows the PCI bus. With several models, numbers are known only
+    # if the variable names UUIDs or ``CUDA_DEVICE_ORDER`` asks for the bus. Otherwise all GPUs are returned,
+    # so that none is missing once CUDA is initialised.
     cards = [_card(nvml, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
     alike = len({card.name for card in cards}) <= 1 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -80,7 +65,7 @@ def visible(nvml: Any) -> tuple[list[Card], bool]:
 
 
 def _chosen(nvml: Any, cards: list[Card], variable: str) -> list[Card]:
-    """Return the cards in the order of the variable; CUDA ignores all from the first wrong entry on."""
+    """Return the GPUs in the order of the variable; CUDA ignores everything from the first wrong entry on."""
     chosen: list[Card] = []
     for word in (part.strip() for part in variable.split(",")):
         if _is_number(word):
@@ -98,7 +83,7 @@ def _is_number(word: str) -> bool:
 
 
 def _named(nvml: Any, cards: list[Card], word: str) -> list[Card]:
-    """Return the cards or slices whose UUID begins with `word`; a beginning is enough for CUDA."""
+    """Return the GPUs or slices with a UUID that begins with `word`; CUDA accepts a prefix."""
     if not word:
         return []
     if not word.startswith("GPU-"):
@@ -118,7 +103,7 @@ def _slices(nvml: Any, card: Card) -> list[Card]:
         for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(card.handle)):
             slices.append(_card(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(card.handle, number)))
     except (nvml.NVMLError, AttributeError):
-        pass  # no more of them, or none at all
+        pass  # no further slice, or none at all
     return slices
 
 

@@ -1,4 +1,4 @@
-"""The nvml collector: NVIDIA GPUs as counters, through NVIDIA's management library."""
+"""The nvml collector: NVIDIA GPUs as counters, by NVIDIA's management library."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from .cards import Card, cuda_uuids, visible
 from .metrics import METRICS, PCIE, Metric, NoSamplesError, pcie_link, samples_since, why_missing
 
 FAST_S: Final = 0.05
-"""Between two readings of memory and power."""
+"""Time between two readings of memory and power."""
 
 LIMIT_S: Final = 1.0
-"""For an answer of the driver: nothing waits longer, and a counter that takes longer is read no more."""
+"""Longest wait for the driver; a counter that takes longer is not read again."""
 
 RETRIES: Final = 3
-"""A counter that gave no value is given up after so many errors; one that did is read less often."""
+"""A counter without any value is given up after this many errors; others are then read less often."""
 
 SLOW_EVERY: Final = 4
-"""Use and clocks, which the driver itself averages over longer, are read every fourth time."""
+"""The driver averages use and clocks over longer, so they are read every fourth time."""
 
 
 class Readings:
-    """Times and values of one counter, appended to by one thread."""
+    """Times and values of one counter, appended by one thread."""
 
     def __init__(self) -> None:
         self.ts = array("q")
@@ -49,12 +49,12 @@ class Readings:
         self.values.append(value)
 
     def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
-        """Return what was read by now; a thread that the driver holds may add to it later."""
+        """Return the readings so far; a thread blocked in the driver may add to them later."""
         values = np.array(self.values.tolist(), dtype=np.float64)
         return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
 
     def put(self, builder: TraceBuilder, track: int) -> None:
-        """Give the readings to a counter track."""
+        """Add the readings to a counter track."""
         builder.counter(track, *self.taken())
 
 
@@ -65,35 +65,27 @@ class _Gpu:
     link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)
     since_us: dict[str, int] = field(default_factory=dict)
-    """Time of the last value that was taken from a buffer of the driver."""
+    """Time of the last value taken from a buffer of the driver."""
     polled: set[str] = field(default_factory=set)
-    """Counters for which the driver keeps no buffer."""
+    """Counters without a buffer in the driver."""
     failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
-    """How often in a row a counter could not be read, and the last error."""
+    """Consecutive failures of a counter, and the last error."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Why a counter is read no more."""
+    """Why a counter is not read again."""
     answered: set[str] = field(default_factory=set)
-    """Counters for which the driver said anything at all."""
+    """Counters that the driver gave any answer for."""
     gaps: int = 0
 
 
 class NvmlCollector(Collector):
-    """Counts use, memory, power and clocks of the GPUs that CUDA may use, in its own thread.
+    """Reads use, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
-    Memory and power every 50 ms; temperature, energy, throttling, the number of other processes and what goes
-    over NVLink every 200 ms, and as often what the driver has put into its own buffers of utilisation and
-    clocks; where it keeps none, they are asked for. The driver averages utilisation over 0.2 to 1 s. The
-    thread loads the library itself, so that starting takes no time, and nothing waits longer than 1 s for a
-    driver that does not answer. Cards have CUDA's numbers: they are found by UUID once CUDA is initialised.
-
-    Parameters
-    ----------
-    pcie : bool
-        PCIe throughput too; each reading takes the thread 20 ms.
-    devices : sequence of int, optional
-        CUDA's numbers of the GPUs to read; all unless given.
-    """
-
+    # Memory and power are read every 50 ms; temperature, energy, throttling, the number of other processes
+    # and NVLink traffic every 200 ms. As often it reads the driver's buffers of utilisation and clocks, or
+    # asks for the values if there is no buffer. The driver averages utilisation over 0.2 to 1 s. The thread
+    # loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver that does
+    # not answer. GPUs have CUDA's numbers: they are found by UUID once CUDA is initialised. Each reading of
+    # `pcie` throughput takes the thread 20 ms.
     name: ClassVar[str] = "nvml"
 
     def __init__(self, pcie: bool = False, devices: Sequence[int] | None = None) -> None:
@@ -120,7 +112,7 @@ class NvmlCollector(Collector):
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the thread read once more; one whose driver does not answer is not waited for."""
+        """Let the thread read once more; do not wait for a driver that does not answer."""
         self._quit.set()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -163,7 +155,7 @@ class NvmlCollector(Collector):
         self.stop()
 
     def _numbered(self) -> list[_Gpu]:
-        """Return the GPUs under CUDA's numbers, found by UUID; those that CUDA does not see are left out."""
+        """Return the GPUs with CUDA's numbers, found by UUID; those that CUDA does not see are left out."""
         gpus = self._gpus
         if self._uuids is not None and all(gpu.card.uuid for gpu in gpus):
             for gpu in gpus:
@@ -174,7 +166,7 @@ class NvmlCollector(Collector):
                 "gpu-order-unknown",
                 "info",
                 example=f"cards of several kinds: {', '.join(gpu.card.name for gpu in gpus)}",
-                effect="they are numbered by PCI bus; CUDA, which was not used, may number them otherwise",
+                effect="they are numbered by PCI bus; CUDA, which was not used, may number them differently",
                 advice="set CUDA_DEVICE_ORDER=PCI_BUS_ID",
             )
         gpus = [gpu for gpu in gpus if self._keep is None or gpu.card.number in self._keep]
@@ -201,7 +193,7 @@ class NvmlCollector(Collector):
         )
 
     def _missing(self, gpu: _Gpu) -> str:
-        """Return a sentence a reason for the metrics without a value."""
+        """Return one sentence per reason for the metrics without a value."""
         names: dict[str, list[str]] = {}
         for metric in self._metrics:
             if metric.name not in gpu.readings and metric.name in gpu.answered:
@@ -240,7 +232,7 @@ class NvmlCollector(Collector):
         ending = self._quit.is_set()
         for metric in tuple(gpu.metrics):
             if self._quit.is_set() and not ending:
-                return  # stop waits, and the last readings are to come
+                return  # `stop` waits for the last readings
             failures, _ = gpu.failed.get(metric.name, (0, None))
             if (metric.slow and not slow) or (failures >= RETRIES and not slow):
                 continue
@@ -273,7 +265,7 @@ def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
 
 
 def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
-    """Take what is new in the driver's buffer; False where it keeps none."""
+    """Read new values from the driver's buffer; False if it keeps none."""
     name = metric.name
     since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
     try:
@@ -288,7 +280,7 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
 
 
 def _rates(totals: Readings) -> Readings:
-    """Return how fast a total grew, a second, between readings; one that was reset grew by nothing."""
+    """Return the growth of a total per second between readings; 0 where it was reset."""
     ts, values = totals.taken()
     grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
     rates = Readings()
@@ -309,7 +301,7 @@ def _library() -> Iterator[Any]:
 
 
 class _Question:
-    """Asks the driver in a thread of its own, once a process: nobody waits long for one that hangs."""
+    """Asks the driver in a thread, once a process, so that nobody waits long for a driver that hangs."""
 
     def __init__(self) -> None:
         self._answer: Availability | None = None
@@ -318,7 +310,7 @@ class _Question:
         self._answered.wait(LIMIT_S)
 
     def answer(self) -> Availability:
-        """Return what the driver has said by now."""
+        """Return the driver's answer so far."""
         return self._answer or Availability(False, f"NVIDIA's driver did not answer within {LIMIT_S:g} s")
 
     def _ask(self) -> None:

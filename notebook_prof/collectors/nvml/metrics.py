@@ -1,4 +1,5 @@
-"""What the nvml collector reads of a GPU, also from buffers of the driver with times of their own."""
+"""The metrics that the nvml collector reads of a GPU, also from buffers of the driver with their own
+times."""
 
 from __future__ import annotations
 
@@ -18,27 +19,7 @@ class NoSamplesError(Exception):
 
 
 def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tuple[int, float]]:
-    """Return what the driver has put into a buffer since a time.
-
-    Parameters
-    ----------
-    nvml, handle
-        pynvml, and the GPU.
-    buffer : str
-        pynvml's name for it, as in ``NVML_GPU_UTILIZATION_SAMPLES``.
-    since_us : int
-        Unix microseconds.
-
-    Returns
-    -------
-    list of (int, float)
-        Unix microseconds and value, in order of time; empty where there is nothing new.
-
-    Raises
-    ------
-    NoSamplesError
-        In words.
-    """
+    """Return new values of a driver's buffer, as Unix µs and value in order of time."""
     try:
         number = getattr(nvml, buffer)
         kind, samples = nvml.nvmlDeviceGetSamples(handle, number, since_us)
@@ -59,35 +40,22 @@ def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tu
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One counter of a GPU.
-
-    Attributes
-    ----------
-    name, unit : str
-    read : callable
-        From (pynvml, device handle) to a number, or None where there is nothing to say.
-    slow : bool
-        Read every fourth time only.
-    samples : str
-        pynvml's name for the buffer in which the driver keeps such values; empty for none. Where the driver
-        has it, its values are taken with their own times, and `read` is not called.
-    scale : float
-        Of a value in that buffer.
-    total : bool
-        It only grows; what is shown is how fast, a second.
-    """
+    """One counter of a GPU."""
 
     name: str
     unit: str
+    # from (pynvml, device handle) to a number, or None
     read: Callable[[Any, Any], float | None]
-    slow: bool = False
+    slow: bool = False  # read every fourth time only
+    # pynvml's name of the driver's buffer of such values; empty for none. If it exists, its values are used
+    # with their own times, and `read` is not called.
     samples: str = ""
-    scale: float = 1.0
-    total: bool = False
+    scale: float = 1.0  # of a value in that buffer
+    total: bool = False  # only grows; its growth per second is shown
 
 
 def _memory(nvml: Any, handle: Any) -> float:
-    """Return bytes in use; without what the driver keeps for itself, where it tells them apart."""
+    """Return bytes in use; without the driver's reserve, if it reports both."""
     try:
         return float(nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used)
     except (TypeError, AttributeError):  # an older pynvml
@@ -99,43 +67,33 @@ def _memory(nvml: Any, handle: Any) -> float:
 
 
 def _own_memory(nvml: Any, handle: Any) -> float | None:
-    """Return bytes that this process holds; None in containers that hide its number from the driver."""
+    """Return bytes held by this process; None in containers that hide its pid from the driver."""
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return next((process.usedGpuMemory for process in processes if process.pid == os.getpid()), None)
 
 
 HARMFUL: Final = 0x04 | 0x08 | 0x20 | 0x40 | 0x80 | 0x200 | 0x400
-"""Of NVML's reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware), power brake,
-limits of the board, reliability.
+"""NVML's reasons for lower clocks: power cap, hardware slowdown, heat (software, hardware), power brake,
+board limits, reliability.
 
 Left out: idle, clocks set by the user, clocks that follow another GPU, display. Source: ``nvml.h``.
 """
 
 
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, _VERSION_MISMATCH = 3, 4, 13, 25
-"""What NVML says of what a card cannot tell, must not tell, and of a function or a structure that the
-driver's library lacks. Source: ``nvml.h``."""
+"""NVML's return codes for a value that the GPU does not have, a missing permission, and a function or
+structure that the driver's library lacks. Source: ``nvml.h``.
+"""
 _UNTOLD: Final = {
-    "memory": "this card has no figure of its own, as where it shares the system's memory",
+    "memory": "this card reports no figure, for example because it shares the system's memory",
     "memory of this process": "the driver lists no process of this number, as in most containers",
     "utilisation": "the driver had no value yet: it averages over up to a second",
 }
 
 
 def why_missing(metric: str, error: Exception | None, card: str) -> str:
-    """Return in words why a metric has no value.
+    """Return why a metric has no value; `error` is that of the last reading, None if it returned no value.
 
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    error : Exception or None
-        What the last reading raised; None where it gave no value.
-    card : str
-        Its name.
-
-    Examples
-    --------
     >>> why_missing("power", AttributeError("nvmlDeviceGetPowerUsage"), "H100")
     'the installed nvidia-ml-py does not know it: update it'
     """
@@ -147,18 +105,18 @@ def why_missing(metric: str, error: Exception | None, card: str) -> str:
     if number == NOT_SUPPORTED:
         return _UNTOLD["memory"] if metric == "memory" else f"not supported by {card or 'this card'}"
     if number == NO_PERMISSION:
-        return "no permission: the driver tells it to administrators only"
+        return "no permission: the driver reports it to administrators only"
     if number == FUNCTION_NOT_FOUND:
         return "this driver is too old for it"
     return str(error)
 
 
 _REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""The call was renamed in driver 535, and in pynvml then; either can be the newer one."""
+"""The call was renamed in driver 535, and in pynvml with it; either can be the newer one."""
 
 
 def _throttled(nvml: Any, handle: Any) -> float | None:
-    """Return bits of `HARMFUL` that lower the clocks now."""
+    """Return the bits of `HARMFUL` that lower the clocks now."""
     for name in _REASONS:
         if (read := getattr(nvml, name, None)) is None:
             continue
@@ -171,10 +129,8 @@ def _throttled(nvml: Any, handle: Any) -> float | None:
 
 
 def _other_processes(nvml: Any, handle: Any) -> float:
-    """Return processes with a context on the GPU besides this one.
-
-    In containers that hide this process's number from the driver, one of them is taken for it.
-    """
+    """Return how many other processes have a context on the GPU."""
+    # in containers that hide this process's pid from the driver, one of them is taken for it
     return float(max(len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1, 0))
 
 
@@ -183,7 +139,7 @@ ALL_LINKS: Final = 0xFFFFFFFF
 
 
 def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
-    """Make a reader of a total of bytes over all NVLinks; it gives None for cards without."""
+    """Make a reader of a total of bytes over all NVLinks; it returns None for GPUs without."""
 
     def read(nvml: Any, handle: Any) -> float | None:
         total = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
@@ -250,17 +206,13 @@ PCIE: Final = (
 """Each takes 20 ms, in which the driver measures."""
 
 LANE_BYTES_PER_S: Final = {1: 0.25e9, 2: 0.5e9, 3: 0.9846e9, 4: 1.9692e9, 5: 3.9385e9, 6: 7.5625e9}
-"""By generation of PCIe: what a lane carries in one direction, after its line code (8b/10b or 128b/130b)."""
+"""By generation of PCIe: bytes per second of a lane in one direction, after its line code (8b/10b or
+128b/130b)."""
 
 
 def pcie_link(nvml: Any, handle: Any) -> dict[str, float] | None:
-    """Return the fastest PCIe link that card and machine can make; None where the driver does not tell.
-
-    Returns
-    -------
-    dict or None
-        ``generation``, ``width`` (lanes) and ``bytes_per_s`` in one direction, before PCIe's own packets.
-    """
+    """Return the fastest PCIe link of GPU and machine, one direction; None if unknown."""
+    # ``bytes_per_s`` is before PCIe's packet overhead, ``width`` in lanes
     try:
         generation = int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
         width = int(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle))

@@ -1,4 +1,4 @@
-"""From samples to slices, without a loop over samples."""
+"""Turns samples into slices, without a loop over samples."""
 
 from __future__ import annotations
 
@@ -24,26 +24,17 @@ from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
 OTHER_CELLS: Final = "other_cells"
-"""Key of the metadata that says what files of cells other than the profiled one are called, as ``In[3]``."""
+"""Metadata key: names of the files of cells other than the profiled one, such as ``In[3]``."""
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Timed(NamedTuple):
-    """What a thread was seen to run.
+    """The sampled stacks of a thread."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (n + 1,)
-        Times in ns, ascending: stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``.
-    stack : ndarray of int64, shape (n,)
-        Positions of stacks; -1 where nothing is known.
-    looks : ndarray of int64, shape (n,), or None
-        How many looks in a row saw stack i; None: one each.
-    """
-
+    # ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
     bounds: IntArray
-    stack: IntArray
-    looks: IntArray | None = None
+    stack: IntArray  # positions of stacks, shape (n,); -1 if nothing is known
+    looks: IntArray | None = None  # how many looks in a row saw stack i; None: one each
 
     def ticks(self) -> Timed:
         """Return the same with a span for every look."""
@@ -57,28 +48,16 @@ class Timed(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """What is known exactly of a thread whose samples are assembled.
+    """Exact knowledge about a thread of samples."""
 
-    Attributes
-    ----------
-    edges : Edges
-        Annotations of the user.
-    statements : Statements or None
-        The cell's own statements.
-    others : Ranges or None
-        Slices that other collectors put on the same track.
-    lines : (LineRuns, list of WatchedCode) or None
-        Runs of lines of the user's that were timed.
-    """
-
-    edges: Edges = Edges.none()
-    statements: Rows | None = None
-    others: Ranges | None = None
-    lines: tuple[LineRuns, list[WatchedCode]] | None = None
+    edges: Edges = Edges.none()  # annotations of the user
+    statements: Rows | None = None  # statements of the cell
+    others: Ranges | None = None  # slices that other collectors put on the same track
+    lines: tuple[LineRuns, list[WatchedCode]] | None = None  # timed runs of the user's lines
 
 
 class Level(NamedTuple):
-    """All slices of one depth of the stack; a node is a call path, shared by samples that agree so far."""
+    """All slices of one depth of the stack; a node is a call path, shared by samples with that beginning."""
 
     begin_ns: IntArray
     end_ns: IntArray
@@ -87,24 +66,15 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Distinct call paths.
+    """Distinct call paths."""
 
-    Attributes
-    ----------
-    parent, label : ndarray of int64
-        For every node; a root's parent is -1. Parents come before their children.
-    node_at : list of ndarray of int64
-        For every depth: the node of every stack, -1 where the stack is shorter.
-    """
-
-    parent: IntArray
+    parent: IntArray  # of every node, -1 for a root; parents come before their children
     label: IntArray
-    node_at: list[IntArray]
+    node_at: list[IntArray]  # for every depth: the node of every stack, -1 if the stack is shorter
 
 
 class Labels(NamedTuple):
-    """What slices are called, and which frame each stands for; the first `functions` are functions, the
-    others lines."""
+    """Names of slices, and the frame of each; the first `functions` are functions, the others lines."""
 
     names: list[str]
     frames: list[Frame]
@@ -114,33 +84,17 @@ class Labels(NamedTuple):
 def boundaries(
     bounds: IntArray, edges: IntArray, fixed: BoolArray | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Return where the time of each sample begins and ends.
+    """Return where the time of each sample begins and ends. `bounds` are n + 1 ticks, `fixed` the exact ones.
 
-    A sample stands for the time since the one before it: a tick that comes late, because a C function
-    did not return, is handled where that function was called. The stack changed somewhere between two
-    ticks; where annotations began or ended there, the earlier sample lasts until the first of these
-    edges, and the later one begins at the last. That is exact for a late tick: an edge is Python code,
-    so the function that did not return was called after it.
-
-    Parameters
-    ----------
-    bounds : ndarray of int64, shape (n + 1,)
-        Times of the ticks behind the begin of the first sample, ascending, in ns.
-    edges : ndarray of int64
-        Begins and ends of annotations, ascending.
-    fixed : ndarray of bool, shape (n + 1,), optional
-        Bounds that are exact and stay.
-
-    Returns
-    -------
-    begin, end : ndarray of int64, shape (n,)
-
-    Examples
-    --------
     >>> begin, end = boundaries(np.array([0, 10, 20, 30]), np.array([14, 16]))
     >>> begin.tolist(), end.tolist()
     ([0, 16, 20], [14, 20, 30])
     """
+    # A sample covers the time since the previous one: a tick that is late, because a C function did not
+    # return, is handled where that function was called. The stack changed somewhere between two ticks. If
+    # annotations began or ended there, the earlier sample lasts until the first of these edges, and the later
+    # one begins at the last. That is exact for a late tick: an edge is Python code, so the function that did
+    # not return was called after it.
     if len(edges) == 0:
         return bounds[:-1], bounds[1:]
     behind = np.append(bounds[1:], np.iinfo(np.int64).max)
@@ -155,24 +109,10 @@ def boundaries(
 
 
 def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
-    """Return from which depth on slices may not continue from one sample to the next.
-
-    Where an annotation begins or ends, everything that was called by the function that opened it has
-    returned, and its own line is another one: such slices would otherwise overlap the annotation's edge.
-
-    Parameters
-    ----------
-    ts, stack : ndarray of int64, shape (n,)
-        Times and stacks of the samples.
-    stacks, labels
-        From `label`.
-    edges : Edges
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        For every sample the depth of the outermost slice that begins with it; large where none must.
-    """
+    """Return for every sample the depth of the outermost slice that begins with it; `NEVER` if none has
+    to."""
+    # Where an annotation begins or ends, everything that its function called has returned, and its own line
+    # is another one. Slices that continued would overlap the annotation's edge.
     depth = np.full(len(ts), NEVER, np.int64)
     at = np.searchsorted(ts, edges.ts, side="left")
     home = np.repeat(np.arange(len(stacks.lengths)), stacks.lengths)
@@ -193,30 +133,12 @@ def label(
     roots_are_lines: bool = True,
     cells: Mapping[str, str] = _NO_CELLS,
 ) -> tuple[Stacks, Labels, IntArray]:
-    """Turn frames into labels: functions, and lines of the user's own code.
-
-    The outermost frame of a stack is its line, at least if it is a module's or a cell's own code; every
-    other frame is its function, followed by its line if a cell or a module of the user holds it. A line of
-    Inductor's module that calls a fused kernel has the kernel's name.
-
-    Parameters
-    ----------
-    stacks : Stacks
-    roots_are_lines : bool
-        See `put`.
-    cells : mapping of str to str
-        See `line_name`.
-
-    Returns
-    -------
-    Stacks
-        Of labels instead of frames.
-    Labels
-        Names, and for each the frame with the line it stands for: the executed line, or the first
-        line of the function.
-    depth : ndarray of int64
-        For each frame of the stacks that were given: how deep its innermost label lies.
-    """
+    """Turn frames into labels: functions, and lines of the user's code. Returns their depths too."""
+    # The outermost frame of a stack is labelled by its line, at least if it is the code of a module or a
+    # cell. Every other frame is labelled by its function, and then by its line if it is in a cell or a module
+    # of the user. A line of Inductor's module that calls a fused kernel has the kernel's name.
+    # `depth` has for each given frame the depth of its innermost label. A label's frame has the executed
+    # line, or the first line of the function.
     distinct = stacks.distinct
     functions: dict[Frame, int] = {}
     function_of = np.array(
@@ -267,19 +189,7 @@ def grow(stacks: Stacks) -> Tree:
 
 
 def levels(spans: SampleSpans, tree: Tree) -> Iterator[Level]:
-    """Join neighbouring samples on the same call path into slices, depth by depth.
-
-    Parameters
-    ----------
-    spans : SampleSpans
-        Their stacks are those that `tree` was grown from.
-    tree : Tree
-
-    Yields
-    ------
-    Level
-        Slices in order of time; those of a level do not overlap and lie within one of the level above.
-    """
+    """Join neighbouring samples on the same call path into slices, depth by depth, in order of time."""
     begin, end, stack, breaks = spans
     alive = np.arange(len(stack))
     for depth, node_at in enumerate(tree.node_at):
@@ -305,26 +215,14 @@ def put(
     interval_ns: int = 1_000_000,
     roots_are_lines: bool = True,
 ) -> None:
-    """Add the slices of a sampled thread to `builder`.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    track : int
-    samples : Timed
-    stacks : Stacks
-        Trimmed.
-    exact : Exact, optional
-    interval_ns : int
-        Between looks: how far a boundary may be moved to where it must have been.
-    roots_are_lines : bool
-        Whether the outermost function of a stack ran before the recording, so that its line is what
-        matters; else only the outermost frames of modules and cells are lines.
-    """
+    """Add the slices of a sampled thread to `builder`; `stacks` are trimmed."""
+    # `interval_ns` between looks limits how far a boundary is moved. `roots_are_lines` says that the
+    # outermost function of a stack began before the recording, so its line matters; otherwise only outermost
+    # frames of modules and cells are lines.
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
         samples = samples.ticks()
-    if exact.statements is not None:  # in a statement each stack leads to the cell, if it was read whole
+    if exact.statements is not None:  # in a statement each complete stack leads to the cell
         stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
         samples = Timed(samples.bounds, stack)
     fixed, anew = None, None
@@ -363,7 +261,7 @@ def put(
 
 
 def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
-    """Return the line of the cell's own code at the root of every stack; -1 where that is something else."""
+    """Return the line of the cell's own code at the root of every stack; -1 if the root is something else."""
     is_it = np.array([f.owner == CELL and f.function.startswith("<") for f in labels.frames], dtype=bool)
     lines = np.array([frame.line for frame in labels.frames], dtype=np.int64)
     result = np.full(len(stacks.lengths), -1, np.int64)
@@ -374,7 +272,7 @@ def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
 
 
 def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
-    """Return the builder's key of every node's stack, in which a function and its line are one frame."""
+    """Return the builder's key of every node's stack; a function and its line are one frame there."""
     keys: list[int] = []
     without_last: list[int] = []
     for parent, number in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):

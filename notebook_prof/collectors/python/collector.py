@@ -42,28 +42,22 @@ _WAITS: Final = frozenset(
 _WHOLE: Final = 0.9
 
 _CLOSED: Final = ("aten::", GARBAGE)
-"""How slices are called in which no line begins or ends."""
+"""Names of slices in which no line begins or ends."""
 
 SAMPLES: Final = "samples"
-"""Name of the table in ``metadata["tables"]`` with the looks: ``ts dur track count``, a row a stack that was
-seen `count` times in a row."""
+"""Name of the table of looks in ``metadata["tables"]``: ``ts dur track count``, a row a stack seen `count`
+times in a row.
+"""
 
 
 class PythonCollector(Collector):
-    """Records the Python code of all threads, and of child processes where the engine can.
+    """Records the Python code of all threads, and of child processes if the engine can."""
 
-    By default it samples stacks, from outside by py-spy where that may look at this process, else by a
-    thread in it; with ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for code
-    that makes many small calls). Slices lie on the tracks of their threads, where other collectors put
-    theirs: this one comes last, and fits its slices to what is known exactly.
-
-    Parameters
-    ----------
-    options : CollectorOptions, optional
-    edges : callable, optional
-        Gives begins and ends of annotations of a thread, by native id; samples are cut there.
-    """
-
+    # By default it samples stacks: from outside by py-spy if that may read this process, else by a thread in
+    # it. With ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for code of many
+    # small calls). Slices are on the tracks of their threads, which other collectors use too: this one comes
+    # last, and fits its slices to what is known exactly. `edges` returns begins and ends of a thread's
+    # annotations by native id; samples are cut there.
     name: ClassVar[str] = "python"
     holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
 
@@ -87,7 +81,7 @@ class PythonCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that it is always available, how it looks, and whether calls can be traced too."""
+        """Return that it is always available, how it samples, and whether calls can be traced too."""
         no_spy = py_spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
@@ -95,12 +89,12 @@ class PythonCollector(Collector):
         return Availability(True, f"{how}, {calls}")
 
     def warm(self, clock: Clock) -> None:
-        """Start py-spy if it shall be kept warm; nothing is sampled."""
+        """Start py-spy if it is to be kept warm; nothing is sampled."""
         if self._options.python != "calls" and self._options.engine != "thread":
             py_spy.prepare()
 
     def start(self, clock: Clock) -> None:
-        """Begin to record; waits a little for py-spy where none is warm."""
+        """Begin to record; waits a little for py-spy if none is warm."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
             why_not = CallTracer.refusal()
@@ -150,7 +144,7 @@ class PythonCollector(Collector):
             self._tracer = None
 
     def abandon(self) -> None:
-        """Give processes, threads and hooks back."""
+        """Release processes, threads and hooks."""
         if self._garbage is not None:
             self._garbage.stop()
         engine, self._engine = self._engine, None
@@ -177,7 +171,8 @@ class PythonCollector(Collector):
 
     def _put(self, builder: TraceBuilder, recorded: Recorded) -> None:
         own = [thread for thread in recorded.threads if thread.pid == os.getpid()]
-        if all(thread.tid != self._tid for thread in own):  # too short for a sample, not for its statements
+        # too short for a sample, but not for its statements
+        if all(thread.tid != self._tid for thread in own):
             nothing = np.empty(0, np.int64)
             own.insert(0, ThreadSamples(os.getpid(), self._tid, self._thread, "", nothing, nothing))
         for thread in own:
@@ -189,7 +184,7 @@ class PythonCollector(Collector):
         self._looks = []
 
     def _put_looks(self, thread: ThreadSamples, stacks: Stacks, track: int) -> None:
-        """Note when a thread was looked at and how often, without looks that saw nothing of the user's."""
+        """Store the times and numbers of a thread's looks, without those that saw no user code."""
         of_user = (thread.samples > 0) & (np.append(stacks.lengths, 0)[thread.stack] > 0)
         columns = {
             "ts": thread.bounds[:-1][of_user],
@@ -200,7 +195,7 @@ class PythonCollector(Collector):
         self._looks.append(pd.DataFrame(columns))
 
     def _statements(self, tid: int) -> Rows | None:
-        """Return the cell's statements that ran in a thread during the recording, where they were noted."""
+        """Return the cell's statements that ran in a thread during the recording, if they were noted."""
         noted = marks.statements()
         begin_ns, end_ns = self._window_ns
         ts, end = np.maximum(noted.ts, begin_ns), np.minimum(noted.end, end_ns)
@@ -210,7 +205,7 @@ class PythonCollector(Collector):
         return Rows(ts[kept], end[kept], noted.line[kept])
 
     def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
-        """Return whether a thread was in one and the same wait from the recording's begin to its end."""
+        """Return whether a thread was in one and the same wait throughout the recording."""
         window = self._window_ns[1] - self._window_ns[0]
         if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
             return False
@@ -254,7 +249,7 @@ class PythonCollector(Collector):
         )
 
     def _put_children(self, builder: TraceBuilder, recorded: Recorded) -> None:
-        """Add the threads of child processes, on tracks that are called as people call those processes."""
+        """Add the threads of child processes, on tracks with the usual names of those processes."""
         threads = [thread for thread in recorded.threads if thread.pid != os.getpid()]
         by_pid: dict[int, list[ThreadSamples]] = {}
         for thread in threads:
@@ -286,7 +281,7 @@ def _frames(threads: list[ThreadSamples], stacks: Stacks) -> list[Frame]:
 
 
 def _has_samples(thread: ThreadSamples, stacks: Stacks) -> bool:
-    """Return whether anything is left of a thread's stacks."""
+    """Return whether a thread has stacks left."""
     sampled = thread.stack[thread.stack >= 0]
     return bool((stacks.lengths[sampled] > 0).any())
 
@@ -301,7 +296,7 @@ def _ranges(builder: TraceBuilder, track: int) -> Ranges | None:
 
 
 def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequence[Frame]) -> None:
-    """Add one exact slice for every statement; they hold what was sampled."""
+    """Add one exact slice for every statement; samples are nested in them."""
     file = next((frame.file for frame in reversed(context) if frame.owner == CELL), "")
     lines, code = np.unique(rows.line, return_inverse=True)
     frames = [Frame("<module>", file, 1, line, CELL) for line in lines.tolist()]
@@ -317,14 +312,14 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
 
 
 def _named_children() -> dict[int, str]:
-    """Return what `multiprocessing` calls the children that are alive."""
+    """Return the names that `multiprocessing` gives to the live children."""
     process = sys.modules.get("multiprocessing.process")
     children = tuple(getattr(process, "_children", ())) if process is not None else ()
     return {child.pid: child.name for child in children if child.pid is not None}
 
 
 def _rank(pid: int) -> int:
-    """Return what ``RANK`` is in a process's environment; -1 where it has ended or is told nothing."""
+    """Return ``RANK`` from a process's environment; -1 if it has ended or has none."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:
             words = stream.read().split(b"\0")

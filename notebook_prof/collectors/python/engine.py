@@ -1,4 +1,4 @@
-"""What an engine is: whatever takes stacks of this process's threads, and perhaps of its children."""
+"""The interface of engines, which take stacks of this process's threads, and perhaps of its children."""
 
 from __future__ import annotations
 
@@ -15,40 +15,25 @@ from .frames import Frame, Stacks
 
 @dataclass(frozen=True, slots=True)
 class ThreadSamples:
-    """What one thread was seen to run.
-
-    Attributes
-    ----------
-    pid, tid : int
-        Process, and the thread's number in the operating system.
-    name : str
-        The thread's name in Python; may be empty.
-    command : str
-        How the process was started; empty for this one.
-    bounds : ndarray of int64, shape (n + 1,)
-        Absolute ns, ascending: stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``.
-    stack : ndarray of int64, shape (n,)
-        Positions in the stacks of the `Recorded`; -1 where nothing is known.
-    looks : ndarray of int64, shape (n,), or None
-        How many looks in a row saw stack i; None: one each.
-    """
+    """The sampled stacks of one thread."""
 
     pid: int
-    tid: int
-    name: str
-    command: str
+    tid: int  # number in the operating system
+    name: str  # in Python; may be empty
+    command: str  # command of the process; empty for this one
+    # absolute ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
     bounds: IntArray
-    stack: IntArray
-    looks: IntArray | None = None
+    stack: IntArray  # positions in the stacks of the `Recorded`, shape (n,); -1 if nothing is known
+    looks: IntArray | None = None  # how many looks in a row saw stack i; None: one each
 
     @property
     def samples(self) -> IntArray:
-        """How many looks saw each stack, 0 where nothing is known; shape (n,)."""
+        """How many looks saw each stack, 0 if nothing is known; shape (n,)."""
         looks = np.ones(len(self.stack), np.int64) if self.looks is None else self.looks
         return np.where(self.stack >= 0, looks, 0)
 
     def inside(self, begin_ns: int, end_ns: int) -> ThreadSamples:
-        """Return the part within a window, perhaps empty; of what is cut, that part of its looks."""
+        """Return the part within a window, perhaps empty; cut stacks keep a proportional number of looks."""
         bounds = np.clip(self.bounds, begin_ns, end_ns)
         length = np.diff(bounds)
         keep = length > 0
@@ -62,32 +47,22 @@ class ThreadSamples:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What an engine saw.
-
-    Attributes
-    ----------
-    threads : list of ThreadSamples
-    stacks : Stacks
-        Root first and whole: nothing is cut yet.
-    interval_ns : int
-        Between looks.
-    context : sequence of Frame
-        The stack in which the recording was started, as the stacks spell it.
-    """
+    """The result of an engine."""
 
     threads: list[ThreadSamples]
-    stacks: Stacks
-    interval_ns: int
+    stacks: Stacks  # root first, not yet trimmed
+    interval_ns: int  # between looks
+    # the stack that started the recording, with the same frames as `stacks`
     context: Sequence[Frame] = field(default=())
 
     def within(self, begin_ns: int, end_ns: int) -> Recorded:
-        """Return the part within a window; without threads that are not in it."""
+        """Return the part within a window, without threads outside it."""
         threads = [thread.inside(begin_ns, end_ns) for thread in self.threads]
         return replace(self, threads=[thread for thread in threads if len(thread.stack)])
 
     @classmethod
     def nothing(cls, interval_ns: int) -> Recorded:
-        """Return no threads."""
+        """Return a result without threads."""
         empty = np.empty(0, np.int64)
         return cls([], Stacks(empty, empty, []), interval_ns)
 
@@ -101,30 +76,18 @@ class Engine(Protocol):
         """Begin, in the thread whose cell is recorded."""
 
     def stop(self) -> None:
-        """End quickly; safe to repeat, and after an interrupt it must be."""
+        """End quickly; safe to repeat, also after an interrupt."""
 
     def recorded(self) -> Recorded:
-        """Return what was seen; may take its time, called once after `stop`."""
+        """Return the result; may be slow, and is called once after `stop`."""
 
     def abandon(self) -> None:
-        """Give everything back without a result; safe in every state."""
+        """Release everything without a result; safe in every state."""
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
-    """Return bounds and stacks of pieces that do not overlap; where pieces do not touch nothing is known.
+    """Return bounds and stacks, as in `ThreadSamples`, of disjoint pieces in order of time; -1 between them.
 
-    Parameters
-    ----------
-    begin, end, stack : ndarray of int64, shape (n,)
-        In order of time.
-
-    Returns
-    -------
-    bounds, stack : ndarray of int64
-        As in `ThreadSamples`.
-
-    Examples
-    --------
     >>> bounds, stack = with_gaps(np.array([0, 5, 9]), np.array([5, 7, 12]), np.array([1, 2, 3]))
     >>> bounds.tolist(), stack.tolist()
     ([0, 5, 7, 9, 12], [1, 2, -1, 3])
@@ -142,18 +105,8 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
 
 
 def join(parts: Sequence[Recorded]) -> Recorded:
-    """Put recordings that followed one another together; threads are the same by process and number.
-
-    Parameters
-    ----------
-    parts : sequence of Recorded
-        In order of time, at least one; what overlaps is taken from the earlier one.
-
-    Returns
-    -------
-    Recorded
-        With the context of the first and the longest interval.
-    """
+    """Join consecutive recordings; overlaps are taken from the earlier one."""
+    # threads are the same by process and number; the context is the first one's, the interval the longest
     if len(parts) == 1:
         return parts[0]
     code_of: dict[Frame, int] = {}

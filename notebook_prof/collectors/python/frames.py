@@ -1,4 +1,4 @@
-"""From packed stacks to frames: lines, files, and whose code it is."""
+"""Turns packed stacks into frames: lines, files, and the owner of the code."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
-"""Whose code a frame runs: a notebook cell's, the user's modules', an installed package's, what starts
-threads, tasks and programs, notebook_prof's, or the notebook's kernel's (its display of values too)."""
+"""Owner of a frame's code: a notebook cell, the user's modules, an installed package, the code that starts
+threads, tasks and programs, notebook_prof, or the notebook's kernel (its display of values too).
+"""
 
 _CELL_FILE: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -39,15 +40,16 @@ _POOLS: Final = frozenset({"multiprocessing", "concurrent", "threading.py", "que
 _STARTERS: Final = (
     ("multiprocessing/process.py", ("_bootstrap", "run")),
     ("multiprocessing/popen_fork.py", ("_launch",)),
-    ("/subprocess.py", ("_execute_child",)),  # before another program runs in it
+    ("/subprocess.py", ("_execute_child",)),  # before the child runs another program
     ("multiprocessing/spawn.py", ("spawn_main", "_main")),
     ("torch/multiprocessing/spawn.py", ("_wrap",)),
 )
 MARKERS: Final = ("b'%%profile", 'b"%%profile', "# %%profile")
-"""How the line begins that holds the place of a ``%%profile`` line in the cell's source: a constant, which
-tracebacks show as a comment."""
+"""Beginnings of the line that replaces a ``%%profile`` line in the cell's source: a constant, shown by
+tracebacks as a comment.
+"""
 _GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
-"""Folders of sources that a compiler wrote."""
+"""Folders of sources written by a compiler."""
 
 
 class Frame(NamedTuple):
@@ -61,26 +63,17 @@ class Frame(NamedTuple):
 
 
 KEPT_FRAMES: Final = 250
-"""Outermost frames kept of a deep stack; as many innermost ones are kept."""
+"""How many outermost frames of a deep stack are kept, and as many innermost ones."""
 FOLDED: Final = Frame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
-"""Stands for the frames between them."""
+"""Replaces the frames between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """Distinct stacks, root first, one after another.
+    """Distinct stacks, root first, one after another."""
 
-    Attributes
-    ----------
-    frames : ndarray of int64
-        Positions in `distinct`.
-    lengths : ndarray of int64
-        Number of frames of each stack.
-    distinct : list of Frame
-    """
-
-    frames: IntArray
-    lengths: IntArray
+    frames: IntArray  # positions in `distinct`
+    lengths: IntArray  # number of frames of each stack
     distinct: list[Frame]
 
     @property
@@ -90,39 +83,26 @@ class Stacks:
 
 
 def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
-    """Say how many stacks lack frames in their middle."""
+    """Report how many stacks lack frames in their middle."""
     report.add(
         "deep-stacks-folded",
         "info",
         stacks,
         example=f"the deepest has {deepest:,} frames",
-        effect=f"of each, the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames are kept; "
-        f"'{FOLDED.function}' stands for those between",
+        effect=f"the outermost {KEPT_FRAMES} and the innermost {KEPT_FRAMES} frames of each are kept; "
+        f"'{FOLDED.function}' replaces the others",
     )
 
 
 def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
-    """Leave what the user wrote and what it called, in the thread in which the recording was started.
-
-    Above the outermost frame of the recorded cell everything is cut: of the innermost cell of `context`,
-    as a cell may run another one, or of any cell where that is not in the stack. Stacks without a cell
-    lose the machinery at their root, and then what they share with `context`, the stack in which the
-    recording was started; if that was a cell, they begin at the first frame of the user's own modules,
-    and are empty without one, since they show the notebook's own work. Frames of notebook_prof are
-    removed, and with them what they called, unless that led back to the user's own code; so are the
-    notebook's, behind the last frame of the user's own code.
-
-    Parameters
-    ----------
-    stacks : Stacks
-    context : sequence of Frame
-        Root first, without notebook_prof's own frames.
-
-    Returns
-    -------
-    Stacks
-        As many stacks, some perhaps empty.
-    """
+    """Keep the user's frames and those they called, in the thread that started the recording."""
+    # - Stacks with a cell begin at the outermost frame of the recorded cell: the innermost cell of `context`,
+    # as a cell may run another one, or any cell if that one is not in the stack.
+    # - Stacks without a cell lose the machinery at their root, and then the frames they share with `context`,
+    # the stack that started the recording. If that was a cell, they begin at the first frame of the user's
+    # modules, and are empty without one: they show the notebook's work.
+    # - Frames of notebook_prof are removed with everything they called, unless that led back to user code; so
+    # are the notebook's frames after the last frame of user code.
     if not len(stacks.frames):
         return stacks
     own = _Owners(stacks)
@@ -141,13 +121,7 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
 
 
 def trim_thread(stacks: Stacks) -> Stacks:
-    """Leave what a thread was made for: what starts threads, and a pool's waiting for work, is cut.
-
-    Returns
-    -------
-    Stacks
-        As many stacks, empty where the thread waited for work.
-    """
+    """Keep a thread's work: what starts threads is cut, and a pool's wait for work leaves an empty stack."""
     own = _Owners(stacks)
     cell = own.first(own.owner == CELL)
     begin = own.first((own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
@@ -155,17 +129,9 @@ def trim_thread(stacks: Stacks) -> Stacks:
 
 
 def trim_process(stacks: Stacks) -> Stacks:
-    """Leave what a child process was made for.
-
-    A forked child still has the frames of its parent: everything up to the function that runs a
-    process's work is cut, and then what comes before the first frame of the user's own code; without
-    one, a pool's waiting for work.
-
-    Returns
-    -------
-    Stacks
-        As many stacks, empty where the process waited for work.
-    """
+    """Keep a child process's work; stacks are empty while the process waits for work."""
+    # A forked child still has its parent's frames. Cut is everything up to the function that runs a process's
+    # work, then all frames before the first one of user code; without one, a pool's wait for work.
     own = _Owners(stacks)
     bottom = own.last(own.of(_starts_process)) + 1
     behind = own.position >= bottom[own.home]
@@ -175,7 +141,7 @@ def trim_process(stacks: Stacks) -> Stacks:
 
 
 class _Owners:
-    """Whose frames the stacks hold, and where."""
+    """Owners and positions of the frames in stacks."""
 
     def __init__(self, stacks: Stacks) -> None:
         n = len(stacks.lengths)
@@ -186,25 +152,24 @@ class _Owners:
         self.position = np.arange(len(self.home))
 
     def of(self, is_it: Callable[[Frame], bool]) -> BoolArray:
-        """Return which frames are of a kind."""
+        """Return which frames satisfy a predicate."""
         kinds = np.array([is_it(frame) for frame in self._stacks.distinct], dtype=bool)
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
 
     def first(self, mask: BoolArray) -> IntArray:
-        """Return the first position at which `mask` holds in every stack; its end without one."""
+        """Return the first position in every stack at which `mask` holds; its end if there is none."""
         return _first(mask, self.home, self.ends)
 
     def last(self, mask: BoolArray) -> IntArray:
-        """Return the last position at which `mask` holds in every stack; before its begin without one."""
+        """Return the last position in every stack at which `mask` holds; before its begin if there is
+        none."""
         result = self.offsets - 1
         np.maximum.at(result, self.home, np.where(mask, self.position, -1))
         return result
 
     def kept(self, begin: IntArray) -> Stacks:
-        """Return the stacks from `begin` on, without our frames and the notebook's, and what they led to.
-
-        Where they led back to the user's own code, as ``%run`` does, only they are missing.
-        """
+        """Return the stacks from `begin` on, without our frames, the notebook's, and what they called."""
+        # if they led back to user code, as ``%run`` does, only they are removed
         n, owner = len(self.ends), self.owner
         own = self.last((owner == CELL) | (owner == USER))
         foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.position > own[self.home])
@@ -220,25 +185,25 @@ def _is_marker(frame: Frame) -> bool:
 
 
 def _is_pool(frame: Frame) -> bool:
-    """Return whether this is how a pool of threads or processes waits for work and hands it on."""
+    """Return whether a pool of threads or processes waits for work or hands it on here."""
     path = _installed_path(frame.file)
     return path is not None and (path.split(os.sep)[0] in _POOLS or "externals" in path.split(os.sep))
 
 
 def _imports(frame: Frame) -> bool:
-    """Return whether this is how Python itself imports; tracebacks leave these out too."""
+    """Return whether this is a frame of Python's import system, which tracebacks leave out too."""
     return frame.file.startswith("<frozen importlib")
 
 
 def _starts_process(frame: Frame) -> bool:
-    """Return whether this function runs what a child process was made for, or is the last before that."""
+    """Return whether this function runs the work of a child process, or is the last one before it."""
     function = frame.function.rpartition(".")[2]
     file = frame.file.replace(os.sep, "/")
     return any(file.endswith(ending) and function in names for ending, names in _STARTERS)
 
 
 def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
-    """Return the first position at which `mask` holds in every stack."""
+    """Return the first position in every stack at which `mask` holds."""
     positions = np.flatnonzero(mask)
     owners, first = np.unique(home[positions], return_index=True)
     result = otherwise.copy()
@@ -258,7 +223,7 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
 
 
 def context_of(stacks: Stacks) -> list[Frame]:
-    """Return frames of the one stack in `stacks`, up to our first one behind the innermost cell."""
+    """Return frames of the one stack in `stacks`, up to our first one after the innermost cell."""
     frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
     cell = max((i for i, frame in enumerate(frames) if frame.owner == CELL), default=0)
     ours = next((i for i in range(cell, len(frames)) if frames[i].owner == OURS), len(frames))
@@ -266,10 +231,8 @@ def context_of(stacks: Stacks) -> list[Frame]:
 
 
 def owner_of(file: str) -> int:
-    """Say whose code a file holds, by its name.
+    """Return the owner of a file's code, by the file's name.
 
-    Examples
-    --------
     >>> owner_of("<ipython-input-3-abc>") == CELL, owner_of("train.py") == USER
     (True, True)
     >>> owner_of("/tmp/torchinductor_me/c7/c7t4.py") == LIBRARY
@@ -288,30 +251,18 @@ def owner_of(file: str) -> int:
 
 
 def is_generated(file: str) -> bool:
-    """Say whether a compiler wrote a file: Inductor's modules.
-
-    Examples
-    --------
-    >>> is_generated("/tmp/torchinductor_me/c7/c7t4.py"), is_generated("/home/me/model.py")
-    (True, False)
-    """
+    """Return whether a compiler wrote the file, as Inductor does "/tmp/torchinductor_me/c7/c7t4.py"."""
     return _GENERATED.search(file) is not None
 
 
 def is_watched(file: str) -> bool:
-    """Say whether lines of a file are timed where the interpreter tells of them: of cells, and of the user's.
-
-    Examples
-    --------
-    >>> is_watched("/home/me/model.py"), is_watched("<string>")
-    (True, False)
-    """
+    """Return whether lines of a file are timed if the interpreter can: those of cells and of user modules."""
     owner = owner_of(file)
     return owner == CELL or (owner == USER and not file.startswith("<"))
 
 
 def _installed_path(file: str) -> str | None:
-    """Return the path below the folder that packages are installed in; None if it is not installed."""
+    """Return the path below the folder of installed packages; None if the file is not installed."""
     for folder in ("site-packages", "dist-packages"):
         _, separator, path = file.rpartition(f"{os.sep}{folder}{os.sep}")
         if separator:
@@ -320,7 +271,7 @@ def _installed_path(file: str) -> str | None:
         standard := next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
     ) is not None:
         return standard
-    other = _OTHER_STANDARD.search(file)  # of a child that runs another Python
+    other = _OTHER_STANDARD.search(file)  # a file of a child with another Python
     return file[other.end() :] if other else None
 
 

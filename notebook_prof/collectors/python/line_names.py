@@ -1,4 +1,4 @@
-"""What slices of functions and lines are called, and the text of the files that lines stand in."""
+"""Names of the slices of functions and lines, and the text of their source files."""
 
 from __future__ import annotations
 
@@ -21,19 +21,15 @@ _FUSED: Final = re.compile(r"^\s+(?P<kernel>\w+_fused_\w+)(?:\.run)?\(")
 
 
 def short_file(frame: Frame, cells: Mapping[str, str]) -> str:
-    """Return what the file of a frame is called: ``cell``, ``In[3]``, or its name."""
+    """Return the displayed name of a frame's file: ``cell``, ``In[3]``, or its name."""
     if frame.owner == CELL:
         return cells.get(frame.file, "cell")
     return os.path.basename(frame.file)
 
 
 def as_typed(source: str) -> str:
-    """Return a line as it stands in the cell, where IPython has made a call of a magic or a shell command.
+    """Return a line as typed in the cell, where IPython has replaced a magic or a shell command by a call.
 
-    Examples
-    --------
-    >>> as_typed("get_ipython().run_line_magic('timeit', '-n 1 f()')")
-    '%timeit -n 1 f()'
     >>> as_typed("x = get_ipython().getoutput('ls')")
     'x = !ls'
     """
@@ -51,7 +47,7 @@ def as_typed(source: str) -> str:
 
 
 def fused_kernel(frame: Frame) -> str:
-    """Return the fused kernel that a line of a compiler's module calls; empty for any other line."""
+    """Return the fused kernel that a line of Inductor's module calls; empty for any other line."""
     if not is_generated(frame.file):
         return ""
     match = _FUSED.search(linecache.getline(frame.file, frame.line))
@@ -59,14 +55,7 @@ def fused_kernel(frame: Frame) -> str:
 
 
 def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
-    """Return what a slice of a line is called: its place and its source.
-
-    Parameters
-    ----------
-    frame : Frame
-    cells : mapping of str to str
-        What files of cells other than the profiled one are called, as ``In[3]``.
-    """
+    """Return the name of a line's slice: its place and its source."""
     source = as_typed(" ".join(linecache.getline(frame.file, frame.line).split()))
     if len(source) > _SOURCE_CHARACTERS:
         source = source[: _SOURCE_CHARACTERS - 1] + "…"
@@ -74,20 +63,12 @@ def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
 
 
 _MOST_CHARACTERS: Final = 1_000_000
-"""Of all files of a recording together."""
+"""Limit for all files of a recording together."""
 
 
 def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Mapping[str, str]) -> None:
-    """Put the text of files of the user into the metadata, each once, as long as there is room.
-
-    Parameters
-    ----------
-    builder : TraceBuilder
-    frames : iterable of Frame
-        That lines of the trace stand for. The recorded cell is passed over: its text is there already.
-    cells : mapping of str to str
-        What files of cells before the recorded one are called, as ``In[3]``.
-    """
+    """Put the text of the user's files into the metadata, each once, while there is room."""
+    # the recorded cell is skipped: its text is there already
     files = {
         frame.file: cells.get(frame.file, "") if frame.owner == CELL else frame.file
         for frame in frames

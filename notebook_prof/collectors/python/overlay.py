@@ -1,4 +1,4 @@
-"""Sampled stacks under timed runs of lines: what a sample cannot know of its interval, the runs tell."""
+"""Refines sampled stacks by timed runs of lines, which are known between samples."""
 
 from __future__ import annotations
 
@@ -17,52 +17,23 @@ _Key = tuple[str, str, int]
 
 
 class Overlaid(NamedTuple):
-    """What a thread ran, in pieces in which neither the sample nor the timed line changes.
+    """A thread's work in pieces in which neither the sample nor the timed line changes."""
 
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (n + 1,)
-        Times in ns, ascending.
-    stack : ndarray of int64, shape (n,)
-        Positions in `stacks`; -1 where nothing is known.
-    stacks : Stacks
-    fixed : ndarray of bool, shape (n + 1,)
-        Bounds at which a line began or ended.
-    begins : ndarray of int64, shape (n,)
-        Position in the stack of the frame whose line begins anew with the piece; -1 for none.
-    """
-
-    bounds: IntArray
-    stack: IntArray
+    bounds: IntArray  # ns, ascending, shape (n + 1,)
+    stack: IntArray  # positions in `stacks`, shape (n,); -1 if nothing is known
     stacks: Stacks
-    fixed: BoolArray
+    fixed: BoolArray  # bounds at which a line began or ended, shape (n + 1,)
+    # shape (n,): position in the stack of the frame with a line that begins with the piece; -1 for none
     begins: IntArray
 
 
 def overlay(
     bounds: IntArray, stack: IntArray, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]
 ) -> Overlaid:
-    """Cut samples where lines begin and end, and let each piece show the lines that ran in it.
-
-    A piece keeps the frames of its sample down to the innermost timed line on which both agree. Timed lines
-    further inwards follow; where there are none, what the sample saw below stays, as far as it leads to no
-    function whose lines were timed and which did not run.
-
-    Parameters
-    ----------
-    bounds, stack : ndarray of int64, shapes (n + 1,) and (n,)
-        As `Timed` has them.
-    stacks : Stacks
-        Trimmed.
-    runs : LineRuns
-        Of the same thread.
-    codes : sequence of WatchedCode
-        By the number of a code.
-
-    Returns
-    -------
-    Overlaid
-    """
+    """Cut samples where lines begin and end, and show the lines that ran in each piece."""
+    # A piece keeps the frames of its sample down to the innermost timed line on which both agree, followed by
+    # the inner timed lines. Without inner timed lines the sampled frames below stay, up to a function with
+    # timed lines that did not run.
     edges = np.unique(np.concatenate([runs.begin, runs.end]))
     cuts = np.unique(np.concatenate([edges, bounds]))
     begin = cuts[:-1]
@@ -90,7 +61,7 @@ def overlay(
 
 
 def _innermost(runs: LineRuns, ts: IntArray) -> IntArray:
-    """Return the innermost run at each instant; -1 where none is open."""
+    """Return the innermost run at each instant; -1 if none is open."""
     run = np.searchsorted(runs.begin, ts, side="right") - 1
     waiting = np.flatnonzero(run >= 0)
     while len(waiting := waiting[runs.end[run[waiting]] <= ts[waiting]]):
@@ -100,7 +71,7 @@ def _innermost(runs: LineRuns, ts: IntArray) -> IntArray:
 
 
 def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
-    """Return, of a run and those that called it, the outermost that begins at an instant; -1 for none."""
+    """Return, of a run and its callers, the outermost that begins at an instant; -1 for none."""
     result = np.full(len(ts), -1, np.int64)
     waiting = np.flatnonzero(run >= 0)
     up = run.copy()
@@ -112,7 +83,7 @@ def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
 
 
 class _Merger:
-    """Makes the stacks of pieces from those of samples and chains of timed lines; each pair once."""
+    """Merges each pair of a sampled stack and a chain of timed lines once."""
 
     def __init__(self, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]) -> None:
         self._distinct = list(stacks.distinct)
@@ -130,7 +101,7 @@ class _Merger:
         self._out: dict[tuple[int, ...], int] = {}
 
     def merged(self, sampled: int, path: int) -> tuple[int, list[int]]:
-        """Return the number of a piece's stack, -1 for none, and where in it the timed lines stand."""
+        """Return the number of a piece's stack, -1 for none, and the positions of timed lines in it."""
         stack = self._sampled[sampled] if sampled >= 0 else []
         chain = self._chains[path] if path >= 0 else []
         frames: list[int] = []
@@ -160,7 +131,7 @@ class _Merger:
         return one.function == two.function == _MODULE and one.file == two.file
 
     def _with_line(self, frame: Frame | None, code: int, line: int) -> int:
-        """Return the number of a code's frame at a line; where its loop is not timed, the sample's line."""
+        """Return the number of a code's frame at a line; the sample's line in a loop that is not timed."""
         watched = self._codes[code]
         if frame is None:
             first = 1 if watched.function == _MODULE else watched.first_line
@@ -173,7 +144,7 @@ class _Merger:
         return number
 
     def stacks(self) -> Stacks:
-        """Return the stacks that `merged` has numbered."""
+        """Return the stacks numbered by `merged`."""
         lengths = np.array([len(frames) for frames in self._out], np.int64)
         flat = np.array([number for frames in self._out for number in frames], np.int64)
         return Stacks(flat, lengths, self._distinct)

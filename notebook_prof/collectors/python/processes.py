@@ -1,4 +1,4 @@
-"""What people call the processes and threads of a recording."""
+"""Displayed names of the processes and threads of a recording."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMS: Final = (
     ("concurrent/futures/process.py", "_process_worker", "ProcessPool worker {}", 1),
     ("torch/multiprocessing/spawn.py", "_wrap", "rank {}", 0),
 )
-"""By the function that a process of a kind runs: what it is called, and the first one's number."""
+"""By the function that a kind of process runs: its name, and the number of the first one."""
 
 _BY_COMMAND: Final = (("popen_loky", "joblib {}", 1), ("torch/_inductor/compile_worker", "compiler {}", 0))
 _SILENT: Final = (
@@ -29,42 +29,17 @@ _SILENT: Final = (
 
 
 class Process(NamedTuple):
-    """A child process, as it was seen.
-
-    Attributes
-    ----------
-    pid : int
-    command : str
-        How it was started.
-    frames : sequence of Frame
-        Everything that it was seen to run.
-    rank : int
-        What its environment says, -1 for nothing.
-    """
+    """A child process, as sampled."""
 
     pid: int
-    command: str
-    frames: Sequence[Frame]
-    rank: int = -1
+    command: str  # how it was started
+    frames: Sequence[Frame]  # every frame seen
+    rank: int = -1  # of its environment, -1 for none
 
 
 def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
-    """Name child processes by what they run.
+    """Name child processes by what they run, in order of pid; processes that only serve others are left out.
 
-    Parameters
-    ----------
-    children : sequence of Process
-    named : mapping of int to str, optional
-        What `multiprocessing` calls those that it started, by process.
-
-    Returns
-    -------
-    dict of int to str
-        In order of the processes' numbers, which is that of their starts. Without those that only keep
-        house for others.
-
-    Examples
-    --------
     >>> worker = Frame("worker", "/lib/python3/multiprocessing/pool.py", 1, 2, 2)
     >>> name_processes([Process(8, "python", [worker]), Process(7, "python", [worker])])
     {7: 'Pool worker 1', 8: 'Pool worker 2'}
@@ -92,13 +67,7 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
 
 
 def short_command(command: str) -> str:
-    """Return a command on one line, its program without folders.
-
-    Examples
-    --------
-    >>> short_command("/usr/bin/python3 -c import time")
-    'python3 -c import time'
-    """
+    """Return a command on one line, its program without folders: "python3 -c import time"."""
     program, _, arguments = " ".join(command.split()).partition(" ")
     text = f"{os.path.basename(program)} {arguments}".strip()
     return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"

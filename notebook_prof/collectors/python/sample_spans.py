@@ -16,41 +16,27 @@ MOST_INTERVALS: Final = 10.0
 
 
 class SampleSpans(NamedTuple):
-    """SampleSpans of a thread's time in which one stack was seen, in order of time, without overlap.
-
-    Attributes
-    ----------
-    begin, end : ndarray of int64, shape (n,)
-    stack : ndarray of int64, shape (n,)
-    breaks : ndarray of int64, shape (n,)
-        From which depth on slices may not go on from the piece before; `NEVER` where all may.
-    """
+    """Spans of a thread's time with one stack each, in order of time, without overlap; arrays of shape
+    (n,)."""
 
     begin: IntArray
     end: IntArray
     stack: IntArray
-    breaks: IntArray
+    breaks: IntArray  # from this depth on slices may not continue from the previous span; `NEVER` if all may
 
     def without_empty(self) -> SampleSpans:
-        """Return the same without spans of no length; what they broke is broken at the next one."""
+        """Return the same without empty spans; their breaks move to the next span."""
         keep = self.end > self.begin
         if keep.all():
             return self
-        home: IntArray = np.cumsum(keep) - keep  # the next piece that stays
+        home: IntArray = np.cumsum(keep) - keep  # the next span that is kept
         breaks = np.full(int(keep.sum()) + 1, NEVER, np.int64)
         np.minimum.at(breaks, home, self.breaks)
         return SampleSpans(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
 
     def split(self, ts: IntArray, depth: IntArray) -> SampleSpans:
-        """Return the same with borders at some times as well, at which slices from a depth on begin anew.
+        """Return the same with further borders at `ts`, at which slices from `depth` on begin anew.
 
-        Parameters
-        ----------
-        ts, depth : ndarray of int64, shape (m,)
-            In any order; times outside of all spans, or at the begin of one, do nothing.
-
-        Examples
-        --------
         >>> one = SampleSpans(np.array([0]), np.array([9]), np.array([7]), np.array([NEVER]))
         >>> [column.tolist() for column in one.split(np.array([4, 12]), np.array([2, 2]))][:3]
         [[0, 4], [4, 9], [7, 7]]
@@ -68,18 +54,9 @@ class SampleSpans(NamedTuple):
         return SampleSpans(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
 
     def first_change(self, node_at: list[IntArray]) -> IntArray:
-        """Return, for every piece, the depth of the outermost slice that begins or ends where it begins.
-
-        Parameters
-        ----------
-        node_at : list of ndarray of int64
-            For every depth: the node of every stack, -1 where the stack is shorter.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            `NEVER` where nothing changes; 0 for the first piece and behind gaps.
-        """
+        """Return for every span the depth of the outermost slice that begins or ends at its begin."""
+        # `node_at` has for every depth the node of every stack, -1 if the stack is shorter. The result is
+        # `NEVER` where nothing changes, and 0 for the first span and after gaps.
         n = len(self.begin)
         depth = self.breaks.copy()
         same = np.ones(max(n - 1, 0), bool)
@@ -94,26 +71,9 @@ class SampleSpans(NamedTuple):
 
 
 def bridged(bounds: IntArray, stack: IntArray, stacks: Stacks, interval_ns: int) -> tuple[IntArray, Stacks]:
-    """Fill short times without a stack with the frames that both their neighbours have.
-
-    py-spy reads a running process: a stack may be cut off, and then does not lead to the cell. Without the
-    frames around it, what was called before such a look and what goes on after it would stand apart.
-
-    Parameters
-    ----------
-    bounds, stack : ndarray of int64, shapes (n + 1,) and (n,)
-        As `Timed` has them.
-    stacks : Stacks
-        Trimmed.
-    interval_ns : int
-        Between looks.
-
-    Returns
-    -------
-    stack : ndarray of int64, shape (n,)
-    stacks : Stacks
-        With those that are common beginnings behind them.
-    """
+    """Fill short times without a stack with the frames that both neighbours share."""
+    # py-spy reads a running process: a stack may be cut off, and then does not lead to the cell. Without the
+    # frames around it, a call that goes on across such a sample would be split.
     empty = (stack < 0) | (np.append(stacks.lengths, 0)[stack] == 0)
     change = np.flatnonzero(np.diff(np.concatenate([[False], empty, [False]]).astype(np.int8)))
     first, after = change[::2], change[1::2]

@@ -1,8 +1,8 @@
-"""Samples beside slices whose times are exact: boundaries go where they must have been.
+"""Moves sample boundaries to where they must have been, using slices with exact times.
 
-A boundary between two samples is known to an interval. Three things are known better: an operator is one
-call for Python, so no line begins or ends within it; calls nest, so a line that outlasts a range began
-before it; and one that began before a range ends before or after it.
+A boundary between two samples is known to an interval. Three rules are sharper: an operator is one call for
+Python, so no line begins or ends within it; calls nest, so a line that outlasts a range began before it; and
+a line that began before a range ends before or after it.
 """
 
 from __future__ import annotations
@@ -16,42 +16,21 @@ from ...trace.nesting import nest
 from .sample_spans import NEVER, SampleSpans
 
 MOVED_INTERVALS: Final = 1.5
-"""A boundary is moved by at most so much: farther off the sample knows better."""
+"""A boundary moves by at most this many intervals; beyond it the sample is more reliable."""
 
 
 class Ranges(NamedTuple):
-    """Slices of one thread whose times are exact.
+    """Slices of one thread with exact times, ascending begins, longest first."""
 
-    Attributes
-    ----------
-    begin, end : ndarray of int64, shape (n,)
-        Absolute ns, ascending begins, longest first.
-    parent : ndarray of int64, shape (n,)
-        The range that holds each, -1 without one.
-    closed : ndarray of bool, shape (n,)
-        Whether no Python code runs within it.
-    always_closed : ndarray of bool, shape (n,)
-        Whether that is so whatever was seen in it.
-    """
-
-    begin: IntArray
+    begin: IntArray  # absolute ns, shape (n,)
     end: IntArray
-    parent: IntArray
-    closed: BoolArray
-    always_closed: BoolArray
+    parent: IntArray  # the range that holds each, -1 without one
+    closed: BoolArray  # no Python code runs within it
+    always_closed: BoolArray  # closed even if samples saw Python in it
 
     @classmethod
     def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
-        """Return ranges of slices.
-
-        Parameters
-        ----------
-        ts, dur : ndarray of int64, shape (n,)
-        operator : ndarray of bool, shape (n,)
-            Operators and other calls into compiled code: closed where nothing is inside.
-        always_closed : ndarray of bool, shape (n,)
-            Those that are closed with whatever is inside.
-        """
+        """Return ranges of slices; `operator` marks calls into compiled code, closed if nothing is inside."""
         order = np.lexsort((-dur, ts))
         ts, dur = ts[order], dur[order]
         parent = nest(np.zeros(len(ts), np.int64), ts, dur).parent
@@ -64,17 +43,7 @@ class Ranges(NamedTuple):
 def beside_ranges(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> SampleSpans:
-    """Move boundaries to where they must have been.
-
-    Parameters
-    ----------
-    spans : SampleSpans
-    node_at : list of ndarray of int64
-        For every depth: the node of every stack, -1 where the stack is shorter.
-    ranges : Ranges
-    interval_ns : int
-        Between looks.
-    """
+    """Move boundaries to where they must have been; `node_at` has the node of every stack by depth, or -1."""
     open_, depth = _python_ran(spans, node_at, ranges, interval_ns)
     closed = ranges.closed.copy()
     closed[open_] = False
@@ -87,11 +56,9 @@ def beside_ranges(
 def _python_ran(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Return operators without anything inside in which the stack changed, and from which depth on.
-
-    So does the ``backward`` of a `torch.autograd.Function` that is written in Python. Slices of that depth
-    are called by the operator, and so begin and end with it. Changes near an edge may have been outside.
-    """
+    """Return operators with nothing inside in which the stack changed, and from which depth on."""
+    # The ``backward`` of a `torch.autograd.Function` written in Python is such an operator. It calls the
+    # slices of that depth, which so begin and end with it. Changes near an edge may have been outside.
     near = round(MOVED_INTERVALS * interval_ns)
     first = np.searchsorted(spans.begin, ranges.begin + near, side="right")
     last = np.searchsorted(spans.begin, ranges.end - near, side="left")
@@ -104,7 +71,7 @@ def _python_ran(
 
 
 def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
-    """Move boundaries that lie within a closed range to its nearer edge, just outside."""
+    """Move boundaries inside a closed range to its nearer edge, just outside."""
     begin, end = _outermost(ranges.begin[ranges.closed], ranges.end[ranges.closed])
     if len(begin) == 0:
         return spans
@@ -122,17 +89,7 @@ def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
 def inside_ranges(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> SampleSpans:
-    """Move boundaries so that slices and open ranges nest, where that is near.
-
-    Parameters
-    ----------
-    spans : SampleSpans
-    node_at : list of ndarray of int64
-        For every depth: the node of every stack, -1 where the stack is shorter.
-    ranges : Ranges
-    interval_ns : int
-        Between looks.
-    """
+    """Move boundaries so that slices and open ranges nest, if they are near that."""
     around = _innermost_range(spans.begin, ranges)
     change = spans.first_change(node_at)
     fixed = (spans.breaks == 0) | (around < 0) | (change >= len(node_at))
@@ -149,10 +106,10 @@ def inside_ranges(
         since = spans.begin[borders[movable - 1]]
         node = nodes[spans.stack]
         outlasts = (node[at] >= 0) & (until > end[at])
-        straddles = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])
+        crosses_begin = ~outlasts & (node[at - 1] >= 0) & (since < begin[at])
         nearer_begin = spans.begin[at] - begin[at] <= end[at] - spans.begin[at]
         to = np.where(outlasts | nearer_begin, begin[at] - 1, end[at])
-        target[at] = np.where(outlasts | straddles, to, spans.begin[at])
+        target[at] = np.where(outlasts | crosses_begin, to, spans.begin[at])
     near = np.abs(target - spans.begin) <= MOVED_INTERVALS * interval_ns
     moved = np.where(near, target, spans.begin)
     moved = np.maximum.accumulate(moved)
@@ -162,7 +119,7 @@ def inside_ranges(
 
 
 def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Return those that lie in no other one; ascending."""
+    """Return those inside no other one; ascending."""
     if len(begin) == 0:
         return begin, end
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])

@@ -1,4 +1,4 @@
-"""The cell's own statements, whose times are exact, with the samples hung below them."""
+"""The cell's statements, whose times are exact, with the samples nested below them."""
 
 from __future__ import annotations
 
@@ -11,50 +11,26 @@ from .frames import Stacks
 from .sample_spans import NEVER, SampleSpans
 
 _FILLED_INTERVALS: Final = 2.0
-"""At a statement's edge, for at most so long, a sample of the statement beside it stands for its own."""
+"""At a statement's edge, for at most this many intervals, a sample of the neighbouring statement is
+replaced."""
 
 
 class Rows(NamedTuple):
-    """Statements of one thread.
+    """Statements of one thread, ascending, without overlap."""
 
-    Attributes
-    ----------
-    ts, end : ndarray of int64, shape (n,)
-        Absolute ns, ascending, without overlap.
-    line : ndarray of int64, shape (n,)
-        First line of each.
-    """
-
-    ts: IntArray
+    ts: IntArray  # absolute ns, shape (n,)
     end: IntArray
-    line: IntArray
+    line: IntArray  # first line of each
 
 
 def hang(
     spans: SampleSpans, stacks: Stacks, root_line: IntArray, rows: Rows, interval_ns: int
 ) -> tuple[SampleSpans, Stacks]:
-    """Cut samples where statements begin and end, and take the statement's own line out of their stacks.
-
-    A look comes up to an interval after the statement began, so a piece at a statement's edge may still
-    show another statement: the statement's own next sample, or its last one, stands for it then. Where a
-    longer piece shows another statement than the one that ran, only the statement itself is known.
-
-    Parameters
-    ----------
-    spans : SampleSpans
-    stacks : Stacks
-        The last one empty.
-    root_line : ndarray of int64
-        For every stack the line of the cell at its root; -1 where that is something else.
-    rows : Rows
-    interval_ns : int
-
-    Returns
-    -------
-    SampleSpans
-        Those within statements have stacks that go on from the statement.
-    Stacks
-    """
+    """Cut samples where statements begin and end, and remove the statement's own line from their stacks."""
+    # A sample comes up to an interval after the statement began, so a piece at a statement's edge may still
+    # show another statement; it then gets the stack of the statement's own next, or last, sample. If a longer
+    # piece shows another statement than the one that ran, only the statement is known. `root_line` is the
+    # cell's line at the root of each stack, or -1; the last stack is empty.
     cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
     home = np.searchsorted(spans.begin, begin, side="right") - 1
@@ -83,13 +59,13 @@ def hang(
 
 
 def _statement_of(line: IntArray, first_lines: IntArray) -> IntArray:
-    """Return the first line of the statement that holds each line; -1 where none does."""
+    """Return the first line of the statement that holds each line; -1 if none does."""
     at = np.searchsorted(first_lines, line, side="right") - 1
     return np.asarray(np.where((at >= 0) & (line >= 0), first_lines[at], -1), dtype=np.int64)
 
 
 def _and_without_roots(stacks: Stacks) -> Stacks:
-    """Return the stacks, and behind them the same without their outermost frames."""
+    """Return the stacks, followed by the same without their outermost frames."""
     inner = np.ones(len(stacks.frames), bool)
     inner[stacks.offsets[stacks.lengths > 0]] = False
     return Stacks(

@@ -25,10 +25,10 @@ __all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
-"""More than this is told.
+"""More memory than this is reported.
 
-Torch's profiler keeps a small block for every tensor whose shape it saw. They lie between large blocks, whose
-space is then not used again: 530 MiB in 40 steps of a GAN of 3 MiB, against 8 MiB when nothing recorded it.
+Torch's profiler keeps a small block for every tensor with a recorded shape. These lie between large blocks,
+so the space of those is not reused: 530 MiB in 40 steps of a GAN of 3 MiB, against 8 MiB without a recording.
 """
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
@@ -36,12 +36,10 @@ CHILDREN_TRACK: Final = "memory of child processes"
 
 
 class SystemCollector(Collector):
-    """Reads memory every 10 ms, 20 ms while it does not move, and CPU times every 50 ms, in a thread.
+    """Reads memory every 10 ms, or 20 ms while it does not change, and CPU times every 50 ms, in a thread."""
 
-    The thread waits while C code holds the GIL. A peak above all earlier ones is exact even so:
-    the system keeps the highest. Below it the peak is the highest reading.
-    """
-
+    # The thread waits while C code holds the GIL. A peak above all earlier ones is exact even so: the system
+    # keeps the highest value. Below it the peak is the highest reading.
     name: ClassVar[str] = "system"
 
     def __init__(self) -> None:
@@ -74,7 +72,7 @@ class SystemCollector(Collector):
         self._poller.start()
 
     def stop(self) -> None:
-        """Let the thread end and take last readings."""
+        """End the thread and take last readings."""
         (reader, self._reader), (poller, self._poller) = (self._reader, None), (self._poller, None)
         if poller is None or reader is None:
             return
@@ -117,17 +115,17 @@ class SystemCollector(Collector):
         builder.metadata["cpu"] = {"pid": pid, "tid": self._tid, "cores": cores}
 
     def abandon(self) -> None:
-        """Let the thread end and forget the readings."""
+        """End the thread and forget the readings."""
         self.stop()
         self._name_threads = id
 
     def _read(self, reader: Reader, now: int) -> None:
-        """Read all there is, in the thread whose cell is recorded."""
+        """Read everything, in the thread of the recorded cell."""
         reader.memory(now)
         reader.look(now)
         own_thread = None if reader.tree is None else reader.tree.main.threads.get(self._tid)
         if own_thread is not None and threading.get_native_id() == self._tid:
-            # the scheduler's own number of a running thread is up to a tick old
+            # the scheduler's figure of a running thread is up to a tick old
             ran = time.thread_time_ns()
             self._data += RECORD.pack(THREAD, os.getpid(), self._tid, 0, now, ran, own_thread.wait_ns, 0)
 
@@ -139,10 +137,10 @@ class SystemCollector(Collector):
             self.report.add(
                 "freed-memory-kept",
                 "info",
-                example=f"{format_bytes(end - begin)} of what the cell freed were still resident at its end",
-                effect="resident memory is higher than what was in use; it was given back to the system "
+                example=f"{format_bytes(end - begin)} that the cell had freed were still resident at its end",
+                effect="resident memory is higher than memory in use; it was returned to the system "
                 "after the recording",
-                advice="where torch records, shapes do most of it: %%profile --no-shapes",
+                advice="with torch, shapes cause most of it: %%profile --no-shapes",
             )
 
     def _tell_gap(self, gap_ns: int, highest_bytes: int) -> None:
@@ -153,7 +151,7 @@ class SystemCollector(Collector):
             "info",
             example=f"C code held the GIL: memory was not read for {gap_ns / 1e6:.0f} ms",
             effect="the highest resident memory is the highest reading. In between it may have been "
-            f"higher, at most {format_bytes(highest_bytes)}: the most since the process began",
+            f"higher, at most {format_bytes(highest_bytes)}: the maximum since the process began",
         )
 
     def _learn_names(self) -> None:
@@ -161,12 +159,12 @@ class SystemCollector(Collector):
             if thread.native_id is not None:
                 self._threads[thread.native_id] = thread.name
         processes = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-        for process in tuple(processes):  # active_children() would wait for those that have ended
+        for process in tuple(processes):  # active_children() would reap those that have ended
             self._children[getattr(process, "pid", None) or 0] = str(getattr(process, "name", ""))
 
 
 def _ended_children_ns() -> int:
-    """Return the CPU time of the user's children that were waited for."""
+    """Return the CPU time of the user's children that have been waited for."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""The processors: how many cores this process may use, and the energy that packages count."""
+"""The processors: how many cores this process may use, and the energy counters of packages."""
 
 from __future__ import annotations
 
@@ -21,28 +21,13 @@ def usable_cpus() -> int:
 
 
 def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """Count the CPUs that this process may run on, or what its container's quota leaves of them.
-
-    Parameters
-    ----------
-    cgroups, own : Path
-        Where Linux tells of control groups.
-
-    Returns
-    -------
-    float
-        More than 0. A container that was started with 1.5 CPUs on a machine of 64 has 1.5 cores.
-
-    Examples
-    --------
-    >>> 0 < usable_cores() <= usable_cpus()
-    True
-    """
+    """Count the cores that this process may use: fewer than its CPUs, and not whole, under a container's
+    quota."""
     return min([float(usable_cpus()), *_quotas(cgroups, own)])
 
 
 def _quotas(cgroups: Path, own: Path) -> list[float]:
-    """Return quotas of the process's groups and of all groups around them, in cores."""
+    """Return quotas of the process's cgroups and their parents, in cores."""
     quotas = []
     for line in _text(own).splitlines():
         number, _, fields = line.partition(":")
@@ -79,11 +64,11 @@ def _text(path: Path) -> str:
 
 
 RAPL: Final = Path("/sys/class/powercap")
-"""Energy as Intel's and AMD's RAPL counts it: a folder for each package that only root may read."""
+"""Energy counters of Intel's and AMD's RAPL: a folder for each package, readable by root only."""
 
 
 class Energy(NamedTuple):
-    """Counters of all packages at an instant: µJ, and where each begins anew."""
+    """Counters of all packages at an instant: µJ, and where each wraps around."""
 
     now_ns: int
     microjoules: Mapping[int, int]
@@ -91,18 +76,7 @@ class Energy(NamedTuple):
 
 
 def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
-    """Read the energy of all packages that can be read; none is no error.
-
-    Parameters
-    ----------
-    clock : Clock
-    root : Path
-
-    Examples
-    --------
-    >>> read_energy(Clock(), Path("/nowhere")).microjoules
-    {}
-    """
+    """Read the energy of all readable packages; there may be none."""
     microjoules, limits = {}, {}
     for folder in sorted(root.glob("intel-rapl:*")):
         try:
@@ -118,10 +92,11 @@ def read_energy(clock: Clock, root: Path = RAPL) -> Energy:
 
 
 def put_energy(builder: TraceBuilder, first: Energy, last: Energy) -> None:
-    """Add a counter ``package 0 energy`` in J for each package: 0 at the first reading, and what was used."""
+    """Add a counter ``package 0 energy`` in J for each package: 0 at the first reading, then the energy
+    used."""
     for number in sorted(first.microjoules.keys() & last.microjoules.keys()):
         used = last.microjoules[number] - first.microjoules[number]
-        if used < 0:  # it began anew; more than once takes minutes at full power, and cannot be told
+        if used < 0:  # it wrapped around; twice takes minutes at full power, and cannot be detected
             used += first.limits.get(number, 0)
         track = builder.track(f"package {number} energy", "counter", unit="J")
         builder.counter(track, np.array([first.now_ns, last.now_ns]), np.array([0.0, used / 1e6]))

@@ -1,4 +1,4 @@
-"""What malloc keeps of memory that was freed: resident, but used by nobody."""
+"""Memory that was freed but that malloc keeps: resident, but unused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Mallinfo2(ctypes.Structure):
 
 @cache
 def _libc() -> Any:
-    """Return the C library of this process; None where it does not tell (glibc does from 2.33 on)."""
+    """Return the C library of this process; None if it has no mallinfo2 (glibc has from 2.33 on)."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
@@ -29,19 +29,13 @@ def _libc() -> Any:
 
 
 def freed_bytes() -> int:
-    """Return freed blocks that malloc has not given back to the system; 0 where it does not tell.
-
-    Examples
-    --------
-    >>> freed_bytes() >= 0
-    True
-    """
+    """Return freed bytes that malloc has not returned to the system; 0 if unknown."""
     libc = _libc()
     return 0 if libc is None else int(libc.mallinfo2().fordblks)
 
 
 def trim() -> None:
-    """Let malloc return whole free pages to the system, those between used blocks too."""
+    """Make malloc return free pages to the system, also those between used blocks."""
     libc = _libc()
     if libc is not None:
         libc.malloc_trim(0)

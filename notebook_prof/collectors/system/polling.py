@@ -13,26 +13,20 @@ from ...trace.clocks import Clock
 from .process_tree import PASS, PROCESS, RECORD, RSS, Tree
 
 INTERVAL_NS: Final = 10_000_000
-"""Between two readings of memory."""
+"""Time between two readings of memory."""
 STILL_EVERY: Final = 2
-"""Intervals between readings while memory does not move."""
+"""Intervals between readings while memory does not change."""
 MOVED_BYTES: Final = 2**19
 LOOK_NS: Final = 50_000_000
-"""Between two looks at threads and children."""
+"""Time between two readings of threads and children."""
 LOOK_SHARE: Final = 50
-"""A look may take one part in so many of the time between two: the thread holds the GIL meanwhile."""
+"""One reading may take this share of the time between two, since the thread holds the GIL meanwhile."""
 DOUBLE_EVERY: Final = 6_000
-"""After so many readings the interval doubles: a minute at 10 ms, two at 20 ms, and so on."""
+"""After this many readings the interval doubles: a minute at 10 ms, two at 20 ms, and so on."""
 
 
 def resident_bytes() -> int:
-    """Return how many bytes of this process are in physical memory (RSS).
-
-    Examples
-    --------
-    >>> resident_bytes() > 0
-    True
-    """
+    """Return how many bytes of this process are in physical memory (RSS)."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split(None, 2)[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -43,18 +37,9 @@ def resident_bytes() -> int:
 
 
 class Reader:
-    """Reads this process into records: from ``/proc``, or the process as a whole where there is none.
+    """Reads this process into records: from ``/proc``, or without it the process as a whole."""
 
-    Parameters
-    ----------
-    emit : callable
-        Gets each record.
-    on_news : callable
-        Called when a thread or child was seen for the first time.
-    skip : frozenset of int
-        Processes that are left out.
-    """
-
+    # `on_news` is called when a thread or child is seen for the first time; processes in `skip` are left out
     def __init__(
         self, emit: Callable[[bytes], object], on_news: Callable[[], object], skip: frozenset[int]
     ) -> None:
@@ -64,7 +49,7 @@ class Reader:
             self.tree = Tree("/proc", self._pid, emit, skip)
 
     def memory(self, now: int) -> int:
-        """Emit resident memory, and give it in bytes."""
+        """Emit resident memory, and return it in bytes."""
         if self.tree is not None:
             return self.tree.memory(now)
         level = resident_bytes()
@@ -87,14 +72,7 @@ class Reader:
 
 
 class Poller:
-    """Reads again and again in a thread.
-
-    Parameters
-    ----------
-    clock : Clock
-    reader : Reader
-        The thread has it alone until `stop`.
-    """
+    """Reads repeatedly in a thread, which owns the reader until `stop`."""
 
     def __init__(self, clock: Clock, reader: Reader) -> None:
         self.failure: Exception | None = None
@@ -128,7 +106,7 @@ class Poller:
             if readings % DOUBLE_EVERY == 0:
                 interval *= 2
             if now >= next_look:
-                began = time.thread_time_ns()  # by the clock it also waits for the GIL, which others hold
+                began = time.thread_time_ns()  # CPU time: wall time would include waits for the GIL
                 self._reader.look(now)
                 next_look = now + max(LOOK_NS, interval, (time.thread_time_ns() - began) * LOOK_SHARE)
             due = now + interval * (1 if abs(level - before) >= MOVED_BYTES else STILL_EVERY)

@@ -17,10 +17,10 @@ FIELDS: Final = ("kind", "pid", "tid", "place", "ts", "a", "b", "c")
 RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE = range(7)
 """Kinds of records.
 
-RSS: resident bytes, and the most there ever were. PROCESS: CPU ns and wait ns of the process as a whole;
-THREAD: of one thread; CHILD: of a child process as a whole, with its resident bytes; these three only where
-they changed. PASS: all of them were looked at. NAME: 24 bytes of a name that begin at `place`. GONE: a thread
-or child has ended.
+RSS: resident bytes, and their maximum so far. PROCESS: CPU ns and wait ns of the process as a whole; THREAD:
+of one thread; CHILD: of a child process as a whole, with its resident bytes; these three only when changed.
+PASS: all of them were read. NAME: 24 bytes of a name that begin at `place`. GONE: a thread or child has
+ended.
 """
 
 _MOST_THREADS: Final = 300
@@ -28,18 +28,16 @@ _HIGH_WATER: Final = re.compile(rb"VmHWM:\s*(\d+) kB")
 _THREADS: Final = re.compile(rb"Threads:\s*(\d+)")
 _SCAN_NS: Final = 500_000_000
 _NAMED_AT: Final = (1, 2, 5, 20, 100)
-"""Looks at which a child's command is read: a forked one soon becomes another program."""
+"""Readings at which a child's command is read: a forked child soon runs another program."""
 _TICK_NS: Final = 10**9 // (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _LIST_EVERY: Final = 10
 
 
 def _reader() -> Callable[[int, int], bytes]:
-    """Return what reads the beginning of an open file.
-
-    `os.pread` lets go of the GIL. Beside a thread that computes, each of the hundred reads of a look
-    would then wait 5 ms to get it back.
-    """
+    """Return a function that reads the beginning of an open file."""
+    # `os.pread` releases the GIL. Beside a thread that computes, each of the hundred reads of a look would
+    # then wait 5 ms to get it back.
     if sys.platform != "linux" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return lambda file, size: os.pread(file, size, 0)
     pread: Any = ctypes.PyDLL(None, use_errno=True).pread
@@ -61,13 +59,7 @@ _pread: Final = _reader()
 
 
 class Thread:
-    """One thread's files, kept open.
-
-    Attributes
-    ----------
-    cpu_ns, wait_ns : int
-        Time on a core, and time ready to run without one, since it began.
-    """
+    """One thread's files, kept open, and its time on a core and time ready without one since it began."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -75,7 +67,7 @@ class Thread:
         self.exact = True
         try:
             self._file = os.open(f"{folder}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # a kernel without scheduler statistics: ticks of 10 ms, no waits
+        except FileNotFoundError:  # no scheduler statistics in this kernel: ticks of 10 ms, no waits
             self.exact = False
             self._file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -94,7 +86,7 @@ class Thread:
             self.cpu_ns = (int(ran) + int(waited)) * _TICK_NS
 
     def children(self) -> list[int] | None:
-        """Return processes that this thread forked; None where the kernel does not say."""
+        """Return processes forked by this thread; None if the kernel does not list them."""
         if self._children < 0:
             return None
         return [int(word) for word in _pread(self._children, 16384).split()]
@@ -107,14 +99,7 @@ class Thread:
 
 
 class Process:
-    """One process: its memory, its threads, its children.
-
-    Attributes
-    ----------
-    threads : dict of int to Thread
-    cpu_ns, wait_ns : int
-        Of all its threads, ended ones as well.
-    """
+    """One process: its memory, threads and children; its times include ended threads."""
 
     def __init__(self, root: str, pid: int) -> None:
         self.pid, self.folder = pid, f"{root}/{pid}"
@@ -123,7 +108,7 @@ class Process:
         self.cpu_ns = self.wait_ns = 0
         self.emitted: tuple[int, ...] = ()
         self._ended_cpu_ns = self._ended_wait_ns = 0
-        # the process's CPU clock, as clock_getcpuclockid(3) names it; it counts ended threads, to the ns
+        # the process's CPU clock, as in clock_getcpuclockid(3); it includes ended threads, to the ns
         self._clock: int | None = (~pid << 3) | 2 if root == "/proc" else None
         self._statm = os.open(f"{self.folder}/statm", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -136,20 +121,20 @@ class Process:
         return int(_pread(self._statm, 64).split(None, 2)[1]) * _PAGE_BYTES
 
     def status(self) -> tuple[int, int]:
-        """Return the most bytes that were ever resident, and the number of threads; 0 if unknown."""
+        """Return the maximum of resident bytes so far, and the number of threads; 0 if unknown."""
         text = _pread(self._status, 4096) if self._status >= 0 else b""
         high, threads = _HIGH_WATER.search(text), _THREADS.search(text)
         return int(high[1]) * 1024 if high else 0, int(threads[1]) if threads else 0
 
     def read(self, room: int) -> list[int]:
-        """Read all threads, at most `room` new ones; gives the threads that have ended."""
+        """Read all threads, at most `room` new ones; returns the threads that have ended."""
         self.passes += 1
         for name in self._task_names():
             if (tid := int(name)) not in self.threads and room > 0:
                 try:
                     self.threads[tid] = Thread(f"{self.folder}/task/{name}")
                     room -= 1
-                except OSError:  # ended meanwhile, or too many files
+                except OSError:  # ended meanwhile, or too many open files
                     continue
         gone = []
         for tid, thread in self.threads.items():
@@ -167,14 +152,15 @@ class Process:
         return gone
 
     def _task_names(self) -> list[str]:
-        """Return threads that may be new. `os.listdir` lets go of the GIL many times, so it is rare."""
+        """Return threads that may be new. `os.listdir` releases the GIL many times, so it is called
+        rarely."""
         count = self.status()[1]
         if count and count == len(self.threads) and self.passes % _LIST_EVERY:
             return []
         return os.listdir(f"{self.folder}/task")
 
     def children(self) -> list[int] | None:
-        """Return its child processes; None where the kernel does not say."""
+        """Return its child processes; None if the kernel does not list them."""
         pids: list[int] = []
         for thread in self.threads.values():
             try:
@@ -187,7 +173,7 @@ class Process:
         return pids
 
     def name(self, tid: int = -1) -> bytes:
-        """Return what a thread calls itself, or the command of the process."""
+        """Return the name of a thread, or the command of the process."""
         path = f"{self.folder}/cmdline" if tid < 0 else f"{self.folder}/task/{tid}/comm"
         try:
             with open(path, "rb") as file:
@@ -217,18 +203,7 @@ class Process:
 
 
 class Tree:
-    """A process, its threads and all its descendants.
-
-    Parameters
-    ----------
-    root : str
-        ``/proc``, or a folder like it.
-    pid : int
-    emit : callable
-        Gets each record.
-    skip : collection of int
-        Processes that are left out, with all that they started.
-    """
+    """A process, its threads and all its descendants; processes in `skip` are left out with theirs."""
 
     def __init__(
         self,
@@ -246,13 +221,13 @@ class Tree:
         self._parents: dict[int, list[int]] = {}
 
     def memory(self, now: int) -> int:
-        """Emit the resident memory of the process, in bytes, and give it."""
+        """Emit the resident memory of the process, and return it in bytes."""
         level = self.main.rss_bytes()
         self._put(RSS, self.main.pid, -1, now, level, self.main.status()[0])
         return level
 
     def look(self, now: int) -> None:
-        """Emit what changed since the last look, and that everything was looked at."""
+        """Emit changes since the last look, and that everything was read."""
         main = self.main
         for tid in main.read(_MOST_THREADS - len(main.threads)):
             self._put(GONE, main.pid, tid, now)
@@ -268,7 +243,7 @@ class Tree:
         self._put(PASS, main.pid, -1, now)
 
     def name_threads(self, now: int) -> None:
-        """Emit what the threads of the process are called by the system."""
+        """Emit the system's names of the process's threads."""
         for pid, tid in self._last:
             if pid == self.main.pid and tid >= 0:
                 self._name(self.main, tid, now)
@@ -291,7 +266,7 @@ class Tree:
                 self.descendants[pid] = process
                 process.read(_MOST_THREADS // 10 - len(process.threads))
                 rss = process.rss_bytes()
-            except (OSError, ValueError):  # gone between two lines; a look later says so
+            except (OSError, ValueError):  # just ended; a later look reports that
                 continue
             alive.add(pid)
             self._changed(CHILD, pid, -1, now, process.cpu_ns, process.wait_ns, rss)
@@ -316,7 +291,8 @@ class Tree:
         if before is None:
             self.has_news = True
             if kind == THREAD and self.main.passes > 1:
-                self._name(self.main, tid, now)  # it may end at any time; of the first, see `name_threads`
+                # it may end at any time; see `name_threads` for the first one
+                self._name(self.main, tid, now)
         self._last[pid, tid] = numbers
         self._put(kind, pid, tid, now, *numbers)
 

@@ -1,4 +1,4 @@
-"""From records to counters and to the table of CPU time."""
+"""Turns records into counters and the table of CPU time."""
 
 from __future__ import annotations
 
@@ -22,27 +22,18 @@ ENDED: Final = -1
 """Process number of the row that sums up children that ended between two readings."""
 COLUMNS: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 KINDS: Final = ("process", "python", "native", "profiler", "child")
-"""Kinds of rows: the process as a whole, its threads, and child processes as wholes."""
+"""Kinds of rows: the process as a whole, its threads, and child processes as a whole."""
 
 
 def decode(data: bytes | bytearray) -> Records:
-    """Give records a column for each field; what was cut off at the end is left out."""
+    """Return records with a column for each field; a cut record at the end is left out."""
     whole = len(data) // _TYPE.itemsize
     return np.frombuffer(bytes(data[: whole * _TYPE.itemsize]), dtype=_TYPE)
 
 
 def resident(records: Records) -> tuple[IntArray, IntArray, bool]:
-    """Return times and bytes of resident memory, and whether their highest is exact.
-
-    Parameters
-    ----------
-    records : structured array
-        In order of time.
-
-    Notes
-    -----
-    Where the system's highest rose above the readings on both sides, it is put halfway between them.
-    """
+    """Return times and bytes of resident memory, and whether their maximum is exact."""
+    # where the system's maximum rose above the readings on both sides, it is put halfway between them
     rows = records[records["kind"] == process_tree.RSS]
     ts, level, highest = (rows[name].astype(np.int64) for name in ("ts", "a", "b"))
     hidden = np.flatnonzero(
@@ -60,7 +51,7 @@ def longest_gap_ns(records: Records) -> int:
 
 
 def busy_share(records: Records, cores: float, interval_ns: int) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Return times and shares of all cores that the process used since the time before."""
+    """Return times, and shares of all cores that the process used since the previous time."""
     rows = records[records["kind"] == process_tree.PROCESS]
     passes = np.unique(records["ts"][records["kind"] == process_tree.PASS])
     if len(rows) == 0 or len(passes) < 2:
@@ -96,37 +87,19 @@ def children_bytes(records: Records, ours: Collection[int], main: int) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What the process knows of itself.
-
-    Attributes
-    ----------
-    pid : int
-    ours : collection of int
-        Processes of ours, which are left out.
-    threads : mapping
-        Name of each Python thread, by its native number.
-    children : mapping
-        Name of each process that ``multiprocessing`` started, by its number.
-    ended_ns : int
-        CPU time of all children that were waited for meanwhile.
-    """
+    """Facts about the process itself."""
 
     pid: int
-    ours: Collection[int]
-    threads: Mapping[int, str]
-    children: Mapping[int, str]
-    ended_ns: int
+    ours: Collection[int]  # our own processes, which are left out
+    threads: Mapping[int, str]  # name of each Python thread, by native number
+    children: Mapping[int, str]  # name of each process started by ``multiprocessing``, by number
+    ended_ns: int  # CPU time of all children reaped meanwhile
 
 
 def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
-    """Give cumulative CPU time and waits of the process, its threads and its children.
-
-    Returns
-    -------
-    DataFrame
-        ``pid tid name kind ts cpu_ns wait_ns``, by process, thread and time; `tid` is -1 for a process as a
-        whole. Each has a row at the first and at the last instant, and rows where its times changed.
-    """
+    """Return cumulative CPU time and waits, `COLUMNS`, by process, thread and time."""
+    # `tid` is -1 for a process as a whole; each has a row at the first and last instant, and where its times
+    # changed
     passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
     times = records[np.isin(records["kind"], _TIMES) & ~np.isin(records["pid"], [*processes.ours])]
     if not len(passes) or not len(times):
@@ -148,14 +121,14 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
 
 
 def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
-    """Return rows of one thread or process, with those that a line between two changes would hide."""
+    """Return rows of one thread or process; more rows keep its times flat until just before a change."""
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
     before = np.searchsorted(passes, ts, side="left") - 1
     unchanged = np.flatnonzero((before[1:] >= 0) & (passes[np.maximum(before[1:], 0)] > ts[:-1]))
     columns = {"ts": passes[before[1:][unchanged]], "cpu_ns": cpu[unchanged], "wait_ns": wait[unchanged]}
     frames = [pd.DataFrame({"ts": ts, "cpu_ns": cpu, "wait_ns": wait}), pd.DataFrame(columns)]
-    if ts[0] > passes[0]:  # it began meanwhile, with nothing
+    if ts[0] > passes[0]:  # it began meanwhile, from 0
         born = np.unique(passes[[0, max(int(before[0]), 0)]])
         frames.append(pd.DataFrame({"ts": born, "cpu_ns": 0, "wait_ns": 0}))
     if ts[-1] < passes[-1]:
@@ -165,18 +138,18 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
 
 
 def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
-    """Return the CPU time of children that were waited for, less what was seen of those that ended."""
+    """Return the CPU time of reaped children, less that seen of ended ones."""
     here = records["pid"][(records["kind"] == process_tree.CHILD) & (records["ts"] == records["ts"][-1])]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
     return max(0, processes.ended_ns - int(final[~final.index.isin(here)].sum()))
 
 
 def last_names(records: Records) -> dict[tuple[int, int], str]:
-    """Return the last name that was read of each thread and process."""
+    """Return the last name read of each thread and process."""
     rows = records[records["kind"] == process_tree.NAME]
     names: dict[tuple[int, int], bytes] = {}
     numbers = np.stack([rows[name] for name in ("a", "b", "c")], axis=1).astype("<i8")
-    for i, first in enumerate(rows["place"].tolist()):  # a few by thread
+    for i, first in enumerate(rows["place"].tolist()):  # a few per thread
         key = int(rows["pid"][i]), int(rows["tid"][i])
         names[key] = (names.get(key, b"") if first else b"") + numbers[i].tobytes()
     return {key: name.rstrip(b"\0").decode("utf-8", "replace") for key, name in names.items()}
@@ -204,13 +177,7 @@ _COMMANDS: Final = {
 
 
 def command_name(command: str) -> str:
-    """Shorten a command line: the program without its folder, and what it was given.
-
-    Examples
-    --------
-    >>> command_name("/usr/bin/python3 -m http.server 8000")
-    'python3 -m http.server 8000'
-    """
+    """Shorten a command line: the program without its folder, and its arguments."""
     for word, name in _COMMANDS.items():
         if word in command:
             return name

@@ -1,1 +1,1 @@
-"""py-spy, attached to this process by itself: stacks as they are seen from outside."""
+"""py-spy, attached to this process: stacks as seen from outside."""

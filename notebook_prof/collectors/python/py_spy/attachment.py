@@ -1,13 +1,12 @@
-"""py-spy, attached to this process by itself: a look from outside, which waits for no bytecode.
+"""py-spy, attached to this process: it samples from outside and waits for no bytecode.
 
-One process of py-spy serves one recording, since it writes its file at its end. It takes tens of
-milliseconds to attach, so a notebook keeps one *warm* (`keep_warm`): started by ``%load_ext`` and after
-every recorded cell, stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording
-starts one before its first instant and waits for at most `PATIENCE_S`.
+One process of py-spy serves one recording, since it writes its file when it ends. It takes tens of
+milliseconds to attach, so a notebook keeps one *warm* (`keep_warm`): started by ``%load_ext`` and after every
+recorded cell, stopped when nothing was recorded for `IDLE_S`. Without a warm one, a recording starts one
+before its first instant and waits for at most `PATIENCE_S`.
 
-What it writes goes to files without a name, which the system removes with the last process that has
-them open. It has a session of its own, so that an interrupt of the kernel is not its; when the kernel
-dies it notices and ends.
+It writes to unnamed files, which the system removes when the last process with an open handle ends. It runs
+in its own session, so Ctrl-C in the kernel does not reach it. When the kernel dies, py-spy notices and ends.
 """
 
 from __future__ import annotations
@@ -34,17 +33,18 @@ RATES_HZ: Final = (100, 400)
 """The lowest and the highest first rate."""
 
 FRAMES_PER_S: Final = 16_000
-"""The rate is such that about so many frames are read in a second: reading them is what it costs, and a
-notebook's kernel has ten threads and eighty frames that do nothing. Here that is 0.3 to 0.4 of a core, where
-a system call takes microseconds, and less elsewhere."""
+"""The rate is set so that this many frames are read per second. Reading frames is what py-spy costs, and a
+notebook's kernel has ten threads and eighty idle frames. That takes 0.3 to 0.4 of a core if a system call
+takes microseconds, and less elsewhere.
+"""
 
 FRAMES_OF_A_THREAD: Final = 6
 
 PATIENCE_S: Final = 0.15
-"""The most that a recording waits for it before it begins without."""
+"""How long a recording waits for it before it begins without."""
 
 IDLE_S: Final = 5.0
-"""A warm one that is not used for so long is stopped: it reads all the time, and starting one takes 40 ms."""
+"""A warm one is stopped when unused for this long: it reads all the time, and starting one takes 40 ms."""
 
 THREAD: Final = "notebook_prof py-spy"
 _PR_GET_DUMPABLE: Final = 3
@@ -83,26 +83,13 @@ def refusal() -> str:
 
 
 def first_rate_hz() -> int:
-    """Return how often to look at first, by what there is to read at a look."""
+    """Return the first sampling rate, by the number of frames to read per sample."""
     frames = sum(map(len, walk(time.time_ns).codes))
     return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
 
 
 class Attachment:
-    """One process of py-spy and the thread that watches it.
-
-    Parameters
-    ----------
-    rate_hz : int
-        Looks per second; 0 for `first_rate_hz`.
-
-    Attributes
-    ----------
-    heartbeat : Heartbeat
-        Instants by which its clock is known.
-    banner_ns : int
-        When it was seen to look, on the monotonic clock; 0 before.
-    """
+    """One process of py-spy and the thread that watches it."""
 
     def __init__(self, rate_hz: int = 0) -> None:
         self.rate_hz = rate_hz = rate_hz or first_rate_hz()
@@ -123,13 +110,13 @@ class Attachment:
 
     @classmethod
     def launch(cls, rate_hz: int = 0) -> Attachment:
-        """Start one; nothing waits for it."""
+        """Start one without waiting for it."""
         own_processes.at_exit(_end_all)
         one = cls(rate_hz)
         _alive.append(one)
         try:
             one._thread.start()
-        except RuntimeError as error:  # a process that ends starts no threads
+        except RuntimeError as error:  # no thread can start while the interpreter shuts down
             one.kill()
             raise OSError(str(error)) from error
         return one
@@ -146,11 +133,11 @@ class Attachment:
 
     @property
     def interval_ns(self) -> int:
-        """Between two looks."""
+        """Time between two samples."""
         return round(1e9 / self.rate_hz)
 
     def ready(self, patience_s: float = 0.0) -> bool:
-        """Return whether it looks already; waits a little if asked."""
+        """Return whether it samples already; waits up to `patience_s`."""
         self._settled.wait(patience_s)
         return self.banner_ns > 0 and self.is_running()
 
@@ -160,17 +147,15 @@ class Attachment:
         return self._thread.is_alive() if process is None else process.is_running()
 
     def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
-        """Begin a recording: `each_beat` is called many times a second, `died` once if it ends too early.
-
-        Both are called in the watching thread.
-        """
+        """Begin a recording: the watching thread calls `each_beat` many times a second, `died` if it ends
+        early."""
         self._watching, self._died = each_beat, died
         self.heartbeat.again()
         self._wake.set()
 
     def interrupt(self) -> None:
-        """Let it write its file and end; nothing waits for that. Safe to repeat."""
-        self._watching = self._died = None  # else it would keep a recording whose Trace nobody asks for
+        """Make it write its file and end, without waiting; safe to repeat."""
+        self._watching = self._died = None  # they would keep an unused recording alive
         self._quit.set()
         self._wake.set()
         if self._process is not None and self._owner == os.getpid():
@@ -195,7 +180,7 @@ class Attachment:
             return
         with self._lock:
             if self._starting and self._thread.is_alive():
-                return  # its thread ends it: starting takes a while, and nobody waits for that
+                return  # its thread ends it: starting takes a while, which must not block here
             process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
@@ -206,7 +191,7 @@ class Attachment:
         self._log.close()
 
     def _start(self) -> bool:
-        """Start the process, in the watching thread; whether it was started and is still wanted."""
+        """Start the process, in the watching thread; returns whether it was started and is still wanted."""
         command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(self.rate_hz)]
         command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
         command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]
@@ -224,7 +209,7 @@ class Attachment:
 
     def _join(self) -> None:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(_LONGEST_END_S)  # this may be a collection of garbage, which must not hang
+            self._thread.join(_LONGEST_END_S)  # garbage collection may call this, and must not hang
 
     def _run(self) -> None:
         try:
@@ -246,7 +231,7 @@ class Attachment:
             self._settled.set()
 
     def _attach(self) -> bool:
-        """Wait for the banner; if it ends without one, remember why for the rest of the session."""
+        """Wait for the banner; if it ends without one, keep the reason for the rest of the session."""
         until = time.monotonic() + _LONGEST_START_S
         while not self._quit.is_set() and time.monotonic() < until:
             if "Sampling process" in self._log_text():
@@ -264,7 +249,7 @@ class Attachment:
         return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace")
 
     def _beat(self) -> bool:
-        """Return one beat; whether to go on."""
+        """Make one beat; returns whether to go on."""
         self.heartbeat.wait(self._quit)
         watching, died = self._watching, self._died
         if self._quit.is_set():
@@ -279,28 +264,28 @@ class Attachment:
 
 
 def keep_warm() -> None:
-    """Have one ready from now on; a notebook's extension calls this."""
+    """Keep one ready from now on; called by the notebook's extension."""
     global _keeps_warm
     _keeps_warm = True
     prepare()
 
 
 def prepare() -> None:
-    """Start a warm one if that is wanted and there is none. Never raises, never waits."""
+    """Start a warm one if wanted and missing. Never raises, never waits."""
     global _warm
     if not _keeps_warm or refusal() or (_warm is not None and _warm.is_running()):
         return
     ended, _warm = _warm, None
     try:
         if ended is not None:
-            ended.kill()  # nothing else lets its files and its watching thread go
+            ended.kill()  # nothing else releases its files and its watching thread
         _warm = Attachment.launch()
     except OSError as error:
         _refuse(f"py-spy could not be started: {error}")
 
 
 def let_cool() -> None:
-    """Keep none ready any more, and end the one there is; safe in every state."""
+    """Keep none ready any more, and end the warm one; safe in every state."""
     global _keeps_warm, _warm
     _keeps_warm = False
     one, _warm = _warm, None
@@ -309,13 +294,8 @@ def let_cool() -> None:
 
 
 def take() -> Attachment | None:
-    """Return the warm one, if it looks already; else one that is started now, if it looks soon enough.
-
-    Returns
-    -------
-    Attachment or None
-        None where py-spy cannot be used, or was too slow: then it is the warm one for the next time.
-    """
+    """Return the warm one if it samples, else a new one; None if py-spy is unusable or too slow."""
+    # one that was too slow becomes the warm one for the next recording
     global _warm
     one, _warm = _warm, None
     if refusal():
@@ -342,7 +322,7 @@ def take() -> Attachment | None:
 
 
 def _let_go(one: Attachment) -> None:
-    """End a warm one that nobody used; called in its own thread."""
+    """End an unused warm one; called in its own thread."""
     global _warm
     if _warm is one:
         _warm = None
@@ -355,13 +335,13 @@ def _refuse(why: str) -> None:
 
 
 def _allow(pid: int) -> None:
-    """Let one process look at this one where Yama would not (``ptrace_scope`` 1); else without effect."""
+    """Let one process read this one if Yama would forbid it (``ptrace_scope`` 1); else without effect."""
     with contextlib.suppress(OSError, AttributeError):
         own_processes.libc().prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
 def _forbidden() -> str:
-    """Return why the system lets no other process look at this one; empty if it may, as far as it tells."""
+    """Return why the system lets no other process read this one; empty if it may, as far as is known."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
             status = dict(line.split(":", 1) for line in stream if ":" in line)
@@ -381,7 +361,7 @@ def _forbidden() -> str:
 
 
 def _reason(log: str) -> str:
-    """Say why py-spy gave up: its own words have colour codes, and name files of its source."""
+    """Return why py-spy gave up. Its own messages have colour codes and file names of its source."""
     words = log.lower()
     if "denied" in words or "not permitted" in words:
         return "the system does not permit it (ptrace)"

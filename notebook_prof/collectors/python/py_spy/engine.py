@@ -1,4 +1,4 @@
-"""The engine outside the process: py-spy's looks, on the recording's clock."""
+"""The engine outside the process: py-spy's samples, on the recording's clock."""
 
 from __future__ import annotations
 
@@ -25,49 +25,42 @@ from .lifetimes import Children, ended
 from .threads import samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
-"""About how often the threads are also looked at from inside, for what py-spy may miss."""
+"""Interval of the samples from inside, for what py-spy may miss."""
 
 
 SHORT_S: Final = 0.1
-"""Where py-spy has no sample of a recording that is shorter, none was lost: its statements are exact."""
+"""Shorter recordings without a sample of py-spy have lost none: their statements are exact."""
 
 MOST_FRAMES: Final = 1_000
-"""Of deeper stacks py-spy writes every frame that comes or goes, some megabytes a second, and above 4,096
-frames it sees nothing."""
+"""Deeper stacks are sampled by a thread: py-spy writes every frame that comes or goes, some megabytes a
+second, and above 4,096 frames it sees nothing.
+"""
 
 CALMER: Final = ((4.0, 4), (120.0, 20))
-"""After so many seconds it looks so many times less often than at first."""
+"""After this many seconds the rate is divided by this factor."""
 
 
 @dataclass
 class _Segment:
-    """What one process of py-spy looks at: from its begin to that of the next."""
+    """The time sampled by one process of py-spy: from its begin to that of the next."""
 
     attachment: Attachment
     begin_ns: int
 
 
 class PySpy:
-    """Takes the stacks of all threads and child processes by py-spy, at first often and later less.
+    """Takes the stacks of all threads and child processes by py-spy, at first often and later less."""
 
-    A few times a second the process also looks at its own threads. That serves where py-spy's file is
-    missing, since it was killed, and where it was starved for longer than these looks are apart.
-
-    Parameters
-    ----------
-    report : ImportReport
-        Where it is told how well it went.
-    attachment : Attachment
-        One that looks already.
-    """
-
+    # A few times a second the process also samples its own threads. These samples are used if py-spy's file
+    # is missing, since it was killed, and if it was starved for longer than their interval. `attachment`
+    # samples already; `report` gets the quality of the samples.
     name = "py-spy"
 
     def __init__(self, report: ImportReport, attachment: Attachment) -> None:
         self._report = report
         self._segments = [_Segment(attachment, 0)]
         self._launched = [attachment]
-        weakref.finalize(self, _kill, self._launched).atexit = False  # of a Trace that nobody asks for
+        weakref.finalize(self, _kill, self._launched).atexit = False  # for a Trace that is never built
         self._next: Attachment | None = None
         self._rate_hz = attachment.rate_hz
         self._clock = Clock()
@@ -80,7 +73,7 @@ class PySpy:
         self._lock = threading.Lock()
 
     def start(self, clock: Clock) -> None:
-        """Begin; what it saw before is dropped."""
+        """Begin; earlier samples are dropped."""
         self._clock = clock
         self._look = self._net.by_hand(clock, NET_NS)
         self._children = Children(clock.now_ns)
@@ -93,7 +86,7 @@ class PySpy:
         if not self._window_ns[1]:
             self._window_ns = (self._window_ns[0], self._clock.now_ns())
         self._ended = True
-        with self._lock:  # a calmer one may be starting
+        with self._lock:  # a slower one may be starting
             for attachment in self._launched:
                 attachment.interrupt()
         self._net.stop()
@@ -106,7 +99,7 @@ class PySpy:
         _kill(self._launched)
 
     def recorded(self) -> Recorded:
-        """Return what was seen within the recording, of all processes."""
+        """Return the samples of all processes within the recording."""
         inside = self._net.recorded()
         ends = [segment.begin_ns for segment in self._segments[1:]] + [
             self._handed_over_ns or self._window_ns[1]
@@ -125,22 +118,22 @@ class PySpy:
         return join(parts)
 
     def _look_inside(self) -> None:
-        """Look at threads and child processes; a look that fails is told and prints nothing."""
+        """Sample threads and child processes; a failure is reported and prints nothing."""
         try:
             self._look()
             self._children.look()
-        except Exception as error:  # Python 3.11 gave once, for a running thread's caller, no frame at all
+        except Exception as error:  # Python 3.11 once gave no frame for a running thread's caller
             self._report.add(
                 "look-inside-failed",
                 "info",
                 example=f"{type(error).__name__}: {error}",
-                effect="threads and child processes were looked at once less from inside the process",
+                effect="the process sampled its threads and children once less",
             )
 
     def _beat(self) -> None:
-        """Look from inside, and let a calmer py-spy follow in time; called in a watching thread."""
+        """Sample from inside, and start a slower py-spy in time; called in a watching thread."""
         now = self._clock.now_ns()
-        if now - self._look_ns >= NET_NS * 3 // 4:  # not at every quick beat
+        if now - self._look_ns >= NET_NS * 3 // 4:  # not at every beat of the burst
             self._look_ns = now
             self._look_inside()
             if self._net.deepest > MOST_FRAMES:
@@ -164,7 +157,7 @@ class PySpy:
     def _read(
         self, attachment: Attachment, window_ns: tuple[int, int], context: Sequence[Frame]
     ) -> Recorded | None:
-        """Return what one process of py-spy saw; None where it is of no use."""
+        """Return the samples of one process of py-spy; None if unusable."""
         try:
             changes, paths = parse(attachment.content())
         except ValueError:
@@ -197,7 +190,7 @@ class PySpy:
         window_ns: tuple[int, int],
         interval_ns: int,
     ) -> Recorded:
-        """Return stacks of all threads that are the user's, within a window."""
+        """Return stacks of all the user's threads within a window."""
         threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
@@ -210,7 +203,7 @@ class PySpy:
                 one,
                 command="" if one.pid == os.getpid() else one.command,
                 stack=np.where(one.stack >= 0, np.searchsorted(nodes, one.stack), -1),
-                # looks that agree with the one before are not in its file
+                # its file leaves out samples that equal the previous one
                 looks=np.maximum(np.rint(np.diff(one.bounds) / interval_ns), 1).astype(np.int64),
             )
             for one in recorded.threads
@@ -218,7 +211,7 @@ class PySpy:
         return Recorded(threads, stacks_of(paths, nodes, Functions(), self._report), interval_ns)
 
     def _leave_to_thread(self) -> None:
-        """Let a thread of this process go on where stacks are deep; called in a watching thread."""
+        """Let a thread of this process go on if stacks are deep; called in a watching thread."""
         self._note_death()
         for attachment in self._launched:
             attachment.interrupt()
@@ -230,21 +223,21 @@ class PySpy:
         )
 
     def _note_death(self) -> None:
-        """Note that it has ended in the middle; called in its own watching thread."""
+        """Note that it has ended early; called in its watching thread."""
         with self._lock:
-            if not self._ended and not self._handed_over_ns:  # else nobody would stop what takes over
+            if not self._ended and not self._handed_over_ns:  # after the end nobody would stop the successor
                 self._handed_over_ns = self._clock.now_ns()
                 self._net.take_over()
 
     def _tell_lost(self, window_ns: tuple[int, int]) -> None:
-        """Say that py-spy has no samples, where there was time for some."""
+        """Report that py-spy has no samples although there was time for some."""
         seconds = (window_ns[1] - window_ns[0]) / 1e9
         if "py-spy-left-early" in self._report:
-            return  # what it did not see is told there
+            return  # reported there
         if self._handed_over_ns:
             example = f"py-spy was ended from outside after {seconds:.1f} s"
         elif seconds < SHORT_S:
-            return  # too short: what is exact, statements and lines, says it all
+            return  # too short: statements and lines are exact
         else:
             example = f"py-spy took no sample in {seconds:.1f} s: the machine gave it no time"
         self._report.add(
@@ -260,7 +253,7 @@ class PySpy:
         self._report.add(
             "sampler-starved",
             "loss",
-            example=f"a quarter of its looks came {offset.spread_ns / 1e6:.0f} ms late or later",
+            example=f"a quarter of its samples were {offset.spread_ns / 1e6:.0f} ms late or later",
             effect="shares of lines below the cell's statements may be off",
             advice="leave a core free, or record longer",
         )
@@ -274,7 +267,7 @@ def _kill(launched: list[Attachment]) -> None:
 def _noticed_beats(
     changes: list[Changes], paths: CallPaths, tids: Collection[int]
 ) -> tuple[IntArray, IntArray]:
-    """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which."""
+    """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which beat."""
     of_thread = np.array([home.tid in tids for home in paths.home], dtype=bool)
     beat = np.where(of_thread, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

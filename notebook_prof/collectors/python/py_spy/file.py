@@ -1,4 +1,4 @@
-"""What py-spy writes (``-f chrometrace``): begins and ends of frames, read as stacks with times."""
+"""Parses py-spy's output (``-f chrometrace``): begins and ends of frames become stacks with times."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class Home(NamedTuple):
-    """The thread that a stack belongs to, and the command of its process, as far as its root tells.
+    """The thread of a stack and the command of its process, read from its root."""
 
-    Of Python 3.10 py-spy knows no numbers of the operating system: `tid` is the identifier in Python there.
-    """
-
+    # for Python 3.10 py-spy knows no thread numbers of the system: `tid` is the identifier in Python
     command: str
     tid: int
     name: str
@@ -38,27 +36,17 @@ _NOWHERE: Final = Home("", 0, "")
 
 @dataclass
 class CallPaths:
-    """Distinct call paths; a node is a path, 0 the empty one.
+    """Distinct call paths; a node is a path, 0 the empty one."""
 
-    Attributes
-    ----------
-    parent : list of int
-        Of every node.
-    frame : list of (function, file, line)
-        The last one of every node's path.
-    home : list of Home
-    beat : list of int
-        Number of the beat that the path is in, -1 for none.
-    """
-
-    parent: list[int] = field(default_factory=lambda: [0])
+    parent: list[int] = field(default_factory=lambda: [0])  # of every node
+    # function, file and line: the last frame of every node's path
     frame: list[tuple[str, str, int]] = field(default_factory=lambda: [("", "", 0)])
     home: list[Home] = field(default_factory=lambda: [_NOWHERE])
-    beat: list[int] = field(default_factory=lambda: [-1])
+    beat: list[int] = field(default_factory=lambda: [-1])  # number of the path's beat, -1 for none
     _nodes: dict[tuple[int, str, str, int], int] = field(default_factory=dict)
 
     def below(self, parent: int, function: str, file: str, line: int) -> int:
-        """Return the path that goes on from `parent` to a frame."""
+        """Return the path `parent` extended by a frame."""
         key = (parent, function, file, line)
         if (node := self._nodes.get(key)) is None:
             self._nodes[key] = node = len(self.parent)
@@ -69,7 +57,7 @@ class CallPaths:
         return node
 
     def path(self, node: int) -> list[tuple[str, str, int]]:
-        """Return frames of a node, root first; those that name its process and thread are left out."""
+        """Return frames of a node, root first, without those that name its process and thread."""
         frames = []
         while node:
             if self.frame[node][1]:
@@ -79,55 +67,24 @@ class CallPaths:
 
 
 class Changes(NamedTuple):
-    """When the stack of a thread changed.
-
-    Attributes
-    ----------
-    pid : int
-    ident : int
-        The thread's identifier in Python, which another thread may get once it has ended.
-    ts_us : ndarray of int64
-        On the writer's clock, ascending.
-    node : ndarray of int64
-        Call path from then on.
-    """
+    """When the stack of a thread changed."""
 
     pid: int
-    ident: int
-    ts_us: IntArray
-    node: IntArray
+    ident: int  # identifier in Python, which a later thread may get
+    ts_us: IntArray  # on the writer's clock, ascending
+    node: IntArray  # call path from then on
 
 
 def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
-    """Read a file.
+    """Parse a JSON list of events ``B`` and ``E``: the changes per identifier of a thread, and the call
+    paths.
 
-    Parameters
-    ----------
-    data : bytes
-        A list of events ``B`` and ``E`` in JSON.
-
-    Returns
-    -------
-    list of Changes
-        One for every identifier of a thread, which several threads may have had in turn.
-    CallPaths
-
-    Raises
-    ------
-    ValueError
-        If it is no such file, as when its writer was killed.
-
-    Examples
-    --------
-    >>> begin = {"ph": "B", "ts": 5, "pid": 1, "tid": 2, "name": "f", "args": {"filename": "a.py", "line": 3}}
-    >>> [changes], paths = parse(json.dumps([begin, {**begin, "ph": "E", "ts": 9}]).encode())
-    >>> changes.ts_us.tolist(), paths.path(int(changes.node[0]))
-    ([5, 9], [('f', 'a.py', 3)])
+    Raises ValueError for any other file, such as that of a killed writer.
     """
     paths = CallPaths()
     threads: dict[tuple[int, int], _Thread] = {}
     below, parent = paths.below, paths.parent
-    for event in _events(data):  # text, not rows: one pass over what json made of it
+    for event in _events(data):  # one pass over the output of `json`
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
             thread = threads[key] = _Thread()
@@ -142,10 +99,8 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
 
 
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
-    """Read a list piece by piece: its objects take twenty times the memory of their text.
+    """Parse a list piece by piece: its objects take twenty times the memory of their text.
 
-    Examples
-    --------
     >>> [event["ts"] for event in _events(b'[{"args":{},"ts":1},{"args":{},"ts":2}]')]
     [1, 2]
     """
@@ -153,13 +108,13 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
     if not begin or not data.rstrip().endswith(b"]"):
         raise ValueError("not a list of events")
     while begin < len(data):
-        end = data.find(_NEXT_EVENT, begin + _PIECE_BYTES)  # within a text its quotes would be escaped
+        end = data.find(_NEXT_EVENT, begin + _PIECE_BYTES)  # in a JSON string the quotes would be escaped
         yield from json.loads(b"[" + (data[begin : end + 1] + b"]" if end >= 0 else data[begin:]))
         begin = end + 2 if end >= 0 else len(data)
 
 
 class _Thread:
-    """Where the reader is in one thread."""
+    """The reader's state in one thread."""
 
     __slots__ = ("at", "nodes", "now", "ts")
 
@@ -170,7 +125,7 @@ class _Thread:
         self.nodes: list[int] = []
 
     def put(self, ts: int) -> None:
-        """Put all events of the instant before, which have been read."""
+        """Store the events of the previous instant, which are complete."""
         if self.at is not None:
             self.ts.append(self.at)
             self.nodes.append(self.now)
@@ -184,7 +139,7 @@ class _Thread:
 def stacks_of(
     paths: CallPaths, nodes: IntArray, functions: Functions, report: ImportReport | None = None
 ) -> Stacks:
-    """Return the stacks of some call paths, in the same order; folded ones are told to a report."""
+    """Return the stacks of call paths, in the same order; folded stacks are reported."""
     code_of: dict[Frame, int] = {}
     frames: list[int] = []
     lengths = []

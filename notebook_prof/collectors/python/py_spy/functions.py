@@ -1,4 +1,4 @@
-"""Which function a line belongs to, told from files: for stacks that were seen from outside the process."""
+"""Finds the function of a line from source and byte code, for stacks sampled from outside the process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ....trace.strings import readable
 from ..frames import CELL, Frame, owner_of
 
 _HEADER_BYTES: Final = 16
-"""Of a file of byte code, before the code itself."""
+"""Size of the header of a byte code file."""
 
 
 class Span(NamedTuple):
-    """Where a function stands in its file."""
+    """The lines of a function in its file."""
 
     first_line: int
     last_line: int
@@ -27,38 +27,17 @@ class Span(NamedTuple):
 
 
 class Functions:
-    """Finds functions by file, name and executed line; reads every file once.
+    """Finds functions by file, name and executed line; reads every file once."""
 
-    Byte code that Python has cached is asked first, then the source. A file that cannot be read has one
-    function of each name, which begins at the first of its lines that was asked for.
-
-    Examples
-    --------
-    >>> frame = Functions().frame("decode", decode_file := Functions.__init__.__code__.co_filename, 3)
-    >>> frame.line, frame.file == decode_file
-    (3, True)
-    """
-
+    # The byte code that Python has cached comes first, then the source. A file that cannot be read has one
+    # function of each name, which begins at the first requested line.
     def __init__(self) -> None:
         self._spans: dict[str, dict[str, list[Span]]] = {}
         self._frames: dict[tuple[str, str, int], Frame] = {}
         self._unknown: dict[tuple[str, str], int] = {}
 
     def frame(self, function: str, file: str, line: int) -> Frame:
-        """Return the frame of a line.
-
-        Parameters
-        ----------
-        function : str
-            Its name, qualified or not.
-        file : str
-        line : int
-            The executed line.
-
-        Returns
-        -------
-        Frame
-        """
+        """Return the frame of an executed line; `function` may be qualified or not."""
         key = (function, file, line)
         if (existing := self._frames.get(key)) is None:
             function, file = readable(function), readable(file)

@@ -1,8 +1,8 @@
-"""Known instants for a sampler outside: it shows when it sees them, and so what its clock says.
+"""Known instants for a sampler outside, which give the offset of its clock.
 
-A thread calls functions of known names at known times. A sampler notices each change at its next look,
-0 to 1 interval later; one that does not get its turn notices it later still, never earlier. So the
-smallest delays give the offset of its clock, and the others tell whether it was starved.
+A thread calls functions of known names at known times. A sampler notices each change at its next sample, 0 to
+1 interval later. A starved sampler notices it later still, never earlier. So the smallest delays give the
+offset of its clock, and the others show whether it was starved.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 from ....trace.arrays import IntArray
 
 BURST: Final = 24
-"""So many beats come quickly at first: they give the offset of the clock."""
+"""Number of quick beats at first: they give the offset of the clock."""
 
 QUICK_IN_A_RECORDING: Final = 4
-"""And so many when a recording begins."""
+"""Number of quick beats when a recording begins."""
 
 QUICK_INTERVALS: Final = 3.3
-"""Between quick beats, in intervals of the sampler: not a whole number, so that their phases differ."""
+"""Time between quick beats, in intervals of the sampler: not a whole number, so that their phases differ."""
 
 CALM_S: Final = 0.05
-"""Between beats after the burst."""
+"""Time between beats after the burst."""
 
 NAMES: Final = 32
 BEAT: Final = re.compile(r"notebook_prof_beat_(\d+)\Z")
@@ -47,7 +47,7 @@ def _wait(event: Event, seconds: float) -> bool:
 
 
 def _renamed_wait(name: str) -> Callable[[Event, float], bool]:
-    """Make `_wait` under another name, which is all that a sampler tells of it."""
+    """Copy `_wait` under another name, which is all that a sampler sees of it."""
     code = _wait.__code__.replace(co_name=name)
     if sys.version_info >= (3, 11):
         code = code.replace(co_qualname=name)
@@ -58,13 +58,7 @@ _CALLS: Final = tuple(_renamed_wait(f"notebook_prof_beat_{i}") for i in range(NA
 
 
 class Heartbeat:
-    """The instants, as they are made.
-
-    Parameters
-    ----------
-    interval_s : float
-        Of the sampler that shall see them.
-    """
+    """Makes the known instants; `interval_s` is the interval of the sampler."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -72,12 +66,10 @@ class Heartbeat:
         self._left = BURST
 
     def again(self) -> None:
-        """Let some beats come quickly: those of a recording tell whether it was starved.
-
-        They are few, since each takes the GIL once. Where the cell's thread holds it in long calls into C, it
-        hands it over at the next call of Python, and waits there until it is woken up: with a burst of 24
-        and several system calls in each, up to a fifth of a cell of 0.3 s was blamed on that call.
-        """
+        """Make some quick beats: those of a recording show whether it was starved."""
+        # They are few, since each takes the GIL once. If the cell's thread holds it in long calls into C, it
+        # releases it at the next call of Python, and waits there until it is woken up: with a burst of 24 and
+        # several system calls in each, up to a fifth of a cell of 0.3 s was blamed on that call.
         self._left = max(self._left, QUICK_IN_A_RECORDING)
 
     @property
@@ -86,7 +78,7 @@ class Heartbeat:
         return self._left > 0
 
     def wait(self, event: Event) -> bool:
-        """Make one beat and wait for the next or for `event`; says whether the event is set."""
+        """Make one beat and wait for the next or for `event`; returns whether the event is set."""
         quick = QUICK_INTERVALS * self._interval_s
         seconds = quick if self._left > 0 else max(CALM_S, quick)
         self._left -= 1
@@ -96,50 +88,25 @@ class Heartbeat:
 
     @property
     def monotonic_ns(self) -> IntArray:
-        """Their times on Python's monotonic clock; beat i was called by the name i % `NAMES`."""
+        """Times of the beats on Python's monotonic clock; beat i was called by the name i % `NAMES`."""
         return np.array(self._ns, dtype=np.int64)
 
 
 class Offset(NamedTuple):
-    """What the beats say of the sampler's clock.
+    """The offset of the sampler's clock."""
 
-    Attributes
-    ----------
-    ns : int
-        To add to its times for those of Python's monotonic clock.
-    spread_ns : int
-        How much later than the promptest the slower quarter of the beats was seen; -1 where too few were.
-    """
-
-    ns: int
-    spread_ns: int
+    ns: int  # added to its times, gives times of Python's monotonic clock
+    spread_ns: int  # delay of the slower quarter of the beats against the promptest; -1 if too few were seen
 
     def is_starved(self, interval_ns: int) -> bool:
-        """Return whether the sampler missed its turns."""
+        """Return whether the sampler missed samples."""
         return self.spread_ns > STARVED_INTERVALS * interval_ns
 
 
 def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int) -> Offset:
-    """Find the offset of a sampler's clock.
+    """Find the offset of a sampler's clock; `guess_ns`, right to about 0.1 s, if fewer than three beats were
+    seen.
 
-    Parameters
-    ----------
-    seen_ns : ndarray of int64, shape (n,)
-        When the sampler noticed a new beat, on its clock.
-    number : ndarray of int64, shape (n,)
-        Which name it saw.
-    beats_ns : ndarray of int64
-        `Heartbeat.monotonic_ns`.
-    guess_ns : int
-        An offset that is right to about 0.1 s.
-
-    Returns
-    -------
-    Offset
-        The guess where fewer than three beats were seen.
-
-    Examples
-    --------
     >>> beats = np.arange(8) * 10_000
     >>> align(beats + 300 + 5 * np.arange(8), np.arange(8), beats, 0).ns
     -300
@@ -155,7 +122,7 @@ def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int
 
 
 def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
-    """Return how long after the nearest beat each was seen."""
+    """Return the delay of each time after the nearest beat."""
     if len(seen_ns) == 0 or len(beats_ns) == 0:
         return np.empty(0, np.int64)
     behind = np.searchsorted(beats_ns, seen_ns).clip(1, max(len(beats_ns) - 1, 1))

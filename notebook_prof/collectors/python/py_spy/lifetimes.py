@@ -1,4 +1,4 @@
-"""How long threads and child processes lived: py-spy does not tell when one has ended."""
+"""Lifetimes of threads and child processes: py-spy does not report when one has ended."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from ..engine import Recorded
 
 
 class Children:
-    """Notes which child processes there are, whenever it is told to; Linux only, elsewhere nothing.
-
-    Parameters
-    ----------
-    now_ns : callable
-        The recording's clock.
-    """
+    """Records the child processes at each `look`; Linux only, elsewhere nothing."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -26,7 +20,7 @@ class Children:
         self._last: dict[int, int] = {}
 
     def look(self) -> None:
-        """Note the children, and theirs, that are alive now."""
+        """Record the live children, and their children."""
         waiting, now = [os.getpid()] if _has_children() else [], self._now_ns()
         for _ in range(3):
             waiting = [child for pid in waiting for child in _children(pid)]
@@ -39,7 +33,7 @@ class Children:
         return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
-        """Return when every child that was missed at a later look was last seen, and that look's time."""
+        """Return when each child missing at a later look was last seen, and that look's time."""
         look_ns = np.array(self._look_ns, dtype=np.int64)
         return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
 
@@ -52,29 +46,13 @@ def ended(
     alive: Container[int],
     begin_ns: int,
 ) -> Recorded:
-    """Cut threads where they ended.
-
-    Those that had ended before the recording began are left out.
-
-    Parameters
-    ----------
-    recorded : Recorded
-        In which the last stack of a thread that has ended stays to the end.
-    inside : Recorded
-        What looks from inside saw of this process's threads.
-    look_ns : ndarray of int64
-        When these looks were.
-    children : mapping of int to (int, int)
-        `Children.ends`.
-    alive : container of int
-        `Children.seen_pids`.
-    begin_ns : int
-        Of the recording, or of the part of it that `recorded` holds.
-    """
+    """Cut threads where they ended, and drop those that ended before `begin_ns`."""
+    # In `recorded` the last stack of an ended thread lasts to the end. `inside` has the samples of this
+    # process's threads from inside, taken at `look_ns`; `children` and `alive` come from `Children`.
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
     for thread in recorded.threads:
-        changed = int(thread.bounds[-2])  # it was alive when its last stack began
+        changed = int(thread.bounds[-2])  # alive when its last stack began
         is_alive = thread.tid in last_seen if thread.pid == os.getpid() else thread.pid in alive
         if changed <= begin_ns and not is_alive and len(look_ns):
             continue
@@ -95,12 +73,12 @@ def _missed(look_ns: IntArray, last: int) -> tuple[int, int] | None:
 
 
 def _has_children() -> bool:
-    """Return whether this process has any, alive or not waited for: one system call, not three a thread."""
+    """Return whether this process has children, alive or unreaped: one system call, not three per thread."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
-    except (OSError, AttributeError):  # not to be known here: macOS before Python 3.13 has no waitid
+    except (OSError, AttributeError):  # unknown: macOS before Python 3.13 has no waitid
         pass
     return True
 

@@ -1,1 +1,1 @@
-"""The engine in the process: a thread looks at the others."""
+"""The engine in the process: a thread samples the others."""

@@ -1,4 +1,4 @@
-"""Stacks as a tree: every distinct beginning is kept once, and deep ones are folded."""
+"""Stacks as a tree: every distinct beginning is stored once, and deep ones are folded."""
 
 from __future__ import annotations
 
@@ -16,23 +16,13 @@ from ..py_spy.functions import Functions
 from .walk import Place
 
 _FOLD: Final = -1
-"""Stands for the code of the frames that were folded."""
+"""Replaces the code of folded frames."""
 
 _Lines = tuple[list[int], list[int]]
 
 
 class CallTree:
-    """Stacks, each distinct beginning once; a node is a stack, 0 the empty one.
-
-    Attributes
-    ----------
-    codes : dict of int to CodeType or Place
-        By their ids, which stay theirs as long as they are kept alive here.
-    folded : int
-        How many stacks were folded.
-    deepest : int
-        Frames of the deepest of them.
-    """
+    """Stacks, each distinct beginning once; a node is a stack, 0 the empty one."""
 
     def __init__(self) -> None:
         self.codes: dict[int, CodeType | Place] = {}
@@ -56,24 +46,13 @@ class CallTree:
         return node
 
     def table(self) -> IntArray:
-        """Return ``parent code instruction`` of every node, those of node 0 zero; shape (n, 3)."""
+        """Return ``parent code instruction`` of every node, zeros for node 0; shape (n, 3)."""
         rows = np.array([(0, 0, 0), *self._nodes], dtype=np.int64)
         return rows.reshape(-1, 3)
 
 
 def decode(nodes: IntArray, tree: CallTree) -> Stacks:
-    """Look up the lines of stacks.
-
-    Parameters
-    ----------
-    nodes : ndarray of int64, shape (n,)
-    tree : CallTree
-
-    Returns
-    -------
-    Stacks
-        One a node, in the same order, root first.
-    """
+    """Look up the lines of stacks, one a node, root first."""
     table = tree.table()
     parent = table[:, 0]
     used, code_of = np.unique(table[1:, 1], return_inverse=True)

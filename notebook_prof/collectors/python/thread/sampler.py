@@ -1,4 +1,4 @@
-"""The engine in the process: a thread that looks at the others."""
+"""The engine in the process: a thread that samples the others."""
 
 from __future__ import annotations
 
@@ -21,23 +21,17 @@ from .thread_stacks import ObservedThread, ThreadStacks
 from .walk import MemoryReader, walk
 
 INTERVAL_S: Final = 0.002
-"""Between looks, and then it waits for the GIL: for up to 5 ms where the cell runs Python."""
+"""Pause between samples. It also waits for the GIL: up to 5 ms while the cell runs Python."""
 
 PAUSE_PER_LOOK: Final = 20
-"""A pause is at least so many times as long as reading the stacks took: deep ones cost no more."""
+"""A pause is at least this many times as long as reading the stacks took, so deep stacks cost no more."""
 
 THIN_AFTER: Final = 500_000
-"""After so many looks the interval doubles, and again after as many."""
+"""After this many samples the interval doubles, and again after as many."""
 
 
 class Sampler:
-    """Samples all threads by a thread of its own.
-
-    Parameters
-    ----------
-    report : ImportReport
-        Where limits and failures are told.
-    """
+    """Samples all threads from a thread; limits and failures go to `report`."""
 
     name = "thread"
 
@@ -54,12 +48,12 @@ class Sampler:
         self._failures: list[Exception] = []
 
     def start(self, clock: Clock) -> None:
-        """Begin to look, in a thread of its own."""
+        """Begin to sample, in a new thread."""
         self.by_hand(clock, _most_apart_ns(INTERVAL_S))
         self.take_over()
 
     def by_hand(self, clock: Clock, interval_ns: int) -> Callable[[], object]:
-        """Look only when what is returned is called, about every `interval_ns`, by another thread."""
+        """Sample only when the returned function is called, about every `interval_ns`, by another thread."""
         self._now_ns = clock.now_ns
         self._interval_ns = interval_ns
         try:
@@ -83,14 +77,14 @@ class Sampler:
         return self._looks.look
 
     def take_over(self) -> None:
-        """Look by a thread of its own from now on; called in any thread."""
+        """Sample from a new thread from now on; called in any thread."""
         if not self._can_look:
             return
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End; nothing stays behind. Safe to repeat."""
+        """End and clean up; safe to repeat."""
         self._quit.set()
         if self._thread is not None:
             self._thread.join()
@@ -101,7 +95,7 @@ class Sampler:
         self.stop()
 
     def recorded(self) -> Recorded:
-        """Return what was seen, whole stacks of all threads."""
+        """Return the complete stacks of all threads."""
         for failure in self._failures:
             self._report.add("looks-failed", "loss", example=repr(failure), effect="samples are missing")
         tree, look_ns = self._looks.tree, self.look_ns
@@ -120,21 +114,22 @@ class Sampler:
 
     @property
     def look_ns(self) -> IntArray:
-        """When all threads were looked at."""
+        """Times of the samples."""
         return self._looks.ts
 
     @property
     def deepest(self) -> int:
-        """Frames of the deepest stack that was folded; 0 where none was."""
+        """Depth of the deepest folded stack; 0 if none was folded."""
         return self._looks.tree.deepest
 
     @property
     def all_threads(self) -> list[ObservedThread]:
-        """All threads that these looks saw, the kernel's and ours without stacks."""
+        """All sampled threads; the kernel's and ours are without stacks."""
         return self._looks.all_threads
 
     def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
-        """Return one thread; a sample stands for the time since the look before, if seen at that too."""
+        """Return one thread; a sample covers the time since the previous one, if the thread was in that
+        too."""
         ts, stack = one.ts, np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
         at = np.searchsorted(look_ns, ts)
         begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self._start_ns)
@@ -161,5 +156,5 @@ class Sampler:
 
 
 def _most_apart_ns(interval_s: float) -> int:
-    """Return how far apart looks are while the cell holds the GIL, in Python code."""
+    """Return the interval of samples while the cell holds the GIL in Python code."""
     return round((interval_s + sys.getswitchinterval()) * 1e9)

@@ -1,4 +1,4 @@
-"""Stacks of all threads of this process, as one of its threads sees them."""
+"""Stacks of all threads of this process, as seen by one of its threads."""
 
 from __future__ import annotations
 
@@ -18,59 +18,32 @@ from .walk import Walked, walk
 _SERVANTS: Final = ("iopub", "control", "heartbeat", "shell channel", "subshell", "ipythonhistory")
 _OWN: Final = "notebook_prof"
 PROMPT_NS: Final = 300_000
-"""Later than so long, a look has waited for the GIL."""
+"""A sample later than this has waited for the GIL."""
 
 
 def is_servant(thread: str) -> bool:
-    """Return whether a thread of this name belongs to the notebook's kernel or to notebook_prof.
-
-    Examples
-    --------
-    >>> is_servant("IOPub"), is_servant("MainThread")
-    (True, False)
-    """
+    """Return whether a thread of this name, such as "IOPub", belongs to the notebook's kernel or to us."""
     lowered = thread.lower()
     return lowered.startswith((*_SERVANTS, _OWN)) or "_watch_pipe_fd" in lowered
 
 
 class ObservedThread(NamedTuple):
-    """What was seen of one thread.
+    """The samples of one thread."""
 
-    Attributes
-    ----------
-    ident : int
-        Its identifier in Python.
-    tid : int
-        Its number in the operating system.
-    name : str
-    when, node : array of int64
-        Times of looks, and the stack that ran before each: 0 for the kernel's threads and ours.
-    """
-
-    ident: int
-    tid: int
+    ident: int  # identifier in Python
+    tid: int  # number in the operating system
     name: str
-    when: array[int]
-    node: array[int]
+    when: array[int]  # times of samples
+    node: array[int]  # the stack before each; 0 for threads of the kernel and ours
 
     @property
     def ts(self) -> IntArray:
-        """Times of looks, absolute ns."""
+        """Times of samples, absolute ns."""
         return np.array(self.when, dtype=np.int64)
 
 
 class ThreadStacks:
-    """Looks at all threads when it is told to; one writer at a time.
-
-    Parameters
-    ----------
-    now_ns : callable
-        The recording's clock.
-    below : FrameType, optional
-        A frame at which stacks end.
-    read : callable, optional
-        Reads stacks: `walk`, or a `MemoryReader`.
-    """
+    """Samples all threads on request; one writer at a time."""
 
     def __init__(
         self,
@@ -87,24 +60,17 @@ class ThreadStacks:
         self.tree = CallTree()
 
     def look(self, due_ns: int | None = None) -> int:
-        """Note what every thread runs now.
-
-        A look that was due earlier had to wait for the GIL. If it did not get it by force, after the switch
-        interval, a thread has just given it up, as for a sleep or a product of matrices, and has run
-        something else until now: the stacks of the look before stand for that time.
-
-        Returns
-        -------
-        int
-            The CPU time in ns that reading the stacks took.
-        """
+        """Record the stack of every thread; returns the CPU time in ns of reading them."""
+        # A sample that was due earlier had to wait for the GIL. If it did not get it by force, after the
+        # switch interval, a thread has just released it, as for a sleep or a product of matrices, and ran
+        # something else until now: the previous stacks apply to that time.
         walked = self._read(self._now_ns, self._below)
         late_ns = 0 if due_ns is None else walked.ts - due_ns
         waited = PROMPT_NS < late_ns < sys.getswitchinterval() * 1e9
         before_ns = self._when[-1] if self._when else 0
         self._when.append(walked.ts)
         for ident, codes, instructions in zip(walked.idents, walked.codes, walked.instructions, strict=True):
-            # the dict itself: threading.enumerate() takes a lock that a thread may hold while it waits for us
+            # the dict itself: enumerate() takes a lock, which a thread that waits for us may hold
             thread = getattr(threading, "_active", {}).get(ident)
             tid = (thread.native_id or ident) if thread is not None else ident
             if (seen := self._by_key.get((ident, tid))) is None:
@@ -119,20 +85,20 @@ class ThreadStacks:
         return walked.took_ns
 
     def let_go(self) -> None:
-        """Forget the frame at which stacks end, and with it its variables."""
+        """Release the frame at which stacks end, and with it its variables."""
         self._below = None
 
     @property
     def ts(self) -> IntArray:
-        """When it looked."""
+        """Times of the samples."""
         return np.array(self._when, dtype=np.int64)
 
     @property
     def threads(self) -> list[ObservedThread]:
-        """The user's threads that were seen, in order of appearance."""
+        """The user's threads, in order of appearance."""
         return [thread for thread in self._by_key.values() if not is_servant(thread.name)]
 
     @property
     def all_threads(self) -> list[ObservedThread]:
-        """The kernel's threads and ours too, these without stacks."""
+        """All threads; the kernel's and ours are without stacks."""
         return list(self._by_key.values())

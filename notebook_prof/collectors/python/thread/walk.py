@@ -1,4 +1,4 @@
-"""Stacks of all threads, read in one call into C: no thread runs Python between its begin and its end."""
+"""Reads the stacks of all threads in one call into C: no thread runs Python meanwhile."""
 
 from __future__ import annotations
 
@@ -17,59 +17,33 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 MOST_FRAMES: Final = 30_000
-"""Frames further out are not read: reading them holds the GIL, for 0.1 to 0.3 µs a frame."""
+"""Frames further out are not read: reading holds the GIL, for 0.1 to 0.3 µs a frame."""
 
 _COLLECTS_IN_ALLOCATION: Final = sys.version_info < (3, 12)
 _call: Final = methodcaller("__call__")
 
 
 class Place(NamedTuple):
-    """Stands for a code object where there are copies of memory only."""
+    """Replaces a code object if there are only copies of memory."""
 
     function: str
     file: str
 
 
 class Walked(NamedTuple):
-    """Stacks of all threads at one instant.
+    """Stacks of all threads at one instant."""
 
-    Attributes
-    ----------
-    ts : int
-        On the clock that was given.
-    took_ns : int
-        CPU time.
-    idents : list of int
-        Of the threads in Python.
-    codes, instructions : list of lists
-        For each thread what its frames run, innermost first; a `Place` comes with its line.
-    """
-
-    ts: int
-    took_ns: int
-    idents: list[int]
+    ts: int  # on the clock passed in
+    took_ns: int  # CPU time
+    idents: list[int]  # of the threads in Python
+    # for each thread the codes of its frames, innermost first; a `Place` comes with its line
     codes: list[list[CodeType | Place]]
     instructions: list[list[int]]
 
 
 def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
-    """Read the stacks of all threads.
-
-    Parameters
-    ----------
-    now_ns : callable
-        A clock that is written in C.
-    below : FrameType, optional
-        Stacks end at this frame: neither it nor its callers are read.
-
-    Examples
-    --------
-    >>> import time
-    >>> walked = walk(time.time_ns)
-    >>> any(code.co_name == "walk" for codes in walked.codes for code in codes)
-    True
-    """
-    # A loop in Python may lose the GIL between two frames, and their owner goes on: then variables of the
+    """Read the stacks of all threads; they end before the frame `below`. The clock must be a C function."""
+    # A loop in Python may lose the GIL between two frames, and their owner goes on. Then variables of the
     # user are freed here, in the wrong thread. Up to Python 3.11 `f_back` makes an object for the caller, a
     # new object may start a collection of garbage, and a callback or a finalizer in it that runs Python may
     # lose the GIL within `f_back`, which then reads a frame that is gone: SIGSEGV. ipykernel registers such a
@@ -111,28 +85,22 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
         ]
     try:
         deque(map(_call, steps), maxlen=0)
-    finally:  # what is left to do where a step has failed
-        walked.clear()  # this function's own frame is among them: a cycle
+    finally:  # also after a failed step
+        walked.clear()  # contains this function's frame: a cycle
         frames.clear()
-        del begun, callers, steps  # iterators keep the last frame that they gave
+        del begun, callers, steps  # iterators keep their last frame
         if any(was_on):
             gc.enable()
     return Walked(times[0], used[1] - used[0], idents, codes, instructions)
 
 
 class MemoryReader:
-    """Reads stacks as `walk` does, where threads run on meanwhile: from copies of this process's memory.
+    """Reads stacks as `walk` does while threads run: from copies of this process's memory."""
 
-    Without a GIL any frame may go while it is read, and an object with it. Python's own reader for debuggers
-    (`_remote_debugging`, from Python 3.14 on) copies memory by system calls; what it cannot make sense of is
-    an error, of a look.
-
-    Raises
-    ------
-    ImportError, OSError, RuntimeError
-        If this Python has no such reader, or the system allows no such copies.
-    """
-
+    # Without a GIL any frame or object may be freed while it is read. Python's reader for debuggers
+    # (`_remote_debugging`, from Python 3.14 on) copies memory by system calls; inconsistent memory makes a
+    # sample fail. The initialiser raises ImportError, OSError or RuntimeError if the reader is missing or
+    # forbidden.
     def __init__(self) -> None:
         reader = importlib.import_module("_remote_debugging")
         self._read: Callable[[], Any] = reader.RemoteUnwinder(os.getpid(), all_threads=True).get_stack_trace
@@ -140,7 +108,7 @@ class MemoryReader:
         self._places: dict[Place, Place] = {}
 
     def __call__(self, now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
-        """Read the stacks of all threads, whole ones."""
+        """Read the complete stacks of all threads."""
         idents = {thread.native_id: thread.ident for thread in threading.enumerate()}
         walked = Walked(now_ns(), 0, [], [], [])
         begun_ns = thread_time_ns()

@@ -1,1 +1,1 @@
-"""Calls, every one of them: by VizTracer or by Python's own monitoring."""
+"""Tracing of every call: by VizTracer or by `sys.monitoring`."""

@@ -1,4 +1,4 @@
-"""Finished calls, as every way of tracing delivers them."""
+"""Finished calls, the output of every tracing backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ....trace.clocks import Clock
 
 
 class Function(NamedTuple):
-    """What was called; `file` is empty for functions written in C."""
+    """The called function; `file` is empty for functions written in C."""
 
     name: str
     file: str
@@ -17,43 +17,23 @@ class Function(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Finished calls.
+    """Finished calls."""
 
-    Attributes
-    ----------
-    ts, dur, tid : ndarray of int64
-        Absolute begin and duration in ns, native id of the thread.
-    function : ndarray of int64
-        Positions in `functions`.
-    functions : list of Function
-    threads : dict of int to str
-        Names of threads.
-    lost : int
-        Calls that there was no room for.
-    """
-
+    # absolute begin and duration in ns, native id of the thread
     ts: IntArray
     dur: IntArray
     tid: IntArray
-    function: IntArray
+    function: IntArray  # positions in `functions`
     functions: list[Function]
-    threads: dict[int, str]
-    lost: int
+    threads: dict[int, str]  # names by native id
+    lost: int  # calls dropped for lack of room
 
 
 class Backend(Protocol):
-    """Something that traces calls.
+    """Traces calls."""
 
-    Attributes
-    ----------
-    slot : int
-        Number of the tool of `sys.monitoring` that it is; -1 for none.
-    sets_profile : bool
-        Whether it needs the interpreter's profile function.
-    """
-
-    slot: int
-    sets_profile: bool
+    slot: int  # tool number of `sys.monitoring` that it uses; -1 for none
+    sets_profile: bool  # whether it needs the interpreter's profile function
 
     def start(self) -> None:
         """Install the hooks."""
@@ -62,4 +42,4 @@ class Backend(Protocol):
         """Remove the hooks; safe to repeat."""
 
     def calls(self, clock: Clock) -> Calls:
-        """Return what was traced."""
+        """Return the traced calls."""

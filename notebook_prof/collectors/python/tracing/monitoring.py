@@ -1,4 +1,4 @@
-"""Calls of the user's own functions by ``sys.monitoring`` (Python 3.12 and later), without any library."""
+"""Calls of the user's functions by ``sys.monitoring`` (Python 3.12 and later), without any library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..frames import CELL, USER, owner_of
 from .calls import Calls, Function
 
 MOST_EVENTS: Final = 2_000_000
-"""Begins and ends of calls; then the tracer goes quiet."""
+"""Limit for begins and ends of calls; after it the tracer records nothing."""
 
 _TOOLS: Final = (4, 3, 2)
 _NAME: Final = "notebook_prof"
@@ -27,7 +27,7 @@ _DISABLE: Final[Any] = getattr(_MONITORING, "DISABLE", None)
 
 
 def refusal() -> str:
-    """Return why this Python cannot be monitored here and now; empty if it can."""
+    """Return why this Python cannot be monitored now; empty if it can."""
     if _MONITORING is None:
         return "sys.monitoring needs Python 3.12"
     return "" if _free_tools() else "other tools hold all slots of sys.monitoring"
@@ -38,11 +38,9 @@ def _free_tools() -> list[int]:
 
 
 class MonitoringBackend:
-    """Traces calls of functions in cells and in the user's modules.
+    """Traces calls of functions in cells and in the user's modules."""
 
-    Code of libraries answers DISABLE at its first event and then costs nothing.
-    """
-
+    # library code returns DISABLE at its first event and then costs nothing
     sets_profile = False
 
     def __init__(self) -> None:
@@ -89,7 +87,7 @@ class MonitoringBackend:
         monitoring.free_tool_id(tool)
 
     def calls(self, clock: Clock) -> Calls:
-        """Pair begins and ends, thread by thread."""
+        """Pair begins and ends by thread."""
         events, self._events = self._events, []
         codes = [code for code, own in self._own.values() if own]
         number = {id(code): i for i, code in enumerate(codes)}
@@ -145,7 +143,7 @@ class MonitoringBackend:
 
 
 def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Return positions of begins, and the times at which they end; open calls end with the trace."""
+    """Return positions of begins, and the end times of their calls; open calls end with the trace."""
     pairs = pair(tid, ts, opens)
     begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
     still = np.full(len(pairs.unclosed), end_ns, np.int64)

@@ -1,4 +1,4 @@
-"""The tracing way to record Python: every call, by VizTracer or by Python's own monitoring."""
+"""Records every Python call, by VizTracer or by `sys.monitoring`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,7 @@ from .calls import Backend, Calls, Function
 
 
 class CallTracer:
-    """Traces calls of all threads, never their arguments.
-
-    Parameters
-    ----------
-    min_duration_ns : int
-        Shorter calls are dropped.
-    report : ImportReport
-    """
+    """Traces calls of all threads, without arguments; shorter calls than `min_duration_ns` are dropped."""
 
     def __init__(self, min_duration_ns: int, report: ImportReport) -> None:
         self._min_duration_ns = min_duration_ns
@@ -44,13 +37,8 @@ class CallTracer:
         return "" if not viztracer.refusal() or not monitoring.refusal() else viztracer.refusal()
 
     def start(self, clock: Clock) -> None:
-        """Install the hooks of the best backend.
-
-        Raises
-        ------
-        RuntimeError
-            If there is none, or another tool has the hooks.
-        """
+        """Install the hooks of the best backend; RuntimeError if there is none, or another tool has the
+        hooks."""
         self._clock = clock
         if not viztracer.refusal():
             self._backend = viztracer.VizBackend(self._min_duration_ns)
@@ -74,11 +62,9 @@ class CallTracer:
             self._giving_way.unwatch()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one slice a call.
-
-        Calls of the notebook's machinery and ours are left out, ipykernel's threads too, and, where a
-        cell ran, what its thread did before and after.
-        """
+        """Add one slice a call."""
+        # Left out are calls of the notebook's machinery and ours, ipykernel's threads and, if a cell ran,
+        # what its thread did before and after it.
         if self._backend is None:
             return
         if self._giving_way is not None and self._giving_way.to:
@@ -121,13 +107,13 @@ def _put(builder: TraceBuilder, calls: Calls, keep: BoolArray, tid: int, name: s
 
 
 def _calls_of(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
-    """Return which calls are of functions of a kind."""
+    """Return which calls are of functions that satisfy a predicate."""
     kinds = np.array([is_it(function) for function in calls.functions], dtype=bool)
     return np.asarray(kinds[calls.function], dtype=bool)
 
 
 def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
-    """Return which calls happened while a cell's code ran; all, where there is no cell."""
+    """Return which calls happened while a cell's code ran; all if there is no cell."""
     if not cells.any():
         return np.ones(len(calls.ts), bool)
     begins, ends = calls.ts[cells], calls.ts[cells] + calls.dur[cells]

@@ -16,13 +16,13 @@ from ....trace.clocks import Clock
 from .calls import Calls, Function
 
 ENTRIES: Final = 1_000_000
-"""The latest so many calls are kept."""
+"""How many calls are kept, the latest."""
 
 _LOCATION: Final = re.compile(r"(.*) \((.*):(\d+)\)$", re.DOTALL)
 
 
 def refusal() -> str:
-    """Return why VizTracer cannot trace here and now; empty if it can."""
+    """Return why VizTracer cannot trace now; empty if it can."""
     if not installed("viztracer"):
         return 'VizTracer is not installed: pip install "notebook-prof[calls]"'
     if sys.version_info >= (3, 12):
@@ -32,18 +32,12 @@ def refusal() -> str:
 
 
 class VizBackend:
-    """One VizTracer, never registered globally and without arguments.
-
-    Parameters
-    ----------
-    min_duration_ns : int
-        Shorter calls take no room.
-    """
+    """One VizTracer without arguments, never registered globally; shorter calls take no room."""
 
     slot, sets_profile = (2 if sys.version_info >= (3, 12) else -1), True
 
     def __init__(self, min_duration_ns: int) -> None:
-        self._thread_hook = threading.getprofile()  # VizTracer replaces it when it is made
+        self._thread_hook = threading.getprofile()  # VizTracer replaces it in its initialiser
         tracer = require("viztracer", extra="calls", purpose="tracing of calls").VizTracer
         self._tracer: Any = tracer(
             verbose=0,
@@ -60,7 +54,7 @@ class VizBackend:
         self._tracer.start()
 
     def stop(self) -> None:
-        """Remove them; VizTracer itself would leave the one for new threads."""
+        """Remove the hooks; VizTracer itself would leave the one for new threads."""
         if not self._running:
             return
         self._tracer.stop()

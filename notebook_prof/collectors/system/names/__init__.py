@@ -1,1 +1,1 @@
-"""Names of memory: which variable holds which buffer, by a bounded walk that runs no code of the user's."""
+"""Names of memory: which variable holds which buffer, by a bounded walk that runs no user code."""

@@ -1,4 +1,4 @@
-"""Arrays of NumPy, frames of pandas and tables of Arrow, by the addresses of their buffers."""
+"""NumPy arrays, pandas frames and Arrow tables, by the addresses of their buffers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ _MOST_COLUMNS: Final = 3
 
 
 class ArrayObjects:
-    """Knows the types of NumPy, pandas and Arrow; nothing of those that are not imported.
-
-    Parameters
-    ----------
-    walk : Walk
-    """
+    """Handles the types of NumPy, pandas and Arrow, if these are imported."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
@@ -32,7 +27,7 @@ class ArrayObjects:
         self._dtype: Any = getattr(numpy, "dtype", None)
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how instances are looked at; None for types of others."""
+        """Return how to visit instances; None for types of other libraries."""
         if self._array_base is None:
             return None
         if derives(cls, self._array_base):
@@ -71,7 +66,7 @@ class ArrayObjects:
             self._walk.attributes(fields, obj, name, kind)
 
     def _extent(self, owner: Any) -> tuple[int, int]:
-        """Return address and length of what an array spans; a strided view repeats what is there once."""
+        """Return address and length of an array's span; a strided view has each element once."""
         base_type = self._array_base
         start = int(base_type.__array_interface__.__get__(owner)["data"][0])
         size = int(base_type.nbytes.__get__(owner))
@@ -85,7 +80,7 @@ class ArrayObjects:
         return start + low, high - low + int(base_type.itemsize.__get__(owner))
 
     def _elements(self, obj: Any, name: str, kind: str) -> None:
-        """Look at the objects of an array of objects: all of a small one, the size of the first ones else."""
+        """Visit the objects in an object array: all of a small one, else estimate from the first ones."""
         flat, count = self._array_base.flat.__get__(obj), int(self._array_base.size.__get__(obj))
         first = [flat[i] for i in range(min(count, _SAMPLE))]
         distinct = {id(one): one for one in first}.values()
@@ -138,6 +133,6 @@ class ArrayObjects:
 
 
 def _column_name(columns: Any, place_of: int) -> str:
-    """Return the label of a column that is text or a number, else its place."""
+    """Return a column's label if it is text or a number, else its position."""
     label = columns[place_of] if type_module(type(columns)).partition(".")[0] == "pandas" else None
     return str(label) if type(label) in (str, int) else f"column {place_of}"

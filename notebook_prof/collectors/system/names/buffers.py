@@ -1,4 +1,4 @@
-"""The buffers that a walk has met: each once, with the first name that leads to it, and others that do."""
+"""The buffers found by a walk: each once, with the first name that leads to it, and other names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 HOST: Final = -1
 LEAST_OBJECTS_BYTES: Final = 65_536
-"""Python objects of a name that take less are not listed."""
+"""Names with fewer bytes of Python objects are not listed."""
 MOST_OTHER_NAMES: Final = 4
 NEW, EARLIER, NOT_COMPARED = 0, 1, -1
 
@@ -17,27 +17,15 @@ BUFFER_COLUMNS: Final = ("address", "bytes", "device", "name", "kind", "type", "
 
 
 class Buffer(NamedTuple):
-    """Memory that a name leads to.
+    """Memory that a name leads to."""
 
-    Attributes
-    ----------
-    address : int
-        0 for Python objects, which are summed up by name.
-    bytes : int
-    device : int
-        -1 is the host.
-    name, kind, type : str
-    others : list of str
-        More names that lead to it.
-    """
-
-    address: int
+    address: int  # 0 for Python objects, which are summed by name
     bytes: int
-    device: int
+    device: int  # -1 is the host
     name: str
     kind: str
     type: str
-    others: list[str]
+    others: list[str]  # further names that lead to it
 
 
 class BufferLog:
@@ -48,7 +36,7 @@ class BufferLog:
         self._objects: dict[str, list[int]] = {}
         self._of_object: dict[int, tuple[int, int]] = {}
         self.looking_at = 0
-        """Number of the object that is looked at."""
+        """Number of the object being visited."""
 
     def add(
         self,
@@ -60,17 +48,8 @@ class BufferLog:
         device: int = HOST,
         text: str = "",
     ) -> None:
-        """Add a buffer or, if it is listed already, a name of it.
-
-        Parameters
-        ----------
-        address, size : int
-        name, kind : str
-        device : int
-            -1 is the host.
-        text : str
-            What it is, as ``float32[32, 64]``.
-        """
+        """Add a buffer or, if it is listed already, another name of it; `text` is its type, as
+        ``float32[32, 64]``."""
         if not address or not size:
             return
         self._of_object[self.looking_at] = device, address
@@ -83,7 +62,7 @@ class BufferLog:
         add_name(listed, name)
 
     def again(self, number: int, name: str) -> None:
-        """Note one more name of an object that was looked at before."""
+        """Add another name of an object that was visited before."""
         if (key := self._of_object.get(number)) is not None:
             add_name(self._buffers[key], name)
 
@@ -97,7 +76,8 @@ class BufferLog:
             total[1] += 1
 
     def table(self) -> pd.DataFrame:
-        """Return a row a buffer: `BUFFER_COLUMNS`, by device and address; what lies inside another is its."""
+        """Return a row a buffer: `BUFFER_COLUMNS`, by device and address; nested buffers are merged into
+        the outer one."""
         rows: list[Buffer] = sorted(_without_inner(list(self._buffers.values())))
         rows += [
             Buffer(0, size, HOST, name, "objects", _counted(count), [])
@@ -114,7 +94,7 @@ class BufferLog:
 
 
 def add_name(buffer: Buffer, name: str) -> None:
-    """Note one more name that leads to a buffer."""
+    """Add another name that leads to a buffer."""
     if name != buffer.name and len(buffer.others) < MOST_OTHER_NAMES and name not in buffer.others:
         buffer.others.append(name)
 
@@ -124,7 +104,7 @@ def _counted(count: int) -> str:
 
 
 def _without_inner(buffers: list[Buffer]) -> list[Buffer]:
-    """Leave out buffers that lie inside another one, whose names they become."""
+    """Drop buffers inside another one, which gets their names."""
     if not buffers:
         return buffers
     device = np.array([one.device for one in buffers])

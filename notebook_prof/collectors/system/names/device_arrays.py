@@ -1,4 +1,4 @@
-"""Arrays of CuPy and JAX, by the addresses of their buffers on devices, and what their allocators keep."""
+"""CuPy and JAX arrays, by the addresses of their device buffers, and the memory kept by their allocators."""
 
 from __future__ import annotations
 
@@ -24,20 +24,14 @@ _Getters = dict[str, Callable[[Any], Any]]
 
 
 class DeviceArrays:
-    """Knows the arrays of CuPy and JAX; nothing of those that are not imported.
+    """Handles the arrays of CuPy and JAX, if these are imported."""
 
-    What it asks an array is the library's own, also where the array's type is the user's.
-
-    Parameters
-    ----------
-    walk : Walk
-    """
-
+    # only the library's own getters are called, also for the user's subclasses
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how instances are looked at; None for types of others."""
+        """Return how to visit instances; None for types of other libraries."""
         for base in mro(cls):
             package, name = type_module(base).partition(".")[0], type_name(base)
             if package == "cupy" and name in _CUPY and "cupy" in sys.modules:
@@ -48,7 +42,7 @@ class DeviceArrays:
         return None
 
     def _of_cupy(self, get: _Getters, fields: Fields, obj: Any, name: str, kind: str) -> None:
-        """Add the memory of an array, which several views share; of a pool it is the block."""
+        """Add the memory of an array, which several views share; in a pool it is the block."""
         memory = get["data"](obj).mem
         text = _text(get, obj)
         self._walk.log.add(
@@ -58,14 +52,14 @@ class DeviceArrays:
             self._walk.attributes(fields, obj, name, kind)
 
     def _of_jax(self, get: _Getters, obj: Any, name: str, kind: str) -> None:
-        """Add the buffers of an array, one a device; none of what was donated."""
+        """Add the buffers of an array, one a device; none if it was donated."""
         if get["is_deleted"](obj)():
             return
         text = _text(get, obj)
         for one in get["_arrays"](obj):
             (device,) = get["devices"](one)()
             number = HOST if device.platform == "cpu" else int(device.local_hardware_id or 0)
-            # of one that is being computed nobody is asked to wait: it counts as what it is
+            # an array that is still being computed is not waited for: it counts by its type
             ready = get["is_ready"](one)()
             address = int(get["unsafe_buffer_pointer"](one)()) if ready else id(one)
             size = int(get["on_device_size_in_bytes"](one)())
@@ -73,7 +67,7 @@ class DeviceArrays:
 
 
 def _getters(cls: type, package: str, names: tuple[str, ...]) -> _Getters:
-    """Return what gives the attributes of a library's type, past those of types derived from it."""
+    """Return the getters of a library type's attributes, bypassing subclasses."""
     getters: _Getters = {}
     for base in reversed(mro(cls)):
         own = type_dict(base)
@@ -87,10 +81,8 @@ def _text(get: _Getters, obj: Any) -> str:
 
 
 def device_levels() -> dict[int, dict[str, int]]:
-    """Return what CuPy and JAX use of each device: ``used`` of it, ``allocated`` and ``cached`` by them.
-
-    Where several allocators share a device, `used` is the largest that any of them tells.
-    """
+    """Return memory of each device by CuPy and JAX: ``used`` of it, ``allocated`` and ``cached`` by them."""
+    # with several allocators on a device, ``used`` is the largest reported figure
     levels: dict[int, dict[str, int]] = {}
     for tell in (_levels_of_cupy, _levels_of_jax):
         with suppress(Exception):  # a library without a device, or another version of it
@@ -108,7 +100,7 @@ def _levels_of_cupy() -> dict[int, dict[str, int]]:
     for device in range(cupy.cuda.runtime.getDeviceCount()) if cupy is not None else ():
         with cupy.cuda.Device(device):
             pool = cupy.get_default_memory_pool()
-            if reserved := int(pool.total_bytes()):  # a device that it has not touched gets no context
+            if reserved := int(pool.total_bytes()):  # an untouched device gets no context
                 free, total = cupy.cuda.runtime.memGetInfo()
                 allocated = int(pool.used_bytes())
                 levels[device] = {
@@ -122,7 +114,7 @@ def _levels_of_cupy() -> dict[int, dict[str, int]]:
 def _levels_of_jax() -> dict[int, dict[str, int]]:
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     levels = {}
-    # asked of what is there: jax.devices() would make a backend
+    # existing backends only: jax.devices() would create one
     backends = dict(getattr(bridge, "_backends", None) or {})
     for platform, backend in backends.items():
         for device in backend.local_devices() if platform != "cpu" else ():

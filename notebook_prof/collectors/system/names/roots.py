@@ -1,4 +1,5 @@
-"""Where a walk begins: names of a namespace, locals of frames, results and errors that IPython keeps."""
+"""Starting points of a walk: names of a namespace, locals of frames, results and errors that IPython
+keeps."""
 
 from __future__ import annotations
 
@@ -25,23 +26,14 @@ _context_of: Final = BaseException.__dict__["__context__"].__get__
 
 @dataclass
 class Roots:
-    """What names there are.
+    """The names to start from."""
 
-    Attributes
-    ----------
-    namespace : mapping
-        Of the cell, or of the module that records.
-    frames : list of (str, FrameType)
-        Functions that run, with what to call them.
-    error : BaseException or None
-        What the cell has raised.
-    """
-
-    namespace: Mapping[str, Any]
+    namespace: Mapping[str, Any]  # of the cell, or of the recording module
+    # running functions, with their displayed names
     frames: list[tuple[str, FrameType]] = field(default_factory=list)
-    error: BaseException | None = None
+    error: BaseException | None = None  # raised by the cell
     skipped: int = 0
-    """Frames whose locals were not read."""
+    """Frames with unread locals."""
 
     def names(self) -> list[tuple[str, Any]]:
         """Return the names of the namespace without those of the shell."""
@@ -50,7 +42,7 @@ class Roots:
         return [(name, value) for name, value in items if type(name) is str and name not in _OF_SHELL]
 
     def add_to(self, walk: Walk) -> None:
-        """Queue variables, attributes of the notebook's classes, and locals of functions that run."""
+        """Queue variables, attributes of the notebook's classes, and locals of running functions."""
         for name, value in self.names():
             if name.startswith("_"):
                 continue
@@ -63,7 +55,7 @@ class Roots:
             self._add_frame(walk, frame, f"{name} › ")
 
     def add_kept(self, walk: Walk) -> None:
-        """Queue what is kept without a variable: locals in tracebacks, results, and ``_``."""
+        """Queue objects kept without a variable: locals in tracebacks, results, and ``_``."""
         for name, frame in self._frames_of_errors():
             self._add_frame(walk, frame, f"{name} › ")
         results = self.namespace.get("Out")
@@ -108,31 +100,20 @@ class Roots:
             return  # a module, or `exec` with a mapping of the user's
         items = list(values.items())
         if _COPIES and optimized:
-            values.clear()  # else the copy keeps every local alive until the frame ends
+            values.clear()  # otherwise the copy keeps every local alive until the frame ends
         for local, value in items:
             walk.add(value, f"{name}{local}")
 
 
 def roots_of_process() -> Roots:
-    """Return the names of the program's main module, and those of the functions that run in this thread.
-
-    Examples
-    --------
-    >>> rows = [1, 2]
-    >>> def job():
-    ...     return [name for name, _ in roots_of_process().frames]
-    >>> job()[1:2]
-    ['in job']
-    """
+    """Return the names of the program's main module, and those of the functions running in this thread."""
     namespace = vars(sys.modules["__main__"])
     return Roots(namespace, running_frames(namespace, anywhere=True))
 
 
 def running_frames(namespace: Mapping[str, Any], *, anywhere: bool = False) -> list[tuple[str, FrameType]]:
-    """Return the functions that run in this thread, innermost first, up to the code of a namespace.
-
-    Without that code below them there is none, unless functions of anything else are asked for.
-    """
+    """Return the functions running in this thread, innermost first, up to the code of a namespace."""
+    # if none of them was called by that code there are none, unless `anywhere` is set
     frames: list[tuple[str, FrameType]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -140,4 +121,4 @@ def running_frames(namespace: Mapping[str, Any], *, anywhere: bool = False) -> l
             return frames
         frames.append((f"in {frame.f_code.co_name}", frame))
         frame = frame.f_back
-    return frames if anywhere else []  # called from elsewhere: no function of the namespace runs
+    return frames if anywhere else []  # called from elsewhere: no function of the namespace is running

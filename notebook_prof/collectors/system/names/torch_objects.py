@@ -1,4 +1,4 @@
-"""Tensors, modules and optimizers of torch, and what autograd keeps for the backward pass."""
+"""torch's tensors, modules and optimizers, and what autograd keeps for the backward pass."""
 
 from __future__ import annotations
 
@@ -26,22 +26,10 @@ _MANY: Final = 32
 
 
 class TorchObjects:
-    """Knows the types of torch; nothing of it where torch is not imported.
+    """Handles the types of torch, if it is imported."""
 
-    Parameters
-    ----------
-    walk : Walk
-
-    Attributes
-    ----------
-    nodes : int
-        Functions of autograd's graph that were visited.
-    left : int
-        Functions whose turn did not come.
-    unread : int
-        Saved tensors that this torch does not show without unpacking them.
-    """
-
+    # `nodes` counts visited functions of autograd's graph, `left` functions without a turn, `unread` saved
+    # tensors that this torch does not show without unpacking them.
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
         self.nodes = self.unread = self.left = 0
@@ -68,7 +56,7 @@ class TorchObjects:
         self._get = {name: own[name].__get__ for name in names}
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Return what lets no ``__torch_function__`` and no mode run."""
+        """Return a context in which no ``__torch_function__`` and no mode runs."""
         guard = getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", None)
         return nullcontext() if self._tensor_base is None or guard is None else guard()
 
@@ -77,7 +65,7 @@ class TorchObjects:
         return self._tensor_base is not None and derives(type(obj), self._module)
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how instances are looked at; None for types of others."""
+        """Return how to visit instances; None for types of other libraries."""
         if self._tensor_base is None:
             return None
         if derives(cls, self._tensor_base):
@@ -98,10 +86,10 @@ class TorchObjects:
         walk.label_of[id(obj)] = name
         if derives(type(obj), self._parameter):
             kind = PARAMETER
-        if not dispatches:  # else whatever is asked may be answered by the user's code: its parts are tensors
+        if not dispatches:  # otherwise any attribute may run user code; its parts are tensors
             self._add_elements(obj, name, kind or TENSOR)
         if get["is_leaf"](obj):
-            gradient = get["grad"](obj)  # asked of leaves only: others would warn
+            gradient = get["grad"](obj)  # of leaves only: others would warn
             if gradient is not None:
                 walk.add(gradient, f"{name}.grad", GRADIENT)
         else:
@@ -109,7 +97,7 @@ class TorchObjects:
         if fields and referents(obj):
             walk.attributes(fields, obj, name, kind)
         elif not fields:
-            for one in referents(obj):  # attributes that were put on a tensor
+            for one in referents(obj):  # attributes set on a tensor
                 if type(one) is dict:
                     walk.add(one, name, kind)
 
@@ -154,10 +142,9 @@ class TorchObjects:
     # what autograd keeps
 
     def follow_graphs(self) -> None:
-        """Add what autograd keeps for the backward pass, from every tensor that was visited.
-
-        Hooks of saved tensors (checkpoints, offloading) are never run: what they keep is followed.
-        """
+        """Add what autograd keeps for the backward pass, from every visited tensor."""
+        # hooks of saved tensors (checkpoints, offloading) are never run; the objects that they keep are
+        # followed
         visited: dict[int, Any] = {}
         while self._roots and not self._walk.over:
             queue = deque(
@@ -180,11 +167,11 @@ class TorchObjects:
             self.nodes += 1
             try:
                 queue.extend((one, name) for one in self._look_at(node, name))
-            except RuntimeError:  # a graph that another thread frees
+            except RuntimeError:  # another thread frees the graph
                 continue
 
     def _look_at(self, node: Any, name: str) -> list[Any]:
-        """Queue what a function of the graph has saved; gives the functions before it."""
+        """Queue what a function of the graph has saved; returns the preceding functions."""
         cls = type(node)
         cached = self._getters.get(id(cls))
         if cached is None:
@@ -199,7 +186,7 @@ class TorchObjects:
             for one in values if type(values) in (list, tuple) else (values,):
                 if one is not None:
                     self._saved(one, label, SAVED)
-        if derives(cls, self._function):  # what a Function of the user's has put on its ctx
+        if derives(cls, self._function):  # what a user's Function has put on its ctx
             self._walk.attributes(fields_of(cls), node, label, SAVED)
         return [] if before is None else [one for one, _ in before(node) if one is not None]
 
@@ -223,7 +210,7 @@ class TorchObjects:
 
 
 def _graph_getters(cls: type) -> tuple[Any, tuple[Any, ...]]:
-    """Return the getters of the functions before one in the graph, and of what it has saved."""
+    """Return the getters of a graph function's predecessors, and of its saved values."""
     before, saved = None, {}
     for base in mro(cls):
         for name, value in type_dict(base).items():
@@ -237,7 +224,7 @@ def _graph_getters(cls: type) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _dispatches(bases: tuple[type, ...]) -> bool:
-    """Return whether operators of a tensor are answered by Python code of its type."""
+    """Return whether a tensor type answers operators by Python code."""
     for base in bases:
         if type_module(base) == "torch" and type_name(base) == "Tensor":
             return False

@@ -1,7 +1,8 @@
-"""Ask types and instances what they hold without running code of theirs.
+"""Reads what types and instances hold without running their code.
 
-``isinstance`` asks ``__class__``, which may be a property; ``getattr``, ``len``, ``iter``, ``==``, ``hash``
-and ``repr`` may all be the user's, and those of a type its metaclass's. Here are getters of the interpreter.
+``isinstance`` reads ``__class__``, which may be a property; ``getattr``, ``len``, ``iter``, ``==``, ``hash``
+and ``repr`` may all be user code, and those of a type its metaclass's. These functions use getters of the
+interpreter.
 """
 
 from __future__ import annotations
@@ -30,28 +31,16 @@ _LEAVES: Final = (
     *(weakref.ReferenceType, weakref.ProxyType, weakref.CallableProxyType),
 )
 LEAVES: Final = frozenset(map(id, _LEAVES))
-"""Numbers of types (a metaclass may define ``__hash__``) whose instances hold nothing that is followed."""
+"""Ids of types (a metaclass may define ``__hash__``) with instances that hold nothing to follow."""
 
 
 def derives(cls: type, base: type | None) -> bool:
-    """Return whether a type is `base` or derived from it; ``in`` would ask the metaclass for ``==``.
-
-    Examples
-    --------
-    >>> derives(bool, int), derives(int, bool)
-    (True, False)
-    """
+    """Return whether a type is `base` or derived from it; ``in`` would call the metaclass's ``==``."""
     return base is not None and type.__subclasscheck__(base, cls)
 
 
 def type_module(cls: type) -> str:
-    """Return the module that a type says it is from; empty where that is no text.
-
-    Examples
-    --------
-    >>> type_module(dict)
-    'builtins'
-    """
+    """Return the module name of a type; empty if it is no text."""
     try:
         module = _type_module(cls)
     except AttributeError:
@@ -61,24 +50,16 @@ def type_module(cls: type) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """How the attributes of a type's instances are read.
+    """How to read the attributes of a type's instances."""
 
-    Attributes
-    ----------
-    instance_dict : callable or None
-        Gives the dict of an instance.
-    slots : tuple of (str, callable)
-        Name and getter of each slot.
-    """
-
-    instance_dict: Callable[[object], Any] | None
-    slots: tuple[tuple[str, Callable[[object], Any]], ...]
+    instance_dict: Callable[[object], Any] | None  # returns the dict of an instance
+    slots: tuple[tuple[str, Callable[[object], Any]], ...]  # name and getter of each slot
 
     def __bool__(self) -> bool:
         return self.instance_dict is not None or bool(self.slots)
 
     def values(self, obj: object) -> Iterator[tuple[str, Any]]:
-        """Give names and values of the attributes that an instance has itself."""
+        """Yield names and values of an instance's own attributes."""
         if self.instance_dict is not None:
             attributes = self.instance_dict(obj)
             if derives(type(attributes), dict):
@@ -92,17 +73,7 @@ class Fields:
 
 
 def fields_of(cls: type) -> Fields:
-    """Return how attributes are read: ``__dict__`` and slots of the interpreter, never what hides them.
-
-    Examples
-    --------
-    >>> class Point:
-    ...     __slots__ = ("x",)
-    >>> point = Point()
-    >>> point.x = 5
-    >>> list(fields_of(Point).values(point))
-    [('x', 5)]
-    """
+    """Return getters of ``__dict__`` and slots by the interpreter, even if the class hides them."""
     instance_dict: Callable[[object], Any] | None = None
     slots: list[tuple[str, Callable[[object], Any]]] = []
     for base in mro(cls):
@@ -116,42 +87,20 @@ def fields_of(cls: type) -> Fields:
 
 
 def is_leaf(obj: object) -> bool:
-    """Return whether an object holds nothing that is followed.
-
-    Examples
-    --------
-    >>> is_leaf("text"), is_leaf([])
-    (True, False)
-    """
+    """Return whether an object holds nothing to follow."""
     return id(type(obj)) in LEAVES
 
 
 def referents(obj: object) -> list[Any]:
-    """Return what an object holds, as the garbage collector sees it, without leaves and classes.
-
-    Examples
-    --------
-    >>> referents((1, [2]))
-    [[2]]
-    """
+    """Return the objects held by an object, as the garbage collector sees them, without leaves and
+    classes."""
     return [one for one in gc.get_referents(obj) if not is_leaf(one) and not derives(type(one), type)]
 
 
 def own_values(obj: object) -> list[Any]:
-    """Return what an object holds, with the values of its ``__dict__`` in place of that.
-
-    The attribute is not asked for, since a class may hide it. From Python 3.11 on most objects have their
-    values without a dict between.
-
-    Examples
-    --------
-    >>> class Point:
-    ...     pass
-    >>> point = Point()
-    >>> point.x = [2]
-    >>> own_values(point)
-    [[2]]
-    """
+    """Return the objects held by an object, with the values of its ``__dict__`` in place of the dict."""
+    # The attribute is not read, since a class may hide it. From Python 3.11 on most objects hold their values
+    # without a dict.
     inside = referents(obj)
     if not _dict_offset(type(obj)):
         return inside

@@ -28,29 +28,29 @@ from .type_access import (
 )
 
 Plan = Callable[[Any, str, str], None]
-"""Looks at an object with its name and kind."""
+"""Visits an object with its name and kind."""
 
 BUDGET_NS: Final = 50_000_000
 """CPU time of the thread."""
 LARGE: Final = 4096
-"""Elements above which a container is looked at in parts."""
+"""Larger containers are visited in parts."""
 PART: Final = 512
 SAMPLE: Final = 256
 LONGEST_NAME: Final = 120
 _SEQUENCES: Final = (list, tuple, set, frozenset, deque)
 _FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "zmq", "tornado", "traitlets", "comm")
-"""Packages whose objects are no data of the user's."""
+"""Packages with objects that are not the user's data."""
 
 
 class TypePlans(Protocol):
     """Knows the types of a library."""
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how instances are looked at; None for types of others."""
+        """Return how to visit instances; None for types of other libraries."""
 
 
 class _Rest:
-    """The elements of a large container that wait for their turn."""
+    """The unvisited elements of a large container."""
 
     __slots__ = ("elements", "pairs")
 
@@ -60,28 +60,8 @@ class _Rest:
 
 
 class Walk:
-    """Follows names to buffers, as long as its time lasts.
+    """Follows names to buffers, within `budget_ns` of this thread's CPU time.
 
-    It dispatches on ``type(obj)``, reads built-in containers by the built-in's own methods and instances by
-    the interpreter's getters, everything else by what the garbage collector sees: no code of the user's runs.
-    What it has visited stays alive until the walk is dropped, so that no number of an object comes twice.
-
-    Parameters
-    ----------
-    budget_ns : int
-        CPU time of this thread.
-
-    Attributes
-    ----------
-    log : BufferLog
-    label_of : dict of int to str
-        Names of objects that are keys of dicts, by their number.
-    objects : int
-        How many were visited.
-    spent_ns : int
-
-    Examples
-    --------
     >>> walk = Walk()
     >>> walk.add({"a": [bytes(100_000)]}, "x")
     >>> walk.run()
@@ -89,6 +69,10 @@ class Walk:
     [["x['a'][]", 'bytes']]
     """
 
+    # It dispatches on ``type(obj)``, reads built-in containers by the built-in's own methods, instances by
+    # the interpreter's getters, and everything else as the garbage collector sees it: no user code runs.
+    # Visited objects stay alive until the walk is dropped, so that no id occurs twice. `label_of` has the
+    # names of objects that are keys of dicts, by id.
     def __init__(self, budget_ns: int = BUDGET_NS) -> None:
         self.log = BufferLog()
         self.label_of: dict[int, str] = {}
@@ -102,18 +86,18 @@ class Walk:
         self._plans: dict[int, tuple[type, Plan]] = {}
 
     def use(self, library: TypePlans) -> None:
-        """Let it know the types of a library."""
+        """Add the types of a library."""
         self._libraries.append(library)
 
     def add(self, obj: Any, name: str, kind: str = "") -> None:
-        """Look at an object when its turn comes."""
+        """Queue an object."""
         if is_leaf(obj):
             self._leaf(obj, name)
         else:
             self._queue.append((obj, name, kind))
 
     def forget(self) -> None:
-        """Let go of all objects; the libraries know the walk, so that only a collection would."""
+        """Release all objects now: the libraries refer to the walk, so only a garbage collection would."""
         self._queue.clear()
         self._plans.clear()
         self._libraries.clear()
@@ -127,32 +111,27 @@ class Walk:
 
     @property
     def waiting(self) -> int:
-        """How many objects have had no turn."""
+        """Number of objects not yet visited."""
         inside = sum(length_hint(large.elements) - 1 for large in self._rests.values())
         return len(self._queue) + inside
 
     @property
     def waiting_names(self) -> list[str]:
-        """Names of some objects that have had no turn."""
+        """Names of some objects not yet visited."""
         return list(dict.fromkeys(name for _, name, _ in itertools.islice(self._queue, SAMPLE)))
 
     def run(self, until_ns: int | None = None) -> None:
-        """Look at all that waits; ends early when the time is over. Never raises an Exception.
-
-        Parameters
-        ----------
-        until_ns : int, optional
-            Ends when so much is spent, if that is less than its budget.
-        """
+        """Visit all queued objects; ends early at `until_ns` or when the budget is spent. Raises no
+        Exception."""
         limit = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
         with self.timed():
             self._run(limit)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time of a block, in which no garbage is collected."""
+        """Count the time of a block, with garbage collection off."""
         collects = gc.isenabled()
-        gc.disable()  # a collection takes as long as it takes, and runs finalizers
+        gc.disable()  # a collection takes unbounded time, and runs finalizers
         self._begun_ns = time.thread_time_ns()
         try:
             yield
@@ -162,7 +141,7 @@ class Walk:
             self.spent_ns, self._begun_ns = self._now_ns(), 0
 
     def _now_ns(self) -> int:
-        """Return the time that was spent until now."""
+        """Return the time spent so far."""
         return self.spent_ns + (time.thread_time_ns() - self._begun_ns if self._begun_ns else 0)
 
     def _run(self, limit_ns: int) -> None:
@@ -187,7 +166,7 @@ class Walk:
                 cached = plans[id(cls)] = cls, self._plan(cls)
             try:
                 cached[1](obj, name, kind)
-            except Exception:  # an object that changes meanwhile, or a library's own error
+            except Exception:  # the object changes meanwhile, or a library's error
                 continue
 
     def _plan(self, cls: type) -> Plan:
@@ -232,7 +211,7 @@ class Walk:
             self.log.add(id(obj), size, name, "bytes", text="str")
 
     def attributes(self, fields: Fields, obj: Any, name: str, kind: str) -> set[int]:
-        """Queue the attributes of an instance under ``name.attribute``; gives the numbers of their values."""
+        """Queue the attributes of an instance under ``name.attribute``; returns the ids of their values."""
         numbers = set()
         for attribute, value in fields.values(obj):
             numbers.add(id(value))
@@ -245,10 +224,10 @@ class Walk:
     def _instance(self, fields: Fields, obj: Any, name: str, kind: str) -> None:
         inside = referents(obj)
         if not inside and not _has_large_text(obj):
-            return  # a dict that does not exist yet is not made
+            return  # do not create a missing dict
         numbers = self.attributes(fields, obj, name, kind)
         instance_dict = None if fields.instance_dict is None else fields.instance_dict(obj)
-        for one in inside:  # what C code keeps beside: the cache of functools.lru_cache
+        for one in inside:  # held by C code, such as the cache of functools.lru_cache
             if id(one) not in numbers and one is not instance_dict:
                 self._queue.append((one, name, kind))
 
@@ -270,7 +249,7 @@ class Walk:
         values = list(itertools.islice(dict.values(obj), SAMPLE))
         keys = list(itertools.islice(dict.keys(obj), SAMPLE))
         size += _leaf_bytes(values, count)
-        if count >= SAMPLE:  # keys of small dicts are names that all of their kind share
+        if count >= SAMPLE:  # keys of small dicts are usually shared names
             size += _leaf_bytes(keys, count)
         self.log.objects(name, size)
         if count <= LARGE:
@@ -317,7 +296,7 @@ class Walk:
 
     def _part(self, obj: _Rest, name: str, kind: str) -> None:
         del self._rests[id(obj)]
-        part = list(itertools.islice(obj.elements, PART))  # RuntimeError where it was changed meanwhile
+        part = list(itertools.islice(obj.elements, PART))  # RuntimeError if it was changed meanwhile
         if obj.pairs:
             self._pairs(part, name, kind)
         else:
@@ -328,7 +307,7 @@ class Walk:
 
     @staticmethod
     def longer(name: str, more: str) -> str:
-        """Return a name with what leads on from it; a long one stays as it is."""
+        """Return a name extended by `more`; a long one stays as it is."""
         return name + more if len(name) < LONGEST_NAME else name
 
 
@@ -343,14 +322,14 @@ def _has_large_text(obj: Any) -> bool:
 
 
 def _sample(base: Any, obj: Any, count: int) -> list[Any]:
-    """Return some elements: of a list or a tuple from all over it, else the first ones."""
+    """Return some elements: evenly spread for a list or a tuple, else the first ones."""
     if count > SAMPLE and (base is list or base is tuple):
         return [base.__getitem__(obj, i * count // SAMPLE) for i in range(SAMPLE)]
     return list(itertools.islice(base.__iter__(obj), SAMPLE))
 
 
 def _leaf_bytes(sample: Iterable[Any], count: int) -> int:
-    """Return about how many bytes the numbers and texts take, by a sample, each object of it once."""
+    """Estimate the bytes of numbers and texts from a sample, counting each object once."""
     distinct = {id(one): one for one in sample}
     size = 0
     for one in distinct.values():

@@ -24,9 +24,9 @@ from .torch_objects import TorchObjects
 from .walk import BUDGET_NS, Walk
 
 MOMENTS: Final = ("recording", "cell")
-"""The end of the recording, and the end of the cell where that is another instant."""
+"""The end of the recording, and the end of the cell if that is another instant."""
 _GRAPHS_NS: Final = 10_000_000
-"""Of the budget, what is kept for the graphs of autograd."""
+"""Share of the budget reserved for autograd's graphs."""
 _MOST_WAITING: Final = 5
 
 NAMES: Final = Table(
@@ -49,8 +49,8 @@ LEVELS: Final = Table(
     (
         Column("moment", "int8", "", "place in `MOMENTS`"),
         Column("device", "int64", "", "-1 is the host"),
-        Column("used", "int64", "bytes", "resident memory of the process, or what is used of a device"),
-        Column("allocated", "int64", "bytes", "handed out by torch's allocator; -1 where it does not tell"),
+        Column("used", "int64", "bytes", "resident memory of the process, or used memory of a device"),
+        Column("allocated", "int64", "bytes", "handed out by torch's allocator; -1 if not known"),
         Column("cached", "int64", "bytes", "freed, and kept by the allocator"),
     ),
 )
@@ -61,19 +61,19 @@ WALKS: Final = Table(
         Column("ts", "int64", "ns", "when it was done"),
         Column("walk_ns", "int64", "ns", "CPU time of the walk"),
         Column("objects", "int64", "", "visited"),
-        Column("nodes", "int64", "", "functions of autograd's graph that were visited"),
-        Column("left", "int64", "", "objects whose turn did not come: time was over"),
+        Column("nodes", "int64", "", "visited functions of autograd's graph"),
+        Column("left", "int64", "", "objects not visited in time"),
         Column("left_names", "str", "", "names of some of them"),
-        Column("frames_left", "int64", "", "functions whose locals were not read"),
+        Column("frames_left", "int64", "", "functions with unread locals"),
         Column("saved_left", "int64", "", "saved tensors that this torch does not show"),
-        Column("compared", "int8", "", "whether the walk before the cell was whole"),
+        Column("compared", "int8", "", "whether the walk before the cell was complete"),
     ),
 )
 
 
 @dataclass
 class Walked:
-    """What a walk has brought; no reference to an object of the user's."""
+    """The result of a walk, without references to user objects."""
 
     buffers: pd.DataFrame
     levels: list[dict[str, int]]
@@ -81,24 +81,7 @@ class Walked:
 
 
 def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
-    """Walk from names to buffers, in a bounded time. Nothing stays alive because of it.
-
-    Parameters
-    ----------
-    roots : Roots
-    budget_ns : int
-        CPU time of this thread.
-
-    Returns
-    -------
-    Walked
-
-    Examples
-    --------
-    >>> walked = walk_names(Roots({"x": np.zeros(1000)}))
-    >>> walked.buffers[["name", "bytes", "type"]].values.tolist()
-    [['x', 8000, 'float64[1000]']]
-    """
+    """Walk from names to buffers, in a bounded time, without keeping anything alive."""
     walk = Walk(budget_ns)
     torch = TorchObjects(walk)
     walk.use(torch)
@@ -106,7 +89,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
     walk.use(DeviceArrays(walk))
     now = time.time_ns()
     with torch.quiet():
-        for name, value in roots.names():  # modules name what optimizers only have as keys
+        for name, value in roots.names():  # modules first: they name what optimizers only have as keys
             if torch.is_module(value) and not name.startswith("_"):
                 walk.add(value, name)
         walk.run(budget_ns - _GRAPHS_NS)
@@ -132,21 +115,9 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
 
 
 class NameWatch:
-    """Walks before a cell, before its recorded steps and at their end, and compares.
+    """Walks before a cell, before its recorded steps and at their end, and compares."""
 
-    Parameters
-    ----------
-    roots : callable
-        Gives the names of the moment.
-    budget_ns : int
-        CPU time of the thread for each walk.
-
-    Attributes
-    ----------
-    error : BaseException or None
-        What the code has raised; let go of after the next walk.
-    """
-
+    # `roots` returns the current names; `error` is the exception of the code, released after the next walk
     def __init__(self, roots: Callable[[], Roots], budget_ns: int = BUDGET_NS) -> None:
         self._roots, self._budget_ns = roots, budget_ns
         self._before: pd.DataFrame | None = None
@@ -156,13 +127,13 @@ class NameWatch:
         self.report = ImportReport()
 
     def before(self) -> None:
-        """Note what is named before anything records."""
+        """Record the names before anything else is recorded."""
         walked = self._walk()
         if walked is not None:
             self._before, self._complete = walked.buffers, not walked.facts["left"]
 
     def at_first_step(self) -> None:
-        """Note how much each name holds before the first step that is recorded, if steps came before it."""
+        """Record the size of each name before the first recorded step, if steps came before it."""
         if self._at_first_step is not None:
             return
         walked = self._walk()
@@ -170,7 +141,7 @@ class NameWatch:
             self._at_first_step = walked.buffers.groupby(["name", "device"])["bytes"].sum()
 
     def now(self) -> Walked | None:
-        """Return what is named now, compared with before; None if it failed, which the report tells."""
+        """Return the current names, compared with before; None if it failed, which the report says."""
         walked = self._walk()
         if walked is None:
             return None
@@ -189,7 +160,7 @@ class NameWatch:
             roots = self._roots()
             roots.error, self.error = self.error, None
             return walk_names(roots, self._budget_ns)
-        except Exception as error:  # the user's code has to run, with or without us
+        except Exception as error:  # the user's code must run in any case
             self.report.add(
                 "names-failed",
                 "loss",
@@ -201,7 +172,7 @@ class NameWatch:
 
 
 def _earlier(table: pd.DataFrame, before: pd.DataFrame) -> Any:
-    """Return which buffers were named before: those of the same address and size, and objects as large."""
+    """Return which buffers were named before: of the same address and size; for objects, as large."""
     keys = ["device", "address", "bytes"]
     buffers = pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(before[keys]))
     objects = before[before["address"] == 0].groupby("name")["bytes"].sum()
@@ -210,15 +181,8 @@ def _earlier(table: pd.DataFrame, before: pd.DataFrame) -> Any:
 
 
 def put_names(walks: Sequence[Walked | None], builder: TraceBuilder) -> None:
-    """Put what the walks have brought into tables of a trace.
-
-    Parameters
-    ----------
-    walks : sequence of (Walked or None)
-        At the end of the recording and at the end of the cell, by their places in `MOMENTS`; the same one for
-        both where they are the same instant.
-    builder : TraceBuilder
-    """
+    """Put the results of the walks into tables of a trace; `walks` are in the order of `MOMENTS`."""
+    # both moments may have the same walk
     distinct = {id(one): (moment, one) for moment, one in reversed([*enumerate(walks)]) if one is not None}
     brought = [*distinct.values()]
     if not brought:
@@ -232,7 +196,7 @@ def put_names(walks: Sequence[Walked | None], builder: TraceBuilder) -> None:
 
 
 def levels() -> list[dict[str, int]]:
-    """Return how much memory the process and its devices use, and of it what their allocators keep."""
+    """Return how much memory the process and its devices use, and how much of it their allocators keep."""
     used = _resident_bytes()
     rows = []
     if used:
@@ -251,7 +215,7 @@ def levels() -> list[dict[str, int]]:
 
 
 def _resident_bytes() -> int:
-    """Return the resident memory of this process; 0 where it cannot be read."""
+    """Return the resident memory of this process; 0 if it cannot be read."""
     try:
         return resident_bytes()
     except (ImportError, OSError):
