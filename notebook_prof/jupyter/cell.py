@@ -1,4 +1,4 @@
-"""How a ``%%profile`` cell runs natively: a pure transformer of lines, one of the tree, and two events."""
+"""Runs a ``%%profile`` cell natively: a pure transformer of lines, one of the tree, and two events."""
 
 from __future__ import annotations
 
@@ -24,17 +24,14 @@ _CALL: Final = "__import__('notebook_prof.jupyter.run', None, None, ['{name}']).
 
 
 def strip_magic(lines: list[str]) -> list[str]:
-    """Turn a first line ``%%profile …`` into a constant that does nothing, if its options can be understood.
+    r"""Turn a first line ``%%profile …`` into a constant without effect, if its options are valid.
 
-    IPython calls this several times for a cell, also to ask whether it is complete, so it has no effects. The
-    constant holds the place of the line, hence line numbers stay; `CellTransformer` recognises it.
-    Otherwise the line stays, and the registered magic says what is wrong with it.
-
-    Examples
-    --------
     >>> strip_magic(["%%profile p --steps 3:14\\n", "train()\\n"])
     ["b'%%profile p --steps 3:14'\\n", 'train()\\n']
     """
+    # IPython calls this several times for a cell, also to check whether it is complete, so it has no side
+    # effects. The constant keeps line numbers, and `CellTransformer` recognises it. With wrong options the
+    # line stays, and the registered magic reports the error.
     if lines and lines[0].split() in HELP:
         return [f"{options.MAGIC[1:]} --help\n"]  # IPython refuses a cell magic without a body
     line = _options_of(lines[0]) if lines else None
@@ -44,30 +41,26 @@ def strip_magic(lines: list[str]) -> list[str]:
     body = lines[1:]
     for i, text in enumerate(body):
         if text.strip():
-            # IPython looks for a magic, and for an indent, in the first line only, which the marker holds
+            # IPython looks for a magic, and for an indent, in the first line only, which is now the marker
             first = leading_indent(body[i:])
             body = cell_magic(first) if first[0].startswith("%%") else [*body[:i], *first]
             break
     return [f"{marker!r}\n", *body]
 
 
-# check_complete of older IPythons must not treat the transformer as one that changes state
+# for check_complete of older IPythons: the transformer changes no state
 strip_magic.has_side_effects = False  # type: ignore[attr-defined]
 
 
 class OneLine:
-    """Treats the one line below ``%%profile`` as IPython treats a cell of one line: ``ls`` becomes ``%ls``.
-
-    Parameters
-    ----------
-    shell : InteractiveShell
-    """
+    """Treats a single line below ``%%profile`` as IPython treats a cell of one line: ``ls`` becomes
+    ``%ls``."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Transform a marked cell of one line; any other comes back as it is."""
+        """Transform a marked cell of one line; return any other unchanged."""
         if not lines or not lines[0].startswith(MARKERS):
             return lines
         blank = next((i for i, text in enumerate(lines[1:]) if text.strip()), 0) + 1
@@ -80,7 +73,7 @@ class OneLine:
 
 
 def _options_of(first: str) -> str | None:
-    """Return the options of a ``%%profile`` line, or None if the line is not ours to take."""
+    """Return the options of a ``%%profile`` line; None if the line has no valid options."""
     word, _, line = first.strip().partition(" ")
     if word != options.MAGIC:
         return None
@@ -92,15 +85,7 @@ def _options_of(first: str) -> str | None:
 
 
 class CellTransformer:
-    """Begins the recording in the tree of a marked cell, and makes its training loop tick.
-
-    Parameters
-    ----------
-    namespace : callable
-        Gives the user's names.
-    interactivity : callable
-        Gives IPython's ``ast_node_interactivity``.
-    """
+    """Inserts the begin of the recording into a marked cell's tree, and makes its training loop tick."""
 
     def __init__(
         self,
@@ -111,8 +96,9 @@ class CellTransformer:
         self._waiting: tuple[options.MagicOptions, int] | None = None
 
     def visit(self, tree: ast.AST) -> ast.AST:
-        """Transform a marked cell; any other tree comes back as it is. Raises nothing but interrupts."""
-        with DelayedInterrupt():  # the copies wake the garbage collector, whose callbacks would drop it
+        """Transform a marked cell; return any other tree unchanged. Raises nothing but interrupts."""
+        # copying may start a garbage collection, and an interrupt in its callbacks is lost
+        with DelayedInterrupt():
             return self._transformed(tree)
 
     def _transformed(self, tree: ast.AST) -> ast.AST:
@@ -132,7 +118,7 @@ class CellTransformer:
             return _begin(tree, line, problem=f"the loops of the cell could not be read: {error}")
 
     def _inner(self, tree: ast.Module) -> ast.Module:
-        """Transform the body of another magic under ``%%profile``, as ``%%time`` is: its loop may tick."""
+        """Transform the body of another magic under ``%%profile``, such as ``%%time``: its loop may tick."""
         waiting, self._waiting = self._waiting, None
         if waiting is None or waiting[1] != threading.get_ident() or current.running() is None:
             return tree
@@ -190,21 +176,21 @@ def _begin(tree: ast.Module, line: str, **settings: object) -> ast.Module:
 
 def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
     call = ast.parse(_CALL.format(name=name, arguments=arguments)).body
-    # `from __future__` has to stay first
+    # `from __future__` must stay first
     at = next((i for i, node in enumerate(tree.body) if not is_future(node)), len(tree.body))
     tree.body[at:at] = call
     return tree
 
 
 def _is_magic(tree: ast.Module) -> bool:
-    """Return whether the tree is what IPython makes of a cell magic."""
+    """Return whether the tree is that of a cell magic."""
     only = tree.body[0] if len(tree.body) == 1 else None
     return isinstance(only, ast.Expr) and "run_cell_magic(" in ast.unparse(only)
 
 
 @dataclass(frozen=True)
 class ResultUnknown:
-    """Stands for IPython's result of a cell: its end was not told, or it still runs."""
+    """Replaces IPython's result of a cell that still runs, or ended without an event."""
 
     runs: bool
     error_in_exec: BaseException | None = None
@@ -212,7 +198,7 @@ class ResultUnknown:
 
 
 def _cells_that_run() -> int:
-    """Return how many cells are on the stack of this thread, the one that is about to run included."""
+    """Return how many cells are on the stack of this thread, including the one about to run."""
     count, frame = 0, sys._getframe()
     while frame is not None:
         code = frame.f_code
@@ -222,11 +208,9 @@ def _cells_that_run() -> int:
 
 
 class CellWatch:
-    """Knows which cell runs in each thread, and tells when one has ended.
+    """Knows which cell runs in each thread, and calls back when one has ended."""
 
-    Nested ``run_cell`` and cells of subshells fire the same events, so a cell is known by its ``info``.
-    """
-
+    # nested ``run_cell`` and cells of subshells fire the same events, so a cell is identified by its ``info``
     def __init__(self) -> None:
         self._running = threading.local()
         self._waiting: list[tuple[Any, Callable[[Any], None]]] = []
@@ -234,22 +218,24 @@ class CellWatch:
     def pre_run_cell(self, info: Any) -> None:
         """Remember the cell; IPython calls this."""
         running = _cells_that_run()
-        while running and len(self._stack) >= running:  # an interrupt came before IPython told their end
+        # an interrupt came before IPython's event of their end
+        while running and len(self._stack) >= running:
             self._tell(self._stack[-1], ResultUnknown(False, KeyboardInterrupt()))
             self._stack.pop()
         self._stack.append(info)
 
     def post_run_cell(self, result: Any) -> None:
-        """Forget the cell and tell who waits for its end; IPython calls this."""
+        """Forget the cell and call back; IPython calls this."""
         info = getattr(result, "info", None)
-        self._tell(info, result)  # first: what an interrupt leaves undone, the next cell does
+        self._tell(info, result)  # first: the next cell does what an interrupt prevents here
         stack = self._stack
         if any(waiting is info for waiting in stack):
             while stack.pop() is not info:
                 pass
 
     def end_all(self) -> bool:
-        """Tell all who wait that their cell is over, though it runs; whether anybody did."""
+        """Call back for all cells as if they were over, though they run; returns whether there was a
+        callback."""
         waiting = list(self._waiting)
         for info, _ in waiting:
             self._tell(info, ResultUnknown(True))
@@ -257,7 +243,7 @@ class CellWatch:
 
     @property
     def info(self) -> Any:
-        """The innermost cell that runs in this thread; None if there is none."""
+        """The innermost running cell in this thread; None if there is none."""
         return self._stack[-1] if self._stack else None
 
     def when_done(self, info: Any, callback: Callable[[Any], None]) -> None:
@@ -270,7 +256,7 @@ class CellWatch:
             try:
                 entry[1](result)
                 ended = True
-            finally:  # of an interrupt before the recording has ended the next cell ends it
+            finally:  # after an interrupt the next cell ends a recording that still runs
                 if ended or current.running() is None:
                     self._waiting.remove(entry)
 
@@ -286,10 +272,8 @@ watch: Final = CellWatch()
 
 
 def current_cell(shell: Any) -> str:
-    """Return the identity of the cell that is running; empty where the front-end does not tell.
-
-    JupyterLab and Notebook send ``cellId`` in the metadata of an execute request.
-    """
+    """Return the id of the running cell, ``cellId`` of JupyterLab's and Notebook's requests; empty if
+    unknown."""
     kernel = getattr(shell, "kernel", None)
     try:
         parent = kernel.get_parent("shell") if kernel is not None else {}

@@ -1,13 +1,14 @@
-"""What a Profile shows after its views: the verdict, and the static form for readers without a kernel.
+"""Shows a Profile's slow parts after its views: the verdict, and the static form for readers without a
+kernel.
 
-The views need neither, and both take time: seconds at ten million slices. So the views go out at once, below
-a short text, and a thread works out the rest when they have been seen: the verdict of a long Profile comes as
-a trait of the widget, the static form replaces the text under its display id.
+Both take seconds at ten million slices, and the views need neither. So the views are sent at once, below a
+short text, and a thread computes the rest when they have been drawn. The verdict of a long Profile is sent as
+a trait of the widget; the static form replaces the text under its display id.
 
-A message that comes after its cell has ended reaches front-ends that keep listening (JupyterLab, Notebook 7).
-What only executes (nbclient, and with it nbconvert, papermill and Voilà) drops it. Front-ends tell the cell's
-id with what they execute and the others do not: without one, the static form comes first.
-A kernel that is shut down seconds after the cell leaves the short text, which says what to run.
+A message after the end of its cell reaches front-ends that keep listening (JupyterLab, Notebook 7). Programs
+that only execute (nbclient, and with it nbconvert, papermill and Voilà) drop it. Front-ends send the cell's
+id with an execute request, such programs do not: without an id, the static form is made first. If the kernel
+is shut down seconds after the cell, the short text stays; it says what to run.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from ..units import format_count, format_ns
 from .widget import ProfileWidget, Shown, headline_of, queries_of
 
 LONG: Final = 100_000
-"""Slices from which on the verdict comes after the views."""
+"""With more slices than this the verdict is shown after the views."""
 
 _PART_S: Final = 0.3
-"""How long a part takes, about: it waits for a moment in which the kernel rests, but not for ever."""
+"""Estimated duration of a part: it waits until the kernel is idle, but not for ever."""
 
 
 def is_verdict_slow(profile: Shown) -> bool:
-    """Return whether the verdict takes so long that the page should begin without it."""
+    """Return whether the verdict is so slow that the page should begin without it."""
     return profile.pending is not None or len(profile.trace.slices) >= LONG
 
 
 def first_form(profile: Shown, uid: str) -> dict[str, str]:
-    """Return the short text that stands for the static form until that is there."""
+    """Return the short text shown until the static form is ready."""
     if profile.pending is not None:
-        facts = "The recording is being put together"
+        facts = "The recording is being assembled"
     else:
         trace = profile.trace
         facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
@@ -53,8 +54,8 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 
 def static_form(profile: Shown, uid: str) -> dict[str, Any]:
-    """Make text, and HTML with a picture and a table, that live without a kernel."""
-    from ..views.report.static_html import fragment  # no widget should wait for it
+    """Make text, and HTML with a picture and a table, that need no kernel."""
+    from ..views.report.static_html import fragment  # late: no widget should wait for it
 
     store = queries_of(profile).store  # its indexes serve the live views too
     html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
@@ -62,24 +63,12 @@ def static_form(profile: Shown, uid: str) -> dict[str, Any]:
 
 
 def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread | None:
-    """Work out the verdict and the static form in a thread, and show them when they are there.
+    """Compute the verdict and the static form in a thread, and show each when ready."""
 
-    Parameters
-    ----------
-    profile : Profile
-        If its trace is still being made, this waits; where that has no slices, the widget is closed.
-    widget : ProfileWidget
-        Shows the profile; when it is closed the work ends.
-    uid : str
-        Display id of the first form.
-
-    Returns
-    -------
-    Thread or None
-        It lets the first picture and recordings of the process pass, and does not keep the kernel alive. None
-        where there are no threads: then all is done before this returns.
-    """
-
+    # If the trace is not built yet, the thread waits for it; without slices it closes the widget. Closing the
+    # widget ends the work; `uid` is the display id of the first form. The thread runs after the first drawing
+    # and outside of recordings, and does not keep the kernel alive. Without threads (None is returned)
+    # everything is done before this returns.
     def tell_verdict() -> None:
         widget.tell_headline(*headline_of(profile))
 
@@ -102,14 +91,14 @@ def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threadin
         tell()
 
     def tell() -> None:
-        with Pace(hold=lambda: current.running() is not None).kept():  # what is measured must not feel us
+        with Pace(hold=lambda: current.running() is not None).kept():  # not during a recording
             for part in parts:
                 checkpoint(_PART_S)
                 if widget.comm is None:
                     return
                 part()
 
-    own = contextvars.copy_context()  # messages belong to the cell that showed the profile
+    own = contextvars.copy_context()  # so that messages belong to the cell that showed the profile
     thread = start_thread(lambda: own.run(work), "notebook_prof late")
     if thread is None and widget.comm is not None:
         tell()
@@ -119,13 +108,13 @@ def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threadin
 def _has_slices(profile: Shown) -> bool:
     try:
         return len(profile.trace.slices) > 0
-    except Exception:  # it could not be made: the static form says why
+    except Exception:  # the trace could not be built: the static form says why
         return False
 
 
 def _show_static(profile: Shown, uid: str) -> None:
     try:
         form = static_form(profile, uid)
-    except Exception:  # the first form stays, and says what to do
+    except Exception:  # the first form stays, and says what to do next
         return
     display(form, raw=True, display_id=uid, update=True)

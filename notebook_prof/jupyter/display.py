@@ -1,4 +1,4 @@
-"""How a Profile shows itself: text in a terminal, a static picture and the live views in a notebook."""
+"""The display of a Profile: text in a terminal, a static picture and the live views in a notebook."""
 
 from __future__ import annotations
 
@@ -28,18 +28,11 @@ _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 
 
 def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
-    """Show a Profile where it is evaluated.
-
-    Two outputs are made: a static one (text, and HTML with a picture) that survives without a kernel, and
-    the live views, which hide it as long as they are there. The views go out first where a front-end listens
-    (`notebook_prof.jupyter.deferred_display`). A shell without a front-end gets the text.
-
-    Parameters
-    ----------
-    profile : Profile, RankBoard or Comparison
-    as_widget : bool
-        Display nothing: return the views, for a front-end that displays what it is given (marimo).
-    """
+    """Show a Profile where it is evaluated; with `as_widget` return the views for a front-end that shows
+    them."""
+    # Two outputs are made: a static one (text, and HTML with a picture) that needs no kernel, and the live
+    # views, which hide it while they exist. The views are sent first if a front-end listens (see
+    # `deferred_display`). A shell without a front-end gets the text. marimo uses `as_widget`.
     if as_widget:
         return _widget(profile)
     shell = get_ipython()
@@ -48,8 +41,8 @@ def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) ->
         return None
     try:
         _show_views(profile, shell)
-    except Exception as error:  # the cell has run; a view that fails must not look like its failure
-        reason = f"The views could not be made ({type(error).__name__}: {error})."
+    except Exception as error:  # the cell has run; a failing view must not look like a failing cell
+        reason = f"The views could not be created ({type(error).__name__}: {error})."
         display({"text/plain": f"{_text(profile)}\n{reason}"}, raw=True)
     return None
 
@@ -120,24 +113,24 @@ def _text(shown: Shown | Other) -> str:
 
 
 def _is_board(shown: Shown | Other) -> TypeGuard[RankBoard]:
-    """Return whether it is a RankBoard; where nobody imported that room it need not be imported to tell."""
+    """Return whether it is a RankBoard, without importing that room."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
 
 def _is_comparison(shown: Shown | Other) -> TypeGuard[Comparison]:
-    """Return whether it is a Comparison; where nobody imported that room it need not be imported to tell."""
+    """Return whether it is a Comparison, without importing that room."""
     room = sys.modules.get("notebook_prof.comparison.comparison")
     return room is not None and isinstance(shown, room.Comparison)
 
 
 def has_front_end(shell: InteractiveShell) -> bool:
-    """Return whether the shell runs in a kernel, so that somebody may draw widgets."""
+    """Return whether the shell runs in a kernel, so that a front-end may draw widgets."""
     return getattr(shell, "kernel", None) is not None
 
 
 def close_shown(cell: str, shell: InteractiveShell) -> None:
-    """Close the widgets that an earlier run of the cell has shown: ipywidgets would keep them for ever."""
+    """Close the widgets shown by an earlier run of the cell: ipywidgets would keep them for ever."""
     if not cell:
         return
     count = getattr(shell, "execution_count", None)

@@ -21,14 +21,14 @@ _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics)
 def load(shell: Any) -> None:
     """Register transformers, events and magics; does nothing if they are registered already."""
     if strip_magic not in shell.input_transformers_cleanup:
-        with DelayedInterrupt():  # half of it would stay so: the next `load` would find it registered
+        with DelayedInterrupt():  # otherwise half of it could stay: the next `load` would find it registered
             _load(shell)
 
 
 def _load(shell: Any) -> None:
     # last: leading empty lines and prompts are gone by then
     shell.input_transformers_cleanup.append(strip_magic)
-    shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython does it
+    shell.input_transformers_post.insert(0, OneLine(shell))  # where IPython transforms it
     shell.ast_transformers.append(
         CellTransformer(lambda: shell.user_ns, lambda: str(shell.ast_node_interactivity))
     )
@@ -47,7 +47,7 @@ def unload(shell: Any) -> None:
 
 
 def _unload(shell: Any) -> None:
-    if watch.end_all():  # inside of a profiled cell, whose rest runs without us
+    if watch.end_all():  # inside of a profiled cell; its rest is not recorded
         from ..session import ticks
 
         _when_over(shell, ticks.withdraw)
@@ -64,13 +64,13 @@ def _unload(shell: Any) -> None:
     opening.unregister(shell)
     history.unregister(shell)
     turns.unregister(shell)
-    configurables = getattr(shell, "configurables", [])  # IPython lets go of none
+    configurables = getattr(shell, "configurables", [])  # IPython never removes any
     configurables[:] = [one for one in configurables if not isinstance(one, _MAGICS)]
     py_spy.let_cool()
 
 
 def _when_over(shell: Any, action: Callable[[], None]) -> None:
-    """Call something once, after the cell that runs now."""
+    """Run `action` once, after the running cell."""
 
     def once(result: Any) -> None:
         shell.events.unregister("post_run_cell", once)

@@ -24,19 +24,19 @@ class HistoryMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def profile_history(self, line: str) -> CellHistory | Comparison | None:
-        """Show how long the runs of a cell took, when that changed, and what was changed in its source.
+        """Show how long the runs of a cell took, when that changed, and what changed in its source.
 
         ``%profile_history [RUN [RUN]]``
 
-        RUN is the number of a run, its name, or the text of a cell; without one, the cell that was recorded
-        last. Two runs are compared, as ``nbp.compare(nbp.load(a), nbp.load(b))`` does. ``nbp.history()`` has
-        the runs of the whole project as a table.
+        RUN is the number of a run, its name, or the text of a cell; by default the cell recorded last. Two
+        runs are compared, as ``nbp.compare(nbp.load(a), nbp.load(b))`` does. ``nbp.history()`` has the runs
+        of the whole project as a table.
         """
         words = line.split()
         if words in (["-h"], ["--help"]):
             print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
             return None
-        # here, as all that compares: `%load_ext` would take a fifth longer
+        # imported here: `%load_ext` would take a fifth longer
         from ..comparison.comparison import compare
         from ..runs.cell_history import cell_history
         from ..runs.table import load, open_store
@@ -52,13 +52,13 @@ class HistoryMagics(Magics):  # type: ignore[misc]
 
 
 def _notes(folder: Any) -> tuple[str, ...]:
-    """Say what of the history could not be kept."""
+    """Return notes on runs that could not be stored."""
     from ..runs import writing
     from ..runs.store import damaged_files
 
     lost = writing.losses()
     notes = (
-        [f"Runs of this kernel that are not here: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
+        [f"Runs of this kernel that are missing: {lost['lost']}; {lost['reason']}."] if lost["lost"] else []
     )
     if left := writing.waiting():
         notes.append(f"Not here yet: {format_items(left, 'run')} of this kernel, being written; ask again.")
@@ -67,5 +67,5 @@ def _notes(folder: Any) -> tuple[str, ...]:
 
 
 def unregister(shell: Any) -> None:
-    """Take the magic away."""
+    """Remove the magic."""
     shell.magics_manager.magics["line"].pop(MAGIC[1:], None)

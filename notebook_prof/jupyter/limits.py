@@ -1,4 +1,4 @@
-"""What this process may still take before a limit of the system ends it."""
+"""Resources that this process may still take before a limit of the system ends it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 from typing import Final
 
 NEEDED_BYTES: Final = 128 * 2**20
-"""Address space that recording, pandas and pyarrow take; compiled code ends the process without it."""
+"""Address space taken by recording, pandas and pyarrow; compiled code ends the process without it."""
 NEEDED_DESCRIPTORS: Final = 8
-"""ZeroMQ opens some for a message of more than 64 KiB, and loses the message, and the next ones, without."""
+"""ZeroMQ opens some for a message of more than 64 KiB; without them it loses this message, and the next
+ones."""
 
 
 def too_little_memory() -> str:
-    """Return why a recording would endanger the kernel; empty if it does not, or where no limit is known."""
+    """Return why a recording would endanger the kernel; empty if it does not, or no limit is known."""
     try:
         import resource
 
@@ -33,7 +34,7 @@ def too_little_memory() -> str:
 
 
 def too_few_descriptors() -> bool:
-    """Return whether less than `NEEDED_DESCRIPTORS` files can be opened."""
+    """Return whether fewer than `NEEDED_DESCRIPTORS` files can be opened."""
     descriptors: list[int] = []
     try:
         for _ in range(NEEDED_DESCRIPTORS):

@@ -1,4 +1,4 @@
-"""Find the loops of a cell whose iterations are its steps, and whether it counts them itself."""
+"""Finds the loops of a cell with iterations that are its steps, and whether it counts them itself."""
 
 from __future__ import annotations
 
@@ -14,20 +14,7 @@ _MARKS: Final = ("step", "steps")
 
 
 def counts_itself(tree: ast.Module, namespace: Mapping[str, Any]) -> bool:
-    """Return whether the source calls a mark of steps.
-
-    Parameters
-    ----------
-    tree : ast.Module
-        The cell.
-    namespace : mapping
-        Names that earlier cells defined.
-
-    Examples
-    --------
-    >>> counts_itself(ast.parse("import notebook_prof as n\\nn.step()"), {})
-    True
-    """
+    """Return whether the source calls ``nbp.step()`` or ``nbp.steps(...)``, under any name."""
     modules = {_PACKAGE} | {name for name, value in namespace.items() if _is_package(value)}
     functions = {name for name, value in namespace.items() if _is_mark(value)}
     for node in ast.walk(tree):
@@ -86,10 +73,7 @@ _tokens = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class FoundLoop:
-    """The loop that counts steps: where it stands, what its head says, and the number it goes by.
-
-    ``token`` is negative for a loop without any sign of training.
-    """
+    """A loop that counts steps; ``token`` is negative without any sign of training."""
 
     node: Loop
     token: int
@@ -106,10 +90,8 @@ class FoundLoop:
 
 
 def head(loop: Loop) -> str:
-    """Return the source of a loop's head.
+    r"""Return the source of a loop's head.
 
-    Examples
-    --------
     >>> head(ast.parse("for x in range( 3 ):\\n    pass").body[0])
     'for x in range(3)'
     """
@@ -128,37 +110,17 @@ def find_loops(
     weak: bool = False,
     namespace: Mapping[str, Any] | None = None,
 ) -> list[FoundLoop]:
-    """Choose the loops whose iterations are the steps; none of them lies in another.
+    r"""Choose the loops with iterations that are the steps, by line; none of them is inside another.
 
-    Parameters
-    ----------
-    tree : ast.Module
-        The cell.
-    line : int, optional
-        Take the loop that starts on this line, whatever it does.
-    weak : bool
-        Without a sign of training anywhere, take a loop of the cell itself: the outermost, unless another
-        looks more like batches.
-    namespace : mapping, optional
-        Names that earlier cells defined: what is iterated over, and whose ``step`` is called.
-
-    Returns
-    -------
-    list of FoundLoop
-        By line.
-
-    Notes
-    -----
-    Calls directly in the body are signs and give points: ``backward`` 4, ``.step`` of what is not known to be
-    something other than an optimizer 3, … Of loops in one another the one with most points is taken, then the
-    outermost; a target named batch or an iterable named like a loader counts 2 among these, an epoch -1.
-    Where no loop trains, a loop over a DataLoader (by its class, not by its name) is one of steps.
-
-    Examples
-    --------
     >>> [loop.text for loop in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
     ['for x, y in loader']
     """
+    # Calls directly in the body are signs and give points: ``backward`` 4, ``.step`` of anything that may be
+    # an optimizer 3, … Of nested loops the one with most points is taken, then the outermost; a target named
+    # batch or an iterable named like a loader adds 2, an epoch -1. If no loop trains, a loop over a
+    # DataLoader (by its class, not by its name) is one of steps. With `line` the loop on that line is taken.
+    # With `weak` and no sign of training anywhere, a loop of the cell itself is taken: the outermost, unless
+    # another looks more like batches.
     scope = _Names(tree, namespace or {})
     every = list(_loops(tree))
     if line is not None:
@@ -177,7 +139,7 @@ def find_loops(
 
 
 def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
-    """Return the best of loops in one another, and all of several beside one another."""
+    """Return the best of nested loops, and all of several beside each other."""
     best: list[Loop] = []
     for child in ast.iter_child_nodes(node):
         inner = _best(child, signs)
@@ -190,12 +152,12 @@ def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
 
 
 def loop_lines(tree: ast.Module) -> list[int]:
-    """Return lines on which the cell's loops start, ascending."""
+    """Return the lines on which the cell's loops start, ascending."""
     return sorted({loop.lineno for loop, _, _ in _loops(tree)})
 
 
 def _loops(tree: ast.AST) -> Iterator[tuple[Loop, int, bool]]:
-    """Yield every loop with its depth among loops and whether it stands in a function."""
+    """Yield every loop with its depth among loops and whether it is in a function."""
     waiting: list[tuple[ast.AST, int, bool]] = [(tree, 0, False)]
     while waiting:
         node, depth, inside = waiting.pop()
@@ -207,7 +169,7 @@ def _loops(tree: ast.AST) -> Iterator[tuple[Loop, int, bool]]:
 
 
 class _Names:
-    """What names in a cell stand for: values that earlier cells made, or calls in this one."""
+    """The meaning of names in a cell: values made by earlier cells, or calls in this one."""
 
     def __init__(self, tree: ast.Module, namespace: Mapping[str, Any]) -> None:
         self._namespace = namespace
@@ -220,7 +182,8 @@ class _Names:
         }
 
     def value(self, node: ast.expr) -> Any:
-        """Return the object of a name, or of an attribute that reading runs no code; None where not known."""
+        """Return the object of a name, or of an attribute that can be read without running code; None if
+        unknown."""
         if isinstance(node, ast.Name):
             return None if node.id in self._made else self._namespace.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -228,13 +191,13 @@ class _Names:
         return None
 
     def made_by(self, node: ast.expr) -> str:
-        """Return what the cell calls to make it, as ``torch.optim.Adam``; empty where not known."""
+        """Return the call in the cell that makes it, such as ``torch.optim.Adam``; empty if unknown."""
         made = self._made.get(node.id) if isinstance(node, ast.Name) else node
         return ast.unparse(made.func) if isinstance(made, ast.Call) else ""
 
 
 def vars_of(value: Any) -> Mapping[str, Any]:
-    """Return attributes that an object itself holds."""
+    """Return the attributes stored in an object itself."""
     attributes = getattr(value, "__dict__", None) if value is not None else None
     return attributes if isinstance(attributes, Mapping) else {}
 
@@ -251,13 +214,7 @@ def _over_loader(loop: Loop, scope: _Names) -> bool:
 
 
 def is_loader(value: Any) -> bool:
-    """Return whether an object gives batches: a DataLoader of any library, or a pipeline of data.
-
-    Examples
-    --------
-    >>> is_loader([1, 2, 3])
-    False
-    """
+    """Return whether an object yields batches: a DataLoader of any library, or a data pipeline."""
     for kind in type(value).__mro__:
         home, name = kind.__module__.partition(".")[0], kind.__name__
         if kind.__module__ != "builtins" and _LOADER_CLASSES.search(name):
@@ -284,7 +241,7 @@ def _signs(loop: Loop, scope: _Names) -> int:
 
 
 def _likeness(loop: Loop) -> int:
-    """Return how much its head looks like batches."""
+    """Return how much the head looks like a loop over batches."""
     if isinstance(loop, ast.While):
         return 0
     iterable, target = ast.unparse(loop.iter).lower(), ast.unparse(loop.target).lower()
@@ -293,7 +250,7 @@ def _likeness(loop: Loop) -> int:
 
 
 def _direct_calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """Return calls of a loop's body, leaving out inner loops and functions."""
+    """Yield calls of a loop's body, leaving out inner loops and functions."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,5 @@
-"""The registered magics: ``%profile`` for a line, and what ``%%profile`` says where it cannot run a cell."""
+"""The registered magics: ``%profile`` for a line, and the errors of a ``%%profile`` that cannot run
+natively."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ class ProfileMagics(Magics):  # type: ignore[misc]
     @needs_local_scope  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
     def profile(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-        """Record a cell or a statement; the text of the declared options replaces this line."""
+        """Record a cell or a statement; replaced below by the text of the declared options."""
         if cell is None:
             return self._line(line, local_ns)
         try:
             options.parse(line)
         except OptionError as error:
             raise UsageError(str(error)) from None
-        # right options, but the line came here another way than as the first of a cell
+        # valid options, but the line was not the first of a cell
         result = self.shell.run_cell(f"{options.MAGIC} {line}\n{cell}")
         if not result.success:
             raise ShownAlready
@@ -70,15 +71,8 @@ ProfileMagics.profile.__doc__ = (
 
 
 def split_line(line: str) -> tuple[str, str]:
-    """Split the line of ``%profile`` into its options and the statement behind them.
+    """Split the line of ``%profile`` into its options and the statement after them.
 
-    Raises
-    ------
-    OptionError
-        If the value of an option is missing.
-
-    Examples
-    --------
     >>> split_line("--steps 3:14 --quiet train(model, 'a  b')")
     ('--steps 3:14 --quiet', "train(model, 'a  b')")
     """

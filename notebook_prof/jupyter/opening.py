@@ -1,4 +1,4 @@
-"""``%profile_open``: a file of any profiler, as the Profile of this notebook."""
+"""``%profile_open``: a file of any profiler, as a Profile in this notebook."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class OpenMagics(Magics):  # type: ignore[misc]
 
         ``%profile_open [--format NAME] PATH``
 
-        PATH is a file or a folder of any format of ``nbp.list_formats()``, told by its content; with or
-        without quotes, also where it has spaces. ``~`` is the home folder.
+        PATH is a file or a folder of any format of ``nbp.list_formats()``, recognised by its content; with or
+        without quotes, also if it contains spaces. ``~`` is the home folder.
         """
         from ..profiles.files import open_profile
 
@@ -44,15 +44,8 @@ class OpenMagics(Magics):  # type: ignore[misc]
 
 
 def split_line(line: str) -> tuple[str, str | None]:
-    """Split the line into the path and the format, if that is given.
+    """Split the line into the path and the format, None if not given.
 
-    Raises
-    ------
-    UsageError
-        If there is no path.
-
-    Examples
-    --------
     >>> split_line("--format kineto 'my run.json'"), split_line("my run.json")
     (('my run.json', 'kineto'), ('my run.json', None))
     """
@@ -77,10 +70,10 @@ def _existing(text: str) -> Path:
     if folder == path.absolute().parent:
         names = sorted(os.listdir(folder))[:1000]
         close = nearest(path.name, names)
-        there += f"; {close}" if close.startswith("did") else ", and holds nothing of a name like this"
+        there += f"; {close}" if close.startswith("did") else ", and contains nothing of a similar name"
     raise UsageError(f"{MAGIC}: there is no file or folder {text!r}: {there}")
 
 
 def unregister(shell: Any) -> None:
-    """Take the magic away."""
+    """Remove the magic."""
     shell.magics_manager.magics["line"].pop(MAGIC[1:], None)

@@ -24,7 +24,7 @@ MAGIC = "%%profile"
 
 @dataclass(frozen=True, slots=True)
 class MagicOptions:
-    """What a ``%%profile`` line asks for."""
+    """The parsed options of a ``%%profile`` line."""
 
     name: str | None
     steps: StepRange | None
@@ -42,7 +42,7 @@ class MagicOptions:
 
     @property
     def recording(self) -> str:
-        """What is recorded, and how: the options that a recording's times depend on."""
+        """The options that affect a recording's times, as text."""
         return recording_text(self.collectors, self.steps, self.step_by, self.recorded)
 
 
@@ -52,26 +52,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(line: str, *, named: bool = True) -> MagicOptions:
-    """Read what stands behind ``%%profile``.
+    """Parse the options after ``%%profile``; OptionError names the nearest option.
 
-    Parameters
-    ----------
-    line : str
-        The rest of the line; quotes as in a shell.
-    named : bool
-        Whether a NAME may be given, as in the cell magic.
-
-    Returns
-    -------
-    MagicOptions
-
-    Raises
-    ------
-    OptionError
-        With the nearest name for an unknown option.
-
-    Examples
-    --------
     >>> parse("p --steps 3:14").steps
     StepRange(first=3, end=14, warmup=1)
     """
@@ -98,7 +80,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
     )
     if named:
-        parser.add_argument("name", nargs="?", metavar="NAME", help="variable that gets the Profile")
+        parser.add_argument("name", nargs="?", metavar="NAME", help="variable for the Profile")
     add = parser.add_argument
     add("--steps", metavar="A:B", help="record steps A to B-1 only, as in a slice; default: everything")
     add(
@@ -112,7 +94,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         choices=STEP_BY,
         default="auto",
         help="what counts steps: nbp.step() marks, the training loop of the cell, optimizer.step(), "
-        "or batches of a DataLoader; auto takes the first of these that is there (DataLoader excepted)",
+        "or batches of a DataLoader; auto takes the first of these that exists (except DataLoader)",
     )
     add(
         "--loop",
@@ -131,7 +113,7 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
     add(
         "--heap",
         action="store_true",
-        help="who allocated what is on the host's heap at its peak: by memray where it is installed, else by "
+        help="which code allocated the host's heap at its peak: by memray if it is installed, else by "
         "tracemalloc; slows down code of many small calls",
     )
     _switch(parser, "--modules", "which module an operator belongs to")
@@ -146,32 +128,36 @@ def build_parser(named: bool = True) -> argparse.ArgumentParser:
         type=_engine,
         choices=get_args(EngineName),
         default="auto",
-        help="who takes the stacks: py-spy from outside the process, or a thread in it",
+        help="sampler of stacks: py-spy from outside the process, or a thread in it",
     )
     add("--warmup", type=int, default=1, metavar="N", help="steps before A that warm up and are dropped (1)")
     add(
         "--measure-overhead",
         action="store_true",
-        help="after the asked steps (default: 1:11), record every other step and say what recording costs",
+        help="after the requested steps (default: 1:11), record every other step to measure the overhead",
     )
-    add("--stop-after", action="store_true", help="leave the loop when the last asked step is recorded")
+    add("--stop-after", action="store_true", help="leave the loop after the last requested step")
     add(
         "--until",
         metavar="SHARE",
-        help="end the recording when the median step is known so well, as in 2%%",
+        help="end the recording when the median step is known to this share of itself, as in 2%%",
     )
     add("--min-duration", default="0", metavar="TIME", help="drop Python calls shorter than this, as in 5us")
     add("--devices", metavar="LIST", help="keep work, memory and counters of these GPUs only, as in 0,1")
-    add("--pcie", action="store_true", help="throughput of PCIe too, beside the other counters of GPUs")
+    add(
+        "--pcie",
+        action="store_true",
+        help="record the throughput of PCIe too, with the other counters",
+    )
     add("--quiet", action="store_true", help="do not display the Profile")
     add("--save", metavar="FILE", help="also save the Profile to this file")
-    add("--name", dest="run_name", metavar="WORD", help="what the history calls this run, for nbp.load(WORD)")
-    add("--keep", action="store_true", help="keep the recording in the history, not its totals alone")
+    add("--name", dest="run_name", metavar="WORD", help="name of this run in the history, for nbp.load(WORD)")
+    add("--keep", action="store_true", help="keep the recording in the history, not only its totals")
     add(
         "--history",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="leave a row in the project's history (default: yes, unless NOTEBOOK_PROF_HISTORY=off)",
+        help="add a row to the project's history (default: yes, unless NOTEBOOK_PROF_HISTORY=off)",
     )
     add("-h", "--help", action="store_true", help="show this text")
     return parser
@@ -183,7 +169,7 @@ def help_text(named: bool = True) -> str:
 
 
 def flags(named: bool = True) -> dict[str, bool]:
-    """Return every option string, and whether a value follows it."""
+    """Return every option string, and whether it takes a value."""
     actions = build_parser(named)._actions
     return {flag: action.nargs != 0 for action in actions for flag in action.option_strings}
 
@@ -196,7 +182,7 @@ def _switch(parser: argparse.ArgumentParser, flag: str, meaning: str) -> None:
 
 def _engine(word: str) -> str:
     if word in GONE:
-        raise argparse.ArgumentTypeError(f"there is no engine {word!r} any more: {GONE[word]}")
+        raise argparse.ArgumentTypeError(f"the engine {word!r} was removed: {GONE[word]}")
     return word
 
 

@@ -1,4 +1,4 @@
-"""The widgets that host the pages of many ranks and of a comparison."""
+"""The widgets of the pages of many ranks and of a comparison."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 
 
 class RankWidget(LinkedWidget):
-    """One display of the ranks' dashboard, and of the timelines that are opened in it.
-
-    Parameters
-    ----------
-    board : RankBoard
-    uid : str
-        Marks the static output that the live view hides.
-    """
+    """One display of the ranks' dashboard, and of the timelines opened in it."""
 
     _esm = script("rank_widget")
     _css = stylesheet() + stylesheet("ranks")
@@ -34,14 +27,7 @@ class RankWidget(LinkedWidget):
 
 
 class ComparisonWidget(LinkedWidget):
-    """One display of a comparison of recordings.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    uid : str
-        Marks the static output that the live view hides.
-    """
+    """One display of a comparison of recordings."""
 
     _esm = script("comparison_widget")
     _css = stylesheet() + stylesheet("comparison")

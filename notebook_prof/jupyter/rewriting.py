@@ -1,6 +1,6 @@
-"""Let loops of a cell tick, and its statements leave marks, without changing what the cell does.
+"""Makes loops of a cell tick, and its statements leave marks, without changing what the cell does.
 
-Bodies of functions are left alone, but for loops that tick: they may be pickled, compiled, or run elsewhere.
+Function bodies are left alone, except for ticking loops: they may be pickled, compiled, or run elsewhere.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..session.ticks import NAME
 from .loops import LOOPS, SCOPES, FoundLoop, Loop
 
 _TICKS: Final = "notebook_prof.session.ticks"
-# In another process, or without the package, a rewritten function must run as it was written: then the
-# look-up gives nullcontext(token), which does nothing, or int(), which is false.
+# In another process, or without the package, a rewritten function must run as it was written. There the
+# look-up returns nullcontext(token), which does nothing, or int(), which is false.
 _FIND: Final = "getattr(__import__('sys').modules.get({module!r}), {name!r}, {instead})"
 _NOTHING: Final = "__import__('contextlib').nullcontext"
-# Only C functions: an interrupt in between is one in the user's statement
+# Only C functions, so that an interrupt is raised in the user's statement
 _JOURNAL: Final = "__import__('sys').modules['notebook_prof.collectors.statements']"
 _MARK: Final = "{where}.note(({where}.now(), {line}))"
 _MARKED_LOOP: Final = f"__import__('sys').modules[{_TICKS!r}].marked_loop({{token}}, {{line}})"
@@ -31,7 +31,7 @@ _ENCLOSING: Final = (
     *([ast.TryStar] if hasattr(ast, "TryStar") else []),
 )
 _APPENDABLE: Final = ("last_expr", "all", "none")
-"""Ways of IPython to choose what is shown that another statement at the end does not change."""
+"""Modes of IPython for the displayed value that a further statement at the end does not change."""
 
 
 def rewrite(
@@ -42,42 +42,20 @@ def rewrite(
     marks: bool = True,
     interactivity: str = "last_expr",
 ) -> ast.Module:
-    """Return a copy of the cell that ticks and leaves marks.
+    """Return a copy of the cell that ticks and leaves marks; the tree itself if the copy does not compile.
 
-    In functions ``for …: BODY`` becomes ``for …: with ticker: BODY``: the iterable, ``else``, ``break``,
-    ``continue``, ``return``, ``await``, exceptions and line numbers stay as they were (not ``try … finally``:
-    after it, a frame's ``f_lineno``, which IPython shows, is that of the ``finally``. ``with`` restores it).
-    No name of ours is in the user's namespaces: see `notebook_prof.session.ticks`.
-
-    Outside of functions, the loop and the loops around it are there twice: with ticks and marks, and as they
-    were written. Where iterations turn out to be too short, the first form leaves the rest to the second.
-
-    Marks stand before every top-level statement, before the statements on the way to a loop that ticks, and
-    in the body of such a loop.
-
-    Parameters
-    ----------
-    tree : ast.Module
-        The cell.
-    loops : sequence of FoundLoop
-        Loops that shall tick; none lies in another.
-    stop_after : bool
-        Also leave these loops, and the loops around them in the same function, when the window is recorded.
-    marks : bool
-        Without, only the loops tick.
-    interactivity : str
-        IPython's ``ast_node_interactivity``: which expressions are shown.
-
-    Returns
-    -------
-    ast.Module
-        The tree itself, unchanged, if the result would not compile (too deep a nesting).
-
-    Examples
-    --------
     >>> ast.unparse(rewrite(ast.parse("x = 1"), [], interactivity="none")).splitlines()[1]
     'x = 1'
     """
+    # In functions ``for …: BODY`` becomes ``for …: with ticker: BODY``: the iterable, ``else``, ``break``,
+    # ``continue``, ``return``, ``await``, exceptions and line numbers stay as they were. Not ``try …
+    # finally``: after it, a frame's ``f_lineno``, which IPython shows, is that of the ``finally``; ``with``
+    # restores it. No name of ours is in the user's namespaces: see `session.ticks`.
+    # Outside of functions, the loop and the loops around it exist twice: with ticks and marks, and as
+    # written. If iterations turn out to be too short, the first form leaves the rest to the second. Marks
+    # precede every top-level statement, the statements on the way to a ticking loop, and those in its body.
+    # `stop_after` also leaves these loops, and the loops around them in the same function, when the window is
+    # recorded; `interactivity` is IPython's ``ast_node_interactivity``. Too deep a nesting does not compile.
     twin = copy.deepcopy(tree)
     originals, copies = list(ast.walk(tree)), list(ast.walk(twin))
     tokens = {id(copies[originals.index(one.node)]): one.token for one in loops}
@@ -119,7 +97,7 @@ class _Cell:
         return _mark(line, line, _name(loops - 1) if loops else _JOURNAL) if self._marks else []
 
     def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
-        """Return a statement outside of functions, `loops` deep in loops that are marked."""
+        """Return a statement outside of functions, `loops` deep in marked loops."""
         if _ticks_inside(statement) and isinstance(statement, LOOPS):
             return [self._doubled(statement, loops)]
         if _ticks_inside(statement) and isinstance(statement, _ENCLOSING):
@@ -151,10 +129,10 @@ class _Cell:
                 if body := getattr(holder, name, None):
                     setattr(holder, name, self._body(body, loops))
         if isinstance(statement, ast.With | ast.AsyncWith):
-            statement.body += self._mark(statement, loops)  # what it ends with takes time, too
+            statement.body += self._mark(statement, loops)  # its end takes time, too
 
     def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
-        """Return a loop with ticks and marks, and after it the same without."""
+        """Return a loop with ticks and marks, followed by the same without."""
         # A test before each mark, in place of a second form, makes short iterations 1.7 to 2.3 times as long.
         line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
@@ -174,7 +152,7 @@ class _Cell:
                 for node in ast.walk(one.iter):
                     ast.copy_location(node, iterable)
         first = loop.body[0].lineno
-        # on the head's line: it ends there too, which is no other run of the first statement
+        # on the head's line: it ends there too, which must not count as another run of the first statement
         ticking = cast("ast.With", _statements_at(f"with {name}: pass", line)[0])
         after = loop.body[-1].end_lineno or first
         ticking.body = self._body(loop.body, loops + 1)
@@ -190,13 +168,13 @@ class _Cell:
 
 
 class _Ticking(ast.NodeTransformer):
-    """Lets found loops tick, without marks; `around` counts the loops around in the same function."""
+    """Makes found loops tick, without marks; `around` counts the loops around in the same function."""
 
     def __init__(self, stop_after: bool, around: int = 0) -> None:
         self._stop_after, self._around = stop_after, around
 
     def remainder_of(self, loop: Loop) -> Loop:
-        """Return what is left of a loop that ticks too often; loops inside go on to tick."""
+        """Return the rest of a loop that ticks too often; inner loops still tick."""
         if hasattr(loop, "nbp_token"):
             loop.body = [*self._leave(loop.body[0].lineno), *loop.body]
         else:
@@ -242,7 +220,7 @@ def _leave(line: int) -> list[ast.stmt]:
 
 
 def _name(loops: int) -> str:
-    """Return the name of the ticker of a marked loop with so many around it."""
+    """Return the name of the ticker of a marked loop with this many loops around it."""
     return f"{NAME}.loop{loops}"
 
 
@@ -251,7 +229,7 @@ def _mark(line: int, at: int, where: str = _JOURNAL) -> list[ast.stmt]:
 
 
 def _note_the_end(shown: ast.Expr) -> None:
-    """Mark when the value of an expression is known: what follows is its display."""
+    """Mark when the value of an expression is known: its display follows."""
     both = cast(
         "ast.Expr", _statements_at(f"(0, {_MARK.format(where=_JOURNAL, line=SHOWING)})[0]", shown.lineno)[0]
     ).value
@@ -260,7 +238,7 @@ def _note_the_end(shown: ast.Expr) -> None:
 
 
 def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
-    """Return whether a loop that ticks is in a statement, or is it; also in functions, if asked."""
+    """Return whether a statement is or contains a ticking loop; also in functions, if requested."""
     if hasattr(node, "nbp_token"):
         return True
     if isinstance(node, SCOPES) and not functions:
@@ -269,7 +247,7 @@ def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
 
 
 def is_future(node: ast.stmt) -> bool:
-    """Return whether it is a ``from __future__ import``, which has to stay first."""
+    """Return whether it is a ``from __future__ import``, which must stay first."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
@@ -278,7 +256,7 @@ def _as_list(made: Any) -> list[ast.stmt]:
 
 
 def _statements_at(source: str, line: int) -> list[ast.stmt]:
-    """Make statements that claim to stand on this line."""
+    """Make statements with this line number."""
     statements = ast.parse(source).body
     for statement in statements:
         for node in ast.walk(statement):

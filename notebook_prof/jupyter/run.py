@@ -1,4 +1,4 @@
-"""The recording of one cell: begun by the call that the cell's tree was given, ended by an event."""
+"""The recording of one cell: begun by a call inserted into the cell's tree, ended by an event."""
 
 from __future__ import annotations
 
@@ -43,26 +43,10 @@ def begin(
     refuse: str | None = None,
     problem: str | None = None,
 ) -> None:
-    """Begin to record the cell that runs now; a marked cell's tree begins with this call.
-
-    Parameters
-    ----------
-    line : str
-        The options, known to be right.
-    loops : sequence of (int, int, str)
-        Token, line and head of each loop that was rewritten.
-    marked : bool
-        Whether the cell counts its steps itself.
-    refuse : str, optional
-        Why the cell must not run.
-    problem : str, optional
-        Why its loops could not be read.
-
-    Raises
-    ------
-    UsageError
-        If the recording cannot begin, for instance since another one runs. The cell does not run then.
-    """
+    """Begin to record the running cell; called first in a marked cell's tree."""
+    # `line` has the options, which are valid; `loops` token, line and head of each rewritten loop. `refuse`
+    # says why the cell must not run, `problem` why its loops could not be read. UsageError, for instance
+    # since another recording runs, keeps the cell from running.
     __tracebackhide__ = True
     if refuse is not None:
         raise UsageError(refuse)
@@ -70,7 +54,7 @@ def begin(
     if info is None:
         raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
     file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
-    with DelayedInterrupt():  # an interrupt comes out of this when the end of the cell will be seen
+    with DelayedInterrupt():  # an interrupt is raised once the end of the cell will be seen
         _begin(shell, info, line, file, loops, marked, problem)
 
 
@@ -88,7 +72,7 @@ def _begin(
     if why := too_little_memory():
         raise UsageError(f"{MAGIC}: {why}")
     _import_delivery()
-    make_live = _live_display(shell, options)  # what it imports is not to be recorded
+    make_live = _live_display(shell, options)  # its imports must not be recorded
     try:
         _name_options(file, line)
         session = _session(options, info.raw_cell, [LoopInSource(*loop) for loop in loops], marked, file)
@@ -109,7 +93,7 @@ def _begin(
         error = result.error_in_exec or result.error_before_exec
         session.end_cell(failed_ns[-1] if error is not None and failed_ns else now_ns)
         unknown = isinstance(result, ResultUnknown)
-        if not (unknown and result.runs):  # else its loops may still tick
+        if not (unknown and result.runs):  # otherwise its loops may still tick
             ticks.withdraw()
         if unknown:
             why, where = (
@@ -131,7 +115,7 @@ def _begin(
             session.report.add(
                 "interrupted-late",
                 "info",
-                example="when the code of the cell had ended",
+                example="after the code of the cell had ended",
                 effect="the profile is whole",
             )
         _deliver(shell, options, traces, info.raw_cell, failed=error is not None)
@@ -142,7 +126,7 @@ def _begin(
     def done(result: Any) -> None:
         if (
             ends or session.is_of_parent
-        ):  # an interrupt came right after it; or the cell has forked this process
+        ):  # an interrupt right after the begin; or this process is a fork of the cell
             return
         early = 0
         while not ends:
@@ -151,14 +135,14 @@ def _begin(
                     ends.append(time.time_ns())
                     interrupt.count += early
                     finish(result, ends[0])
-            except BaseException as error:  # the user's cell has run, and IPython would print our traceback
-                if not ends:  # an interrupt, before it could wait
+            except BaseException as error:  # the user's cell has run; IPython would print our traceback
+                if not ends:  # an interrupt, before waiting began
                     early += 1
                     continue
                 session.give_up()
                 sys.stderr.write(f"{MAGIC}: the profile is lost, please report it: {_in_one_line(error)}\n")
         if interrupt.count:
-            sys.stderr.write(f"{MAGIC}: the interrupt came when the code of the cell had ended\n")
+            sys.stderr.write(f"{MAGIC}: the interrupt came after the code of the cell had ended\n")
 
     watch.when_done(info, done)
     session.begin_cell(file)
@@ -167,18 +151,18 @@ def _begin(
 
 
 def _import_delivery() -> None:
-    """Import what `_deliver` needs: at the end, a cell may have left no file to open, and no memory."""
+    """Import what `_deliver` needs: at the end, a cell may have left no file descriptors and no memory."""
     from ..profiles import profile as profile
     from ..runs import writing as writing
 
 
 def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None:
-    """Return what shows the cell while it runs; None where nobody would see it, or keep on listening."""
+    """Return the class that shows the cell while it runs; None if no front-end draws or keeps listening."""
     if options.quiet or getattr(shell, "kernel", None) is None or not current_cell(shell):
         return None
     try:
         from .live.display import LiveDisplay
-    except Exception:  # a cell runs without
+    except Exception:  # a cell runs without it
         return None
     return LiveDisplay
 
@@ -191,14 +175,14 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _name_options(file: str, line: str) -> None:
-    """Let tracebacks show the magic as a comment instead of the constant that stands in its place."""
+    """Make tracebacks show the magic as a comment instead of the constant that replaces it."""
     _, _, lines, _ = (*linecache.cache.get(file, ()), *(None,) * 4)[:4]
     if isinstance(lines, list) and lines and lines[0].startswith("b"):
         lines[0] = f"# {MAGIC} {line}".rstrip() + "\n"
 
 
 def announce(loops: Sequence[tuple[int, int, str]]) -> None:
-    """Say which loops count, found only now in the body of a magic inside the profiled cell."""
+    """Add loops that count, found only now in the body of a magic inside the profiled cell."""
     if (session := current.running()) is not None:
         session.announce([LoopInSource(*loop) for loop in loops])
 
@@ -219,7 +203,7 @@ def recorded(shell: Any, options: MagicOptions, source: str) -> Iterator[None]:
     except EndOfWindow:
         failed = False
     finally:
-        with DelayedInterrupt():  # what the cell does next is not to run
+        with DelayedInterrupt():  # the rest of the cell must not run
             if not session.is_of_parent:
                 _deliver(shell, options, session.close(failed=failed), source, failed=failed)
 
@@ -246,8 +230,8 @@ def _session(
 
 
 def _other_cells(shell: Any, running: str) -> dict[str, str]:
-    """Return what files of the cells before the running one are called, as ``In[3]``."""
-    # IPython 8 and 9 keep it here, for tracebacks; without it all cells are called alike
+    """Return the names of the files of cells before the running one, such as ``In[3]``."""
+    # IPython 8 and 9 keep it here, for tracebacks; without it all cells have the same name
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
     return {str(file): f"In[{number}]" for file, number in tuple(numbers.items()) if file != running}
 
@@ -255,7 +239,7 @@ def _other_cells(shell: Any, running: str) -> dict[str, str]:
 def _deliver(
     shell: Any, options: MagicOptions, traces: list[DeferredTrace], source: str, *, failed: bool
 ) -> None:
-    from ..profiles.profile import Profile  # first at the first cell: all analyses come with it
+    from ..profiles.profile import Profile  # imported at the first cell: it imports all analyses
     from ..runs.writing import remember
 
     profile = Profile(traces[-1])
@@ -290,17 +274,8 @@ def _deliver(
 
 
 def deliver(shell: Any, profile: Profile, *, name: str | None = None, quiet: bool = False) -> None:
-    """Make a Profile the last one, bind it to ``_profile`` and `name`, and show it.
-
-    Parameters
-    ----------
-    shell : InteractiveShell
-    profile : Profile
-    name : str, optional
-        Variable of the user.
-    quiet : bool
-        Do not show it.
-    """
+    """Make a Profile the latest one, bind it to ``_profile`` and the user's `name`, and show it unless
+    `quiet`."""
     current.remember(profile)
     names = {"_profile": profile} | ({name: profile} if name else {})
     shell.push(names, interactive=True)
@@ -334,7 +309,7 @@ def _show(profile: Profile) -> None:
 
 
 def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
-    """Note when this thread begins to show a traceback: there the cell has ended. And what undoes it."""
+    """Record when this thread begins to show a traceback, where the cell has ended; returns the undo too."""
     noted: list[int] = []
     me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
 
@@ -356,7 +331,7 @@ def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
 
 
 def _let_leave(shell: Any) -> Callable[[], None]:
-    """Let `EndOfWindow` end the cell without a traceback; gives what puts the shell back."""
+    """Let `EndOfWindow` end the cell without a traceback; returns the undo."""
     before = shell.custom_exceptions, shell.CustomTB
     shell.set_custom_exc((EndOfWindow,), lambda *_, **__: None)
 

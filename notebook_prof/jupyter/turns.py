@@ -1,4 +1,4 @@
-"""``%%profile_ab``: two ways to write a cell, recorded in turns and compared."""
+"""``%%profile_ab``: two versions of a cell, recorded in turns and compared."""
 
 from __future__ import annotations
 
@@ -36,46 +36,31 @@ MAGIC: Final = "%%profile_ab"
 ROUNDS: Final = 4
 MOST_ROUNDS: Final = 12
 _SEPARATOR: Final = re.compile(r"^%% *b[ \t]*$", re.MULTILINE)
-_HELP: Final = f"""Record two ways to write a cell in turns, a b b a a b, and compare them.
+_HELP: Final = f"""Record two versions of a cell in turns, a b b a a b, and compare them.
 
     {MAGIC} [NAME] [--rounds {ROUNDS}] [--until 2%] [--restore model,optimizer] [options of %%profile]
-    the one way
+    the first version
     %% b
-    the other way
+    the second version
 
-NAME gets the Comparison. Each run starts with the same random state; --restore gives objects that have a
-``state_dict`` the state of the beginning before each run. --rounds says how often each runs; --until ends
-when the change of a step is known that well, at most {MOST_ROUNDS} rounds. What the runs print is shown of
-the first round. An error or an interrupt ends the rounds; what was recorded until then is compared.
+NAME is bound to the Comparison. Each run starts with the same random state; --restore also resets objects with
+a ``state_dict`` to their initial state before each run. --rounds is the number of rounds; --until ends when the
+change of a step is known to this share, after at most {MOST_ROUNDS} rounds. Output of the first round is shown.
+An error or an interrupt ends the rounds; the complete rounds until then are compared.
 """
 
 
 @dataclass(frozen=True)
 class Turns:
-    """What was asked.
+    """The parsed magic."""
 
-    Attributes
-    ----------
-    a, b : str
-        The two bodies.
-    name : str or None
-        Variable that gets the Comparison.
-    rounds : int
-    until : float or None
-        Half width of the interval at which to end, as a share.
-    restore : tuple of str
-        Variables.
-    line : str
-        What goes on to ``%%profile``.
-    """
-
-    a: str
+    a: str  # bodies of the two versions
     b: str
-    name: str | None
+    name: str | None  # variable for the Comparison
     rounds: int
-    until: float | None
-    restore: tuple[str, ...]
-    line: str
+    until: float | None  # half width of the interval at which to end, as a share
+    restore: tuple[str, ...]  # variables
+    line: str  # options passed on to ``%%profile``
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,15 +69,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(line: str, cell: str) -> Turns:
-    """Read the magic's line, and divide the cell.
+    r"""Parse the magic's line, and split the cell; OptionError for wrong options or not two bodies.
 
-    Raises
-    ------
-    OptionError
-        If an option is wrong, or there are not two bodies.
-
-    Examples
-    --------
     >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
     >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
     ('c', 4, 'x = 1\\n', 'x = 2\\n', '--steps 3:14 --quiet --no-history')
@@ -120,26 +98,13 @@ def parse(line: str, cell: str) -> Turns:
     until = None if own.until is None else parse_share(own.until, f"{MAGIC}: --until")
     restore = tuple(part.strip() for part in own.restore.split(",") if part.strip())
     words = [word for word in others if word != name]
-    # the history compares a cell with its last run, not with the other way to write it
+    # the history compares a cell with its last run, not with its other version
     inner = shlex.join([*words, *(one for one in ("--quiet", "--no-history") if one not in words)])
     return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, until, restore, inner)
 
 
 class State:
-    """Random generators, and what has a ``state_dict``, as they are now.
-
-    Parameters
-    ----------
-    namespace : mapping
-        The user's names.
-    names : iterable of str
-        What to keep beside the global random states.
-
-    Raises
-    ------
-    OptionError
-        If there is no such name, or nothing to restore it by.
-    """
+    """The current state of random generators and of named objects with a ``state_dict``; else OptionError."""
 
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> None:
         self._objects: list[tuple[Any, Any]] = []
@@ -165,9 +130,9 @@ class State:
                 self._restore.append(lambda: torch.cuda.set_rng_state_all(on_devices))
 
     def restore(self) -> None:
-        """Put it back; gradients go, as no ``state_dict`` has them."""
+        """Restore it; gradients are cleared, as no ``state_dict`` has them."""
         for kept, state in self._objects:
-            kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps what it is given
+            kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps its argument
             if callable(getattr(kept, "zero_grad", None)):
                 kept.zero_grad(set_to_none=True)
         for put_back in self._restore:
@@ -175,7 +140,7 @@ class State:
 
 
 def restorable(value: Any) -> bool:
-    """Return whether a value's class says how its state is taken and put back."""
+    """Return whether a value's class has methods to save and load its state."""
     kind = type(value)
     return callable(getattr(kind, "state_dict", None)) and callable(getattr(kind, "load_state_dict", None))
 
@@ -187,7 +152,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
     @no_var_expand  # type: ignore[untyped-decorator]
     @cell_magic  # type: ignore[untyped-decorator]
     def profile_ab(self, line: str, cell: str) -> None:
-        """Record two ways to write a cell in turns, and compare them; the text below replaces this line."""
+        """Record two versions of a cell in turns, and compare them; replaced below by the help text."""
         if line.strip() in ("-h", "--help"):
             print(_HELP)  # noqa: T201  (the user asked for it)
             return
@@ -201,7 +166,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         try:
             with CountedInterrupts() as interrupts:
                 failed = not self._run_all(turns, state, recorded, values, interrupts)
-        except KeyboardInterrupt:  # between two runs; in a run, its cell has shown it
+        except KeyboardInterrupt:  # between two runs; within a run, its cell has shown it
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
         if all(recorded.values()):
@@ -217,7 +182,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         values: dict[str, Any],
         interrupts: CountedInterrupts,
     ) -> bool:
-        """Run all rounds; whether each run ended well."""
+        """Run all rounds; returns whether each run ended well."""
         for number in range(turns.rounds):
             for side in "ab" if number % 2 == 0 else "ba":
                 state.restore()
@@ -233,7 +198,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
     def _record(
         self, turns: Turns, side: str, number: int, recorded: dict[str, list[Profile]], values: dict[str, Any]
     ) -> bool:
-        """Run one body once; whether it ran to its end."""
+        """Run one body once; returns whether it ran to its end."""
         before = current.last()
         with capture_output() if number else nullcontext() as output:
             source = f"{options.MAGIC} {turns.line}\n{turns.a if side == 'a' else turns.b}"
@@ -246,7 +211,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         if profile is None or profile is before:
             return False
         recorded[side].append(profile)
-        if not number:  # later ones are not shown, and IPython keeps what it shows
+        if not number:  # later values are not shown; IPython keeps what it shows
             values[side] = result.result
         return True
 
@@ -262,7 +227,7 @@ TurnsMagics.profile_ab.__doc__ = _HELP
 
 
 def _compared(recorded: dict[str, list[Profile]]) -> Comparison:
-    """Compare the rounds of which both runs are there."""
+    """Compare the rounds in which both versions ran."""
     from ..comparison.comparison import compare
 
     whole = min(map(len, recorded.values()))
@@ -278,13 +243,13 @@ def _known_well(recorded: dict[str, list[Profile]], until: float | None) -> bool
 
 
 def _difference(values: dict[str, Any]) -> str:
-    """Compare the last values of both sides, where they are numbers, arrays or tensors."""
+    """Compare the last values of both sides, if they are numbers, arrays or tensors."""
     if values.get("a") is None or values.get("b") is None:
         return ""
-    with suppress(Exception):  # the user's own objects: whatever cannot be subtracted has no difference
+    with suppress(Exception):  # user objects: some cannot be subtracted
         a, b = (_numbers(values[side]) for side in "ab")
         if a.shape != b.shape:
-            return f"The last values have other shapes: {a.shape} and {b.shape}."
+            return f"The last values have different shapes: {a.shape} and {b.shape}."
         largest = float(np.max(np.abs(a - b))) if a.size else 0.0
         return (
             "The last values are equal."
@@ -300,7 +265,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _left_out(turns: Turns, namespace: Mapping[str, Any]) -> str:
-    """Name what both ways use and change, and what went on from run to run."""
+    """Name objects that both versions change and that kept their state from run to run."""
     with suppress(SyntaxError):
         words = {
             node.id
@@ -313,10 +278,12 @@ def _left_out(turns: Turns, namespace: Mapping[str, Any]) -> str:
         )
         if names:
             listed = ",".join(names)
-            return f"These went on from run to run; --restore {listed} gives each run the same state."
+            return (
+                f"These kept their state from run to run; --restore {listed} gives each run the same state."
+            )
     return ""
 
 
 def unregister(shell: Any) -> None:
-    """Take the magic away."""
+    """Remove the magic."""
     shell.magics_manager.magics["cell"].pop(MAGIC[2:], None)

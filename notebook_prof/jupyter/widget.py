@@ -1,6 +1,6 @@
-"""The widget that hosts the views: an anywidget, so that no extension of ours has to be installed.
+"""The widget of the views: an anywidget, so that no extension of ours has to be installed.
 
-BokehJS comes from the installed wheel over the comm, once a page: no CDN, no port, no `output_notebook`.
+BokehJS is sent over the comm from the installed wheel, once a page: no CDN, no port, no `output_notebook`.
 """
 
 from __future__ import annotations
@@ -26,58 +26,46 @@ Claims = tuple[Claim, ...]
 
 
 class Shown(Protocol):
-    """What can be shown: a Profile."""
+    """A Profile, as far as the display needs it."""
 
     @property
     def trace(self) -> Trace:
-        """What was recorded."""
+        """The recording."""
 
     @property
     def pending(self) -> DeferredTrace | None:
-        """What is still being put together; None when the trace is there."""
+        """The trace that is still being built; None when it is ready."""
 
     @property
     def selection(self) -> Selection:
-        """What is selected."""
+        """The current selection."""
 
     @property
     def headline(self) -> str:
-        """The verdict, and what cannot be trusted, line by line."""
+        """The verdict, and doubts about the numbers, line by line."""
 
     @property
     def verdict(self) -> Verdict:
-        """What bounds the run; its claims are pieces of the headline."""
+        """What bounds the run; its claims are parts of the headline."""
 
 
 class Answering(Protocol):
-    """What answers a page's questions."""
+    """Answers a page's requests."""
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer with content and buffers."""
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply what the page selects, and give the state after it."""
+        """Apply a selection of the page, and return the state after it."""
 
 
 class LinkedWidget(anywidget.AnyWidget):
-    """A page of ours; it may be shown in several places, and several may show one selection.
+    """One of our pages; it may be shown in several places, and several may share one selection."""
 
-    Parameters
-    ----------
-    answers : callable
-        Gives an `Answering`; called when something is asked.
-    selection : Selection
-    document : str
-        Figures without data, as JSON.
-    settings : dict
-
-    Notes
-    -----
-    Questions come as custom messages and may be handled in another thread than the cell's (subshells). The
-    trait ``selection`` mirrors the Selection; only Python writes it, what a page selects comes as a message
-    with the revision it was made on.
-    """
-
+    # Requests are custom messages and may be handled in another thread than the cell's (subshells). Only
+    # Python writes the trait ``selection``, a mirror of the Selection; the page sends a selection as a
+    # message with the revision that it is based on. `document` has figures without data, as JSON; `answers`
+    # is called for each request.
     _esm = script("profile_widget")
     _css = stylesheet()
     document = traitlets.Unicode().tag(sync=True)
@@ -107,7 +95,7 @@ class LinkedWidget(anywidget.AnyWidget):
         self.on_msg(self._receive)
 
     def close(self) -> None:
-        """Take the widget out of every page and let go of what it shows."""
+        """Remove the widget from every page and release its data."""
         self._unwatch()
         super().close()
 
@@ -122,25 +110,23 @@ class LinkedWidget(anywidget.AnyWidget):
                 self._tell(together)
         finally:
             self._telling = None
-            self._mirror(self._shown)  # the page knows from the answer; other pages do not
+            self._mirror(self._shown)  # the page knows it from the answer; other pages do not
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Answer some questions in one message: each costs the page and the server milliseconds."""
+        """Answer several requests in one message: each message costs the page and the server milliseconds."""
         replies = [(self._reply(one), {"rid": one.get("rid")}) for one in messages]
         buffers = [part for (_, parts), _ in replies for part in parts]
         contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in replies]
-        if any(one.get("base64") is True for one in messages):  # a page whose front-end drops buffers
+        if any(one.get("base64") is True for one in messages):  # a page in a front-end that drops buffers
             for content, ((_, parts), _rid) in zip(contents, replies, strict=True):
                 content["base64"] = [b64encode(part).decode("ascii") for part in parts]
             buffers = []
         self.send(contents[0] if len(contents) == 1 else {"several": contents}, buffers)
 
     def _send(self, msg: Mapping[str, Any], buffers: Any = None) -> None:
-        """Send over the comm, and forget the subshell that ipykernel notes as the one to answer in.
-
-        ipykernel 7 routes every later message of a comm to the subshell of its last one, also after the
-        front-end has connected anew and deleted it: the widget would be deaf for ever.
-        """
+        """Send over the comm, and forget the subshell that ipykernel stores for the answer."""
+        # ipykernel 7 routes every later message of a comm to the subshell of its last one, even after the
+        # front-end has reconnected and deleted it: the widget would get no message again.
         super()._send(msg, buffers)
         if self.comm is not None:
             getattr(self.comm, "__dict__", {}).pop("_reply_subshell_id", None)
@@ -156,21 +142,13 @@ class LinkedWidget(anywidget.AnyWidget):
 
 
 class ProfileWidget(LinkedWidget):
-    """One display of a Profile.
+    """One display of a Profile."""
 
-    Parameters
-    ----------
-    profile : Profile
-    uid : str
-        Marks the static output that the live view hides.
-    late : bool
-        Whether the trait ``headline`` is set later; until then the page says that it is being worked out.
-        Otherwise the page is told when it begins.
-    """
-
+    # `uid` marks the static output that the live view hides. With `late` the trait ``headline`` is set later,
+    # and the page says that it is being computed; otherwise the page is told when that begins.
     headline = traitlets.Unicode().tag(sync=True)
     pieces: Any = traitlets.List().tag(sync=True)
-    """The headline's lines, cut at what selects something: see `headline_pieces`."""
+    """The headline's lines, split at claims that select something: see `headline_pieces`."""
 
     def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
         self._profile = profile
@@ -183,14 +161,14 @@ class ProfileWidget(LinkedWidget):
         super().__init__(lambda: queries_of(profile), profile.selection, "", settings)
 
     def begin(self) -> None:
-        """Answer the pages that asked while the trace was still being made."""
+        """Answer the pages that sent requests before the trace was built."""
         with self._beginning:
             early, self._early = self._early, None
         for message in early or ():
             super()._receive(self, message, [])
 
     def _receive(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
-        """Keep for later what needs the trace, while that is not there: the kernel must not wait."""
+        """Queue requests that need the trace until it is built: the kernel must not wait."""
         messages = _questions(message)
         with self._beginning:
             if self._early is not None:
@@ -204,12 +182,13 @@ class ProfileWidget(LinkedWidget):
         queries_of(self._profile).prefetcher.page_came()
         try:
             self._begun = self._begun or self._start()
-        except Exception as error:  # a page must be told; the kernel's log is no place anyone looks
+        except Exception as error:  # tell the page: nobody reads the kernel's log
             return {"failed": f"{type(error).__name__}: {error}"}, []
         return self._begun, []
 
     def _start(self) -> dict[str, Any]:
-        """Return what a page mounts: figures without data and small facts, made while it loads BokehJS."""
+        """Return what a page mounts first: figures without data and small facts, made while it loads
+        BokehJS."""
         from ..views.dashboard import dashboard_document, dashboard_settings
 
         trace = self._profile.trace
@@ -217,13 +196,13 @@ class ProfileWidget(LinkedWidget):
         return {"document": dashboard_document(trace), "settings": settings}
 
     def tell_headline(self, text: str, claims: Claims) -> None:
-        """Send the page a headline that was worked out after its views."""
+        """Send the page a headline that was computed after its views."""
         self.pieces = headline_pieces(self._profile.trace, text, claims)
         self.headline = text
 
 
 def _questions(message: object) -> list[Mapping[str, Any]]:
-    """Return the questions in a message of a page; what is none has no number for an answer."""
+    """Return the requests in a message of a page; other messages have no number."""
     several = isinstance(message, Mapping) and message.get("t") == "several"
     questions = message.get("messages") if several and isinstance(message, Mapping) else [message]
     return (
@@ -232,7 +211,7 @@ def _questions(message: object) -> list[Mapping[str, Any]]:
 
 
 def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Return what is answered together: selections with the first question, then all others."""
+    """Group requests answered together: selections with the first other request, then the rest."""
     first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
     for together in (messages[:first], messages[first:]):
         if together:
@@ -244,7 +223,7 @@ def headline_of(profile: Shown) -> tuple[str, Claims]:
     try:
         return profile.headline, profile.verdict.claims
     except Exception as error:
-        return f"The verdict could not be worked out ({type(error).__name__}: {error}).", ()
+        return f"The verdict could not be computed ({type(error).__name__}: {error}).", ()
 
 
 def _nothing() -> tuple[str, Claims]:

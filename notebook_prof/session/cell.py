@@ -1,4 +1,4 @@
-"""The cell whose statements run in a recording, and its account: every instant of it belongs to one row."""
+"""The recorded cell, and its account: a table in which every instant of the cell belongs to one row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .records import Run, StepRecords
 from .window import StepWindow
 
 KINDS: Final = ("steps", "code", "outside-window", "profiler", "not-recorded")
-"""What a stretch of the cell is."""
+"""Kinds of rows of the account."""
 
 _STEPS, _CODE, _OUTSIDE, _PROFILER, _UNKNOWN = range(5)
 _TEXT_SHOWING: Final = "display of the result"
@@ -31,20 +31,10 @@ _NO_LINE: Final = -1
 
 
 class Cell:
-    """The statements of a cell, and when they ran.
+    """The statements of a cell, and when they ran."""
 
-    Parameters
-    ----------
-    source : str
-        Text of the cell; empty for other code.
-
-    Attributes
-    ----------
-    marks : Marks
-    span : tuple of int or None
-        Unix ns of its first and last instant, the second 0 while it runs; None for code that is no cell.
-    """
-
+    # `source` is empty for code that is not a cell. `span` has Unix ns of its first and last instant, the
+    # second 0 while it runs; it is None for other code.
     def __init__(self, source: str) -> None:
         self.marks = statements.Marks()
         self.span: tuple[int, int] | None = None
@@ -53,13 +43,13 @@ class Cell:
         self._elsewhere: dict[int, int] = {}
 
     def begin(self, file: str) -> None:
-        """Note that the cell's own statements begin now; with its file, that lines of functions count."""
+        """Mark the begin of the cell's statements; with its file, lines of functions are timed too."""
         self.marks.begin(file, is_watched)
         self._file = file
         self.span = time.time_ns(), 0
 
     def end(self, end_ns: int) -> None:
-        """Note when the cell's own statements ended."""
+        """Mark the end of the cell's statements."""
         if self.span is not None and not self.span[1]:
             self.span = self.span[0], end_ns
             self.marks.stop(end_ns)
@@ -69,7 +59,7 @@ class Cell:
         if self.span is None:
             return -1, "", 0
         if not self.marks.of_this_thread():
-            # the statement that waits for this thread, or has begun it
+            # the statement that waits for this thread, or started it
             line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
             return line, self.text(line), 0
         line = self.marks.line
@@ -84,7 +74,7 @@ class Cell:
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
 
     def put(self, builder: TraceBuilder, window: StepWindow, recorded: Sequence[StepRecords]) -> None:
-        """Put the account of the cell and its statements; nothing for code that is no cell."""
+        """Add the account of the cell and its statements; nothing for code that is not a cell."""
         if self.span is None or not self.span[1]:
             return
         ran = self.marks.statements()
@@ -109,36 +99,11 @@ def account(
     moves: Sequence[tuple[int, int]],
     text_of: Callable[[int], str],
 ) -> pd.DataFrame:
-    """Divide a cell among its statements, its steps and what the profiler did in it.
+    """Divide a cell among its statements, its steps and the profiler's work.
 
-    Parameters
-    ----------
-    span : (int, int)
-        First and last instant, absolute ns.
-    marks : (ndarray, ndarray)
-        When a statement began, ascending, and its line.
-    runs : sequence of Run
-        Loops of steps that ran, by time.
-    recorded : iterable of StepRecords
-        Steps with times; what else lies in `runs` was not recorded.
-    moves : sequence of (int, int)
-        When collectors were started and stopped.
-    text_of : callable
-        Source of a line of the cell.
+    Returns ``ts dur kind line text loop steps``, ascending, without overlaps or gaps: ``dur`` sums to the
+    length of `span`. ``steps`` counts those that end in the row.
 
-    Returns
-    -------
-    DataFrame
-        ``ts dur kind line text loop steps``, ascending, disjoint and without gaps: ``dur`` sums to the
-        length of `span`. ``steps`` counts those that end in the row.
-
-    Notes
-    -----
-    Where several things were the case, the first of these counts: the profiler's own work, a recorded step, a
-    loop of steps, a statement.
-
-    Examples
-    --------
     >>> marks = np.array([0, 10, 90]), np.array([2, 3, 5])
     >>> steps = StepRecords()
     >>> for column, values in ((steps.ts, [20, 40]), (steps.dur, [20, 40]), (steps.loop, [0, 0])):
@@ -148,6 +113,8 @@ def account(
     >>> table[["dur", "kind", "line", "steps"]].values.tolist()
     [[10, 'code', 2, 0], [10, 'code', 3, 0], [60, 'steps', 3, 2], [10, 'code', 3, 0], [10, 'code', 5, 0]]
     """
+    # Where several apply, the first counts: the profiler's own work (`moves`), a recorded step, a loop of
+    # steps (`runs`; its unrecorded parts count as such), a statement (`marks`: begin and line).
     begin, end = span
     ts, line = marks
     open_end = _ends_of_given_up(runs, ts, end)
@@ -185,7 +152,7 @@ def account(
 
 
 def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, int]:
-    """End runs that went on without ticks at the next statement, or at the next run."""
+    """Return ends of runs that went on without ticks: the next statement, or the next run."""
     ends = {}
     for i, run in enumerate(runs):
         if run.given_up:
@@ -197,7 +164,7 @@ def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, 
 
 
 def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return which interval, by start and disjoint, holds each instant; -1 for none."""
+    """Return which disjoint interval, sorted by start, contains each instant; -1 for none."""
     at = np.searchsorted(starts, instants, side="right") - 1
     inside = (at >= 0) & (instants < np.append(ends, 0)[at])
     return np.asarray(np.where(inside, at, -1), np.int64)
@@ -220,7 +187,7 @@ def _rows(
     heads: dict[int, tuple[int, str]],
     text_of: Callable[[int], str],
 ) -> pd.DataFrame:
-    """Make one row of neighbours that say the same."""
+    """Merge equal neighbours into one row."""
     changes = (np.diff(kind) != 0) | (np.diff(line) != 0) | (np.diff(loop) != 0)
     first = np.flatnonzero(np.append(True, changes))[: len(kind)]
     starts, ends = cuts[:-1][first], np.append(cuts[:-1][first[1:]], cuts[-1:])[: len(first)]

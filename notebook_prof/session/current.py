@@ -1,4 +1,4 @@
-"""The one recording of this process, and the last Profile that was made."""
+"""The one recording of this process, and the latest Profile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..profiles.profile import Profile
 
 _lock = threading.Lock()
-_running: Any = None  # a `Session`, whose module is above this one
+_running: Any = None  # a `Session`; its module is on a higher floor
 _last: Profile | None = None
 
 
@@ -27,13 +27,7 @@ def is_recording() -> bool:
 
 
 def claim(session: Any) -> None:
-    """Make this the recording of the process.
-
-    Raises
-    ------
-    AlreadyRecordingError
-        If another one has not ended.
-    """
+    """Make this the recording of the process; AlreadyRecordingError if another one has not ended."""
     global _running
     with _lock:
         if _running is not None:
@@ -53,10 +47,8 @@ def release(session: Any) -> None:
 
 
 def last() -> Profile | None:
-    """Return the Profile that was recorded last in this process; None before the first.
+    """Return the latest Profile recorded in this process; None before the first.
 
-    Examples
-    --------
     >>> import notebook_prof as nbp
     >>> nbp.last is last()
     True
@@ -65,7 +57,7 @@ def last() -> Profile | None:
 
 
 def remember(profile: Profile) -> None:
-    """Make this the last Profile."""
+    """Make this the latest Profile."""
     global _last
     _last = profile
 

@@ -1,4 +1,4 @@
-"""One recording from its first to its last moment: window, collectors, hooks, and the Traces at the end."""
+"""One recording from begin to end: window, collectors, hooks, and the resulting Traces."""
 
 from __future__ import annotations
 
@@ -43,30 +43,15 @@ class _Cycle:
     steps: StepRecords
     names: Walked | None = None
     builder: TraceBuilder | None = None
-    """Its result, where that could not wait: the same collectors run again to measure what they cost."""
+    """Result taken early, since the same collectors run again to measure the overhead."""
 
 
 class Session:
-    """Runs a `Plan` in this process.
+    """Runs a `Plan` in this process; OptionError for an unknown collector or ``step_by``."""
 
-    Parameters
-    ----------
-    plan : Plan
-    loops : sequence of LoopInSource
-        The loops of the cell that were rewritten; then no others count.
-    marked : bool
-        Whether the source calls ``nbp.step()`` or ``nbp.steps(...)``; then nothing else counts.
-    metadata : mapping
-        Goes into every Trace.
-    names : NameWatch, optional
-        Says which names hold memory; asked only if memory is recorded.
-
-    Raises
-    ------
-    OptionError
-        For an unknown collector or ``step_by``.
-    """
-
+    # `loops` are the rewritten loops of the cell; then no others count. `marked` says that the source calls
+    # ``nbp.step()`` or ``nbp.steps(...)``; then nothing else counts. `names` is used only if memory is
+    # recorded.
     def __init__(
         self,
         plan: Plan,
@@ -121,17 +106,11 @@ class Session:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this process was forked from the one that records: then nothing here is its to end."""
+        """Whether this process was forked from the recording one, which owns the recording."""
         return self._pid != os.getpid()
 
     def open(self) -> None:
-        """Begin.
-
-        Raises
-        ------
-        AlreadyRecordingError
-            If another recording runs in this process.
-        """
+        """Begin; AlreadyRecordingError if another recording runs in this process."""
         __tracebackhide__ = True
         try:
             with DelayedInterrupt():
@@ -140,10 +119,11 @@ class Session:
                     self._names.before()
                 self._opened_ns = time.time_ns()
                 self._sources.connect(hooks=self._hooks)
-                if self._first is not None and self._meter is None:  # steps without collectors stay bare
+                # unrecorded steps must run without collectors
+                if self._first is not None and self._meter is None:
                     self._first.open()
                 self.window.open()
-        except BaseException:  # an interrupt too: collectors that run already must not stay
+        except BaseException:  # also on interrupts: running collectors must not stay behind
             self.give_up()
             raise
 
@@ -155,25 +135,14 @@ class Session:
             self._end()
 
     def let_go(self) -> None:
-        """Let go of what holds this; all that one needs that never began."""
+        """Release references to this object; enough for one that never began."""
         self._sources.disconnect()
         self.window.release()
 
     def close(self, *, failed: bool = False, error: BaseException | None = None) -> list[DeferredTrace]:
-        """End. The Traces of all cycles are made later; an empty one that explains if nothing was recorded.
-
-        Parameters
-        ----------
-        failed : bool
-            Whether the code ended with an exception.
-        error : BaseException, optional
-            The exception: locals of its frames hold memory.
-
-        Returns
-        -------
-        list of DeferredTrace
-            One a cycle, oldest first, never empty. None of them is begun.
-        """
+        """End. Returns unbuilt Traces, one a cycle, oldest first; an empty one with an explanation without
+        cycles."""
+        # the locals in the frames of `error` hold memory
         with DelayedInterrupt(deliver=False) as interrupt:
             self._out_of_memory = findings.out_of_memory(error)
             self._error = "" if error is None else type.__dict__["__name__"].__get__(type(error))
@@ -192,35 +161,28 @@ class Session:
             self._finished.clear()
             if not self.traces:
                 self.traces.append(self._later(None))
-        if interrupt.count:  # the user's code has ended already: only our work was interrupted
-            self.report.add("interrupted-at-stop", "info", effect="what was recorded until then is kept")
-        made, self.traces = self.traces, []  # their work holds this session, which must not hold them
+        if interrupt.count:  # the user's code has already ended: only our work was interrupted
+            self.report.add("interrupted-at-stop", "info", effect="the recording until then is kept")
+        made, self.traces = self.traces, []  # they refer to this session, which must not refer to them
         return made
 
     def begin_cell(self, file: str = "") -> None:
-        """Note that the cell's own statements begin now; with its file, that lines of its functions count."""
+        """Mark the begin of the cell's statements; with its file, lines of its functions are timed too."""
         recording = self._recording or self._first
         self._cell.begin(file if recording is not None and "python" in recording.names else "")
 
     def end_cell(self, end_ns: int) -> None:
-        """Note when the cell's own statements ended."""
+        """Mark the end of the cell's statements."""
         self._cell.end(end_ns)
 
     def announce(self, loops: Sequence[LoopInSource]) -> None:
-        """Let these loops count, which were found after the beginning; the first ones stay."""
+        """Count these loops, found after the begin; the earlier ones stay."""
         if not self._loops and loops:
             self._loops = {loop.token: loop for loop in loops}
             self.window.announce(max(loop.source for loop in loops))
 
     def loop(self, token: int, line: int = -1) -> LoopTicker | None:
-        """Begin a rewritten loop: its ticker, or None if this loop does not count.
-
-        Parameters
-        ----------
-        token : int
-        line : int
-            Where it stands in the cell, if outside of functions.
-        """
+        """Begin a rewritten loop, on `line` if outside of functions; None if this loop does not count."""
         me = threading.get_ident()
         around = self._tickers.get(me)
         if (
@@ -267,10 +229,10 @@ class Session:
         """Return the source of a line of the cell."""
         return self._cell.text(line)
 
-    # what the window calls: see window.Actions
+    # called by the window: see window.Actions
 
     def warm(self) -> None:
-        """Run the collectors; what they see is dropped."""
+        """Run the collectors; their data is dropped."""
         self._recording = self._next_recording()
         self._recording.warm()
 
@@ -302,7 +264,7 @@ class Session:
         stop_ns = time.time_ns()
         cycle = _Cycle(recording, self._start_ns, stop_ns, steps)
         self._recorded_steps.append(steps)
-        # appended first: a KeyboardInterrupt comes out of stop() only after every collector has stopped
+        # appended first: stop() raises KeyboardInterrupt only after every collector has stopped
         self._finished.append(cycle)
         recording.stop()
         if "torch" in recording.names:
@@ -319,7 +281,7 @@ class Session:
             self._plan.on_cycle(self.traces[-1].get())
 
     def _halt(self) -> bool:
-        """Stop PyTorch's profiler before it takes gigabytes; whether it goes on since it was not large."""
+        """Stop PyTorch's profiler before it takes gigabytes; returns whether it records on, being small."""
         recording = self._recording
         if recording is None:
             return False
@@ -334,7 +296,7 @@ class Session:
         return not kept
 
     def abandon(self) -> None:
-        """Give up a warm-up that led to nothing."""
+        """Give up a warm-up that no recording followed."""
         watch, self._size_watch = self._size_watch, None
         if watch is not None:
             watch.stop()
@@ -354,7 +316,7 @@ class Session:
             return registry.make(names or None, self._options)
         except OptionError:
             raise
-        except Exception as error:  # the user's code has to run, with or without us
+        except Exception as error:  # the user's code must run in any case
             self.report.add(
                 "collectors-failed",
                 "error",
@@ -374,7 +336,7 @@ class Session:
 
     def _end(self) -> None:
         first, self._first = self._first, None
-        if first is not None:  # its window never came
+        if first is not None:  # its window was never reached
             first.abandon()
         self.let_go()
         current.release(self)
@@ -383,10 +345,10 @@ class Session:
         __tracebackhide__ = True
         if not self._left and self.leave_loop():
             self._left = True
-            raise EndOfWindow("the asked steps are recorded")
+            raise EndOfWindow("the requested steps are recorded")
 
     def _name_memory(self) -> None:
-        """Walk once more where the recording has ended before the cell."""
+        """Walk over the names once more if the recording ended before the cell."""
         if self._names is None:
             return
         if self._names_at_end is None:
@@ -419,7 +381,7 @@ class Session:
                 "profile-failed",
                 "error",
                 example=f"{type(error).__name__}: {error}",
-                effect="what was recorded could not be put together",
+                effect="the recording could not be assembled",
                 advice="please report it, with this text",
             )
             return self._build(None)
@@ -444,7 +406,8 @@ class Session:
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
-        end_ns = self.early_end.end_ns  # while PyTorch's profiler stops, for seconds, others still record
+        # other collectors still record while PyTorch's profiler stops, for seconds
+        end_ns = self.early_end.end_ns
         trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None)
         findings.remember_launch_delay(trace)
         return trace

@@ -1,4 +1,4 @@
-"""What a recording has to tell about its steps, as issues of the report, and leaves for the next one."""
+"""Issues about the steps of a recording, and facts kept for the next one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORDS: Final = {
 def steps_missing(
     report: ImportReport, schedule: ScheduleFunction, window: StepWindow, error: str = ""
 ) -> None:
-    """Say if fewer steps ran than were asked, or if the first step could not be preceded by a warm-up."""
+    """Report that fewer steps ran than requested, or that no warm-up could precede the first step."""
     if isinstance(schedule, WholeRun):
         return
     steps_text, step_count = str(schedule), window.step_count
@@ -47,13 +47,13 @@ def steps_missing(
         )
     if isinstance(schedule, StepRange):
         if step_count <= schedule.first and (schedule.first or schedule.end is not None):
-            effect = "nothing was recorded" if not window.cycles else "the recorded time holds no whole step"
+            effect = "nothing was recorded" if not window.cycles else "no complete step was recorded"
             report.add(
-                "steps-not-reached", "loss", 1, f"steps {steps_text} were asked, {ran}", effect, advice
+                "steps-not-reached", "loss", 1, f"steps {steps_text} were requested, {ran}", effect, advice
             )
         elif schedule.end is not None and step_count < schedule.end:
             effect = f"steps {schedule.first} to {step_count - 1} are recorded"
-            report.add("fewer-steps", "info", 1, f"steps {steps_text} were asked, {ran}", effect)
+            report.add("fewer-steps", "info", 1, f"steps {steps_text} were requested, {ran}", effect)
         if schedule.first == 0:
             report.add(
                 "no-warmup",
@@ -67,7 +67,8 @@ def steps_missing(
 
 
 def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepRecords]) -> bool:
-    """Say why a recording ended before its steps, or that it went on to its end; whether it ended early."""
+    """Report that a recording ended before its steps, or went on to its end; returns whether it ended
+    early."""
     precision = ""
     if end.until is not None and recorded:
         width = end.half_width(recorded[-1])
@@ -79,7 +80,7 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
         )
     if not end.reason:
         if precision:
-            asked_for = f"known to {format_share(end.until or 0.0)} was asked; {precision}"
+            asked_for = f"known to {format_share(end.until or 0.0)} was requested; {precision}"
             report.add("median-not-known", "info", 1, asked_for, "all steps were recorded")
         return False
     if end.reason == "size":
@@ -88,20 +89,20 @@ def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepReco
             "loss",
             example=f"PyTorch's profiler had kept {end.events:,} events, allocations included: "
             "more would take gigabytes when it stops",
-            effect="what ran afterwards is in the account only",
+            effect="later code is in the account only",
             advice="record a few steps only: --steps 3:14, or steps=(3, 14)",
         )
         return True
     why = "it was stopped by hand" if end.reason == "asked" else precision
     report.add(
         "ended-early", "info", 1, f"{why}; {format_items(end.step, 'step')} had ended",
-        "later steps, and what ran after them, are in the account only",
+        "later steps, and the code after them, are in the account only",
     )  # fmt: skip
     return True
 
 
 def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
-    """Say that PyTorch's profiler was ended before the recording was."""
+    """Report that PyTorch's profiler was ended before the recording."""
     report.add(
         "operators-ended",
         "loss",
@@ -113,14 +114,14 @@ def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
 
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:
-    """Say who else counted steps than the one that was taken."""
+    """Report which other sources counted steps than the chosen one."""
     if window.replaced is not None:
         weaker, count = window.replaced
         winner = _WORDS[window.source or Source.MARK]
         report.add(
             "steps-recounted",
             "info",
-            example=f"{count} steps were first counted by {_WORDS[weaker]}, then {winner} came",
+            example=f"{count} steps were first counted by {_WORDS[weaker]}, then {winner} began",
             effect=f"steps are those of {winner}, counted from 0",
         )
     for source, count in sorted(window.ignored.items(), reverse=True):
@@ -144,7 +145,7 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
 
 
 def loops_given_up(report: ImportReport, window: StepWindow) -> None:
-    """Say which loops ticked too often to be counted on."""
+    """Report loops that ticked too often to be counted."""
     for run in window.given_up:
         report.add(
             "steps-too-short",
@@ -156,31 +157,31 @@ def loops_given_up(report: ImportReport, window: StepWindow) -> None:
 
 
 def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell: int) -> None:
-    """Say that steps ran in another thread than the cell's, of which torch then records no operators."""
+    """Report that steps ran in another thread than the cell's, where torch then records no operators."""
     if thread is not None and thread.ident != cell:
         report.add(
             "steps-in-another-thread",
             "loss",
-            example=f"steps ran in thread {thread.name!r}, not in that of the cell",
-            effect="torch records operators of other threads only where it records no memory",
+            example=f"steps ran in thread {thread.name!r}, not in the cell's thread",
+            effect="torch records operators of other threads only if it records no memory",
             advice="use --no-memory, or train in the cell's own thread",
         )
 
 
 def partial_steps(report: ImportReport, partial: Collection[int]) -> None:
-    """Say which recorded steps ended with an exception."""
+    """Report which recorded steps ended with an exception."""
     if partial:
         report.add(
             "partial-step",
             "info",
             len(partial),
             example=f"step {min(partial)} ended with an exception",
-            effect="it is kept and shorter than it would have been",
+            effect="it is kept, and shorter than a complete one",
         )
 
 
 def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
-    """Say that torch was imported only while recording, unless it was recorded after all."""
+    """Report that torch was imported only while recording, unless it was recorded after all."""
     if "torch" not in collectors:
         report.add(
             "torch-imported-late",
@@ -192,37 +193,31 @@ def torch_came_late(report: ImportReport, collectors: Sequence[str]) -> None:
 
 
 def first_launch_delay() -> dict[str, int]:
-    """Return metadata about this process's first recording with device work; empty in that one itself."""
+    """Return metadata about this process's first recording with device work; empty in that recording."""
     return {} if _first_delay_ns is None else {"first_launch_delay_ns": _first_delay_ns}
 
 
 def remember_launch_delay(trace: Trace) -> None:
-    """Keep the least launch delay of the first recording that has one.
-
-    Later ones are compared with that and not with one another, so that a shift that stays is told in
-    every recording that has it.
-    """
+    """Keep the least launch delay of the first recording that has one."""
+    # later ones are compared with the first and not with one another, so that a lasting shift is reported in
+    # every recording that has it
     global _first_delay_ns
     if _first_delay_ns is None:
-        from ..analysis.device.launches import least_launch_delay  # all analyses come with it
+        from ..analysis.device.launches import least_launch_delay  # imports all analyses
 
         _first_delay_ns = least_launch_delay(trace)
 
 
 def out_of_memory(error: BaseException | None) -> dict[str, str]:
-    """Return type and text of an error that says that memory is not enough; empty for any other.
+    """Return type and text of an error about lack of memory; empty for any other.
 
-    Examples
-    --------
     >>> out_of_memory(MemoryError("no room"))
     {'error': 'MemoryError', 'text': 'no room'}
-    >>> out_of_memory(ValueError("no room"))
-    {}
     """
     if error is None:
         return {}
     cls = type(error)
-    arguments = BaseException.__dict__["args"].__get__(error)  # not str(error), which may be the user's
+    arguments = BaseException.__dict__["args"].__get__(error)  # not str(error), which may be user code
     text = arguments[0] if arguments and type(arguments[0]) is str else ""
     name_of = type.__dict__["__name__"].__get__
     names = [name_of(one) for one in type.__dict__["__mro__"].__get__(cls)]

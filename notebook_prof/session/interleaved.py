@@ -1,4 +1,4 @@
-"""A window, and after it steps that are recorded and not in turn, to measure what recording costs."""
+"""A window followed by alternately recorded and unrecorded steps, to measure the overhead of recording."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from .records import StepRecords
 from .schedule import RecordingState, StepRange
 
 SETTLE: Final = 1
-"""Steps after every change that are not measured: the first ones pay for starting and stopping."""
+"""Unmeasured steps after every change: the first ones pay for starting and stopping."""
 PAIR: Final = 2 * (SETTLE + 1)
 FEWEST: Final = 3
-"""Pairs below which there is no interval to speak of."""
+"""Fewer pairs give no useful interval."""
 DEFAULT: Final = (1, 11)
-"""The window where none was asked: ten steps after one that warms up."""
+"""The default window: ten steps after one that warms up."""
 
 
 @dataclass(frozen=True)
 class Interleaved(StepRange):
-    """As `StepRange`; then `pairs` times two unrecorded steps and two recorded ones, whose data is dropped.
+    """As `StepRange`, followed by `pairs` times two unrecorded steps and two recorded ones with dropped data.
 
     The first of each two lets things settle, the second is measured.
 
-    Examples
-    --------
     >>> states = Interleaved(1, 2, pairs=1)
     >>> [states(step).name for step in range(7)]
     ['WARMUP', 'RECORD_AND_SAVE', 'NONE', 'NONE', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
@@ -57,7 +55,7 @@ class Interleaved(StepRange):
 
 
 def interleave(steps: StepRange | None) -> Interleaved:
-    """Measure after these steps; without any, or without an end, after step 10."""
+    """Measure after these steps; after step 10 if there are none, or they have no end."""
     if steps is None:
         return Interleaved(*DEFAULT)
     end = steps.end if steps.end is not None else steps.first + DEFAULT[1] - DEFAULT[0]
@@ -65,32 +63,21 @@ def interleave(steps: StepRange | None) -> Interleaved:
 
 
 class OverheadMeter:
-    """Takes step times of both kinds and gives their ratio.
-
-    Parameters
-    ----------
-    plan : Interleaved
-    """
+    """Collects step times of both kinds and computes their ratio."""
 
     def __init__(self, plan: Interleaved) -> None:
         self._plan = plan
         self._recorded: list[int] = []
 
     def add(self, steps: StepRecords) -> None:
-        """Take a recorded block, of which the last step is measured; a step that failed is not."""
+        """Add a recorded block; its last step is measured, unless it failed."""
         last = steps.first + len(steps) - 1
         if len(steps) == SETTLE + 1 and last not in steps.partial:
             self._recorded.append(steps.dur[-1])
 
     def result(self, plain: StepRecords, report: ImportReport) -> dict[str, object]:
-        """Give what ``metadata["overhead"]`` holds; empty, with an issue, for fewer than three pairs.
-
-        Parameters
-        ----------
-        plain : StepRecords
-            The unrecorded steps from the window's end on.
-        report : ImportReport
-        """
+        """Return ``metadata["overhead"]``; empty, with an issue, for fewer than three pairs."""
+        # `plain` has the unrecorded steps from the window's end on
         end = self._plan.end or 0
         whole = plain.dur[: len(plain) - bool(plain.partial)]  # only the last step of a loop can have failed
         measured = list(whole[SETTLE :: SETTLE + 1])
@@ -100,12 +87,12 @@ class OverheadMeter:
                 "overhead-not-measured",
                 "info",
                 example=f"{pairs} pairs of recorded and unrecorded steps ran after step {end - 1}",
-                effect="what recording cost is not known",
+                effect="the overhead of recording is not known",
                 advice=f"run at least {FEWEST * PAIR} more steps than the window, or record fewer",
             )
             return {}
         recorded, unrecorded = self._recorded[:pairs], measured[:pairs]
-        from ..analysis.time.overhead import overhead_ratio  # all analyses come with it
+        from ..analysis.time.overhead import overhead_ratio  # imports all analyses
 
         ratio, low, high = overhead_ratio(recorded, unrecorded)
         return {

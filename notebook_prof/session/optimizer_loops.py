@@ -1,4 +1,4 @@
-"""Which loop a step of an optimizer belongs to, where the loop itself cannot be edited."""
+"""Finds the loop of an optimizer step if the loop itself cannot be edited."""
 
 from __future__ import annotations
 
@@ -12,35 +12,15 @@ from .records import Run
 
 
 class CodeLocation(Protocol):
-    """Which statement of the cell runs in the calling thread."""
+    """Returns the statement of the cell that runs in the calling thread."""
 
     def __call__(self) -> tuple[int, str, int]:
-        """Return line, source and begin (Unix ns); -1, empty and 0 where that is not known."""
+        """Return line, source and begin (Unix ns); -1, empty and 0 if not known."""
 
 
 class OptimizerLoops:
-    """Tells steps of one loop from those of the next, by optimizers and by statements of the cell.
+    """Separates the steps of one loop from those of the next, by optimizers and statements of the cell.
 
-    The first optimizer of a loop leads: its steps are the loop's steps. Others that step between two of its
-    steps (as in a GAN) belong to the loop and do not count. One that steps twice in a row leads a loop of its
-    own from its first step on, and so does any optimizer in another statement of the cell, or when the leader
-    no longer exists.
-
-    Parameters
-    ----------
-    tick : callable
-        Gets the `Run`, and when the step ended, if not now.
-    location : CodeLocation
-    now : callable
-        Unix nanoseconds.
-
-    Attributes
-    ----------
-    first_forward_ns : int
-        When training's first forward since the last step began; 0 if not known. Whoever sees it sets it.
-
-    Examples
-    --------
     >>> ticks = []
     >>> loops = OptimizerLoops(lambda run, at_ns: ticks.append(run.key), lambda: (3, "fit()", 0))
     >>> class Optimizer: pass
@@ -51,6 +31,12 @@ class OptimizerLoops:
     (3, 1)
     """
 
+    # The first optimizer of a loop leads: its steps are the loop's steps. Others that step between two of its
+    # steps (as in a GAN) belong to the loop and do not count. An optimizer that steps twice in a row leads a
+    # new loop from its first step on. So does any optimizer in another statement of the cell, or after the
+    # leader was deleted.
+    # `first_forward_ns`, set from outside, is the begin of training's first forward since the last step; 0 if
+    # not known.
     def __init__(
         self,
         tick: Callable[[Run, int | None], None],
@@ -70,7 +56,7 @@ class OptimizerLoops:
         self.first_forward_ns = 0
 
     def stepped(self, optimizer: Any) -> None:
-        """Note that an optimizer has made a step."""
+        """Handle a step of an optimizer."""
         __tracebackhide__ = True
         line, text, since_ns = self._location()
         me = self._number(optimizer)
@@ -86,7 +72,7 @@ class OptimizerLoops:
             first_ns = self._once.pop(me)
             if self._steps_of_run > 1:
                 self._become_leader(optimizer, me, line, text, since_ns)
-            else:  # it was no loop yet: the leader only came first
+            else:  # not a loop yet: the leader only came first
                 self._members.add(self._number(leader))
                 self._leader = _reference(optimizer)
             self._end_step(self._run, first_ns)
@@ -95,7 +81,7 @@ class OptimizerLoops:
             self._once[me] = self._now()
 
     def end(self) -> None:
-        """Tell no more."""
+        """Report no further steps."""
         self._tick = lambda run, at_ns: None
 
     def _become_leader(self, optimizer: Any, me: int, line: int, text: str, since_ns: int) -> None:
@@ -117,7 +103,7 @@ class OptimizerLoops:
         self._tick(run, at_ns)
 
     def _number(self, optimizer: Any) -> int:
-        """Return a number for this object that no other gets, also where ids are used again."""
+        """Return a unique number of this object, even if ids are reused."""
         entry = self._numbers.get(id(optimizer))
         if entry is None or entry[0]() is not optimizer:
             entry = self._numbers[id(optimizer)] = _reference(optimizer), next(self._serial)

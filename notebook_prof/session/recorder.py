@@ -1,4 +1,4 @@
-"""``nbp.profile``: records, and answers as the Profile of what it recorded."""
+"""``nbp.profile``: records, and then answers as the Profile of the recording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
-from ..runs import folder as folder  # it keeps the folder in which the script began
+from ..runs import folder as folder  # imported early: it stores the folder in which the script began
 from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current
@@ -33,63 +33,36 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class profile:
     """Record the code in a ``with`` block, a function, or between `start` and `stop`.
 
-    Parameters
-    ----------
-    *collectors : str or Collector
-        Names from `list_collectors`; by default ``python``, ``torch`` if it is imported, and always
-        ``system`` and the marks.
-    steps : tuple of int, slice, range, int or str, optional
-        ``(3, 14)`` records steps 3 … 13 only, after a warm-up. By default everything is recorded.
-    schedule : callable, optional
-        Instead of `steps`: step number to `RecordingState`, as `schedule` makes it; schedules of
-        ``torch.profiler`` work too. Each cycle gives a Profile of its own, see `cycles`.
-    on_trace_ready : callable, optional
-        Called with the Profile of each cycle as soon as the cycle ends, and with the cycle in which the
-        code ended. See `tensorboard_trace_handler` and
-        `export_chrome_tracing`.
-    step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}
-        What counts steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``.
-    warmup : int
-        Steps before the first of `steps` in which collectors run and the data is dropped.
-    shapes, memory, modules, stack : bool
-        See `CollectorOptions`.
-    python : {"sample", "calls"}, optional
-        How the Python collector works.
-    engine : {"auto", "py-spy", "thread"}
-        Who takes the stacks when it samples, see `CollectorOptions`.
-    min_duration : str or number
-        Shorter Python calls are dropped: ``"5us"``, or nanoseconds.
-    devices : iterable of int, optional
-        Keep device work, memory and counters of these GPUs only.
-    pcie : bool
-        Throughput of PCIe too, in the thread that reads counters of GPUs.
-    stop_after : bool
-        Leave the ``with`` block, by an exception that ends there, when the last asked step is recorded.
-    until : str or float, optional
-        End the recording when the median step is known to this share of itself, as ``"2%"``: half of its
-        interval at 95 %. What runs after that is counted only.
-    measure_overhead : bool
-        After the window, steps are recorded and not recorded in turn, four steps a pair, at most twelve
-        pairs; what recording cost is then in `overhead` and `trust`. Without `steps`, 1 to 10 are recorded.
-    heap : bool
-        Trace the host's heap: who allocated what is there at the peak, see ``p.memory.heap()``.
-    name : str, optional
-        Leaves a row of this name in the project's history, see `notebook_prof.history`, and tells what
-        changed since the last one of the same name. Without a name there is none.
-    keep : bool
-        Keep the recording in the history, not its totals alone; needs `name`.
+    Parameters ---------- *collectors : str or Collector     Names from `list_collectors`; by default
+    ``python``, ``torch`` if it is imported, and always ``system`` and the     marks. steps : tuple of int,
+    slice, range, int or str, optional     ``(3, 14)`` records steps 3 … 13 only, after a warm-up. By default
+    everything is recorded. schedule : callable, optional     Instead of `steps`: a function from step number
+    to `RecordingState`, as made by `schedule`; schedules of     ``torch.profiler`` work too. Each cycle gives
+    its own Profile, see `cycles`. on_trace_ready : callable, optional     Called with the Profile of each
+    cycle when the cycle ends, also with that in which the code ended. See     `tensorboard_trace_handler` and
+    `export_chrome_tracing`. step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}     What counts
+    steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``. warmup : int     Number of
+    steps before the first of `steps` in which collectors run and the data is dropped. shapes, memory,
+    modules, stack : bool     See `CollectorOptions`. python : {"sample", "calls"}, optional     How the
+    Python collector works. engine : {"auto", "py-spy", "thread"}     The sampler of Python stacks, see
+    `CollectorOptions`. min_duration : str or number     Shorter Python calls are dropped: ``"5us"``, or
+    nanoseconds. devices : iterable of int, optional     Keep device work, memory and counters of these GPUs
+    only. pcie : bool     Record the throughput of PCIe too, in the thread that reads counters of GPUs.
+    stop_after : bool     Leave the ``with`` block, by an exception that ends there, after the last requested
+    step. until : str or float, optional     End the recording when the median step is known to this share of
+    itself, such as ``"2%"``: half of its interval     at 95 %. Later steps are counted only. measure_overhead
+    : bool     After the window, record every other pair of steps, four steps a measurement and at most twelve
+    measurements.     The overhead of recording is then in `overhead` and `trust`. Without `steps`, steps 1 to
+    10 are recorded. heap : bool     Trace the host's heap: which code allocated it at its peak, see
+    ``p.memory.heap()``. name : str, optional     Add a row of this name to the project's history, see
+    `notebook_prof.history`, and report changes since the     previous run of the same name. Without a name
+    there is no row. keep : bool     Keep the recording in the history, not only its totals; needs `name`.
 
-    Raises
-    ------
-    OptionError
-        For an unknown collector, an impossible window, or `steps` and `schedule` together.
+    Raises ------ OptionError     For an unknown collector, an impossible window, or `steps` and `schedule`
+    together.
 
-    Examples
-    --------
-    >>> with profile("python") as p:
-    ...     total = sum(range(10))
-    >>> p.trace.metadata["source"]
-    'recording'
+    Examples -------- >>> with profile("python") as p: ...     total = sum(range(10)) >>>
+    p.trace.metadata["source"] 'recording'
     """
 
     def __init__(
@@ -125,7 +98,7 @@ class profile:
                 "measure_overhead and schedule were both given: measuring has its own schedule; give steps"
             )
         if (keep and not name) or (name or "").isdecimal():
-            raise OptionError(f"a run of the history needs a name that is no number, not {name!r}")
+            raise OptionError(f"a run of the history needs a name that is not a number; {name!r} is one")
         self._run_name, self._keep = name or "", keep
         kept = None if devices is None else tuple(devices)
         recorded = CollectorOptions(
@@ -144,20 +117,21 @@ class profile:
             on_cycle=None if on_trace_ready is None else self._deliver_trace,
             title="started by nbp.profile(...)",
         )
-        Session(self._plan).let_go()  # says now, not in start(), what cannot be understood
+        Session(self._plan).let_go()  # raises on wrong options now, not in start()
 
     @property
     def cycles(self) -> tuple[Profile, ...]:
-        """A Profile for every finished cycle of the schedule, oldest first; this answers as the last one."""
+        """One Profile per finished cycle of the schedule, oldest first; this object answers as the last
+        one."""
         return tuple(self._cycles)
 
     def start(self) -> profile:
-        """Begin to record, or warm up, or wait, as the steps ask for.
+        """Begin to record, or warm up, or wait, depending on the steps.
 
         Returns
         -------
         profile
-            Itself.
+            This object.
 
         Raises
         ------
@@ -179,24 +153,26 @@ class profile:
             raise
 
     def step(self) -> None:
-        """End a step; counts more than any other source of steps.
+        """End a step; overrides any other source of steps.
 
         Raises
         ------
         NotRecordedError
-            If nothing is being recorded by this.
+            If this object is not recording.
         """
         if self._session is None:
-            raise NotRecordedError("step() was called but this profile does not record: call start() first")
+            raise NotRecordedError("step() was called but this profile is not recording: call start() first")
         self._session.mark_step()
 
     def stop(self) -> None:
-        """End the recording; `trace` and everything made from it can be used then.
+        """End the recording; `trace` and everything computed from it is then available.
+
+        A second call does nothing.
 
         Raises
         ------
         NotRecordedError
-            If it was never started. A second call does nothing.
+            If it was never started.
         """
         self._stop(None)
 
@@ -211,7 +187,8 @@ class profile:
         return ended
 
     def __call__(self, function: _F) -> _F:
-        """Record every call of a function; the Profile is then this one, and ``nbp.last``."""
+        """Record every call of a function; this object and ``nbp.last`` are then the Profile of the latest
+        call."""
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -245,7 +222,7 @@ class profile:
         session, cycles = (self.__dict__.get(own) for own in ("_session", "_cycles"))
         if not session and cycles and not name.startswith("__"):
             return getattr(cycles[-1], name)
-        if name.startswith("_"):  # how a front-end or `copy` asks what this is able to do
+        if name.startswith("_"):  # a front-end or `copy` looks for protocols
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         state = "is still recording: call stop() first" if session else _UNRECORDED
         raise NotRecordedError(f"{name} was asked of a profile that {state}")
@@ -255,7 +232,7 @@ class profile:
 
     @contextmanager
     def _unless_inside(self) -> Iterator[None]:
-        """Record, except in the recursive call of a function that is being recorded already."""
+        """Record, except in a recursive call of a function that is already recorded."""
         if self._session is not None:
             yield
             return
@@ -267,16 +244,16 @@ class profile:
             with DelayedInterrupt():
                 made = self._close(error)
         except KeyboardInterrupt:
-            if self._session is not None:  # it came before anything was done
+            if self._session is not None:  # raised before anything was done
                 self._close(error)
             raise
         if self._on_trace_ready is not None:
             for one in made:
-                if one.trace.metadata["collectors"]:  # else no step was reached
+                if one.trace.metadata["collectors"]:  # otherwise no step was reached
                     self._on_trace_ready(one)
 
     def _close(self, error: BaseException | None) -> list[Profile]:
-        """End the session; gives the Profiles that `on_trace_ready` has not seen."""
+        """End the session; returns the Profiles that `on_trace_ready` has not seen."""
         session = self._session
         if session is not None and session.is_of_parent:
             return []
@@ -294,7 +271,7 @@ class profile:
         return self._cycles[already:]
 
     def _remember(self, failed: bool) -> None:
-        from ..runs.writing import remember  # a script without a history needs no SQLite
+        from ..runs.writing import remember  # late: a script without a history needs no SQLite
 
         plan = self._plan
         steps = None if isinstance(plan.schedule, WholeRun) else plan.schedule

@@ -1,4 +1,4 @@
-"""Steps as they were recorded, loops that ran, and when there are enough of them."""
+"""Recorded steps, loops that ran, and the rule that ends a recording early."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 _FIRST_LOOK: Final = 16
 _GROWTH: Final = 1.1
-"""Looks come after 16 steps, then each time there are a tenth more: a look sorts them all."""
+"""The interval is computed after 16 steps, then whenever there are a tenth more: it sorts all steps."""
 
 
 @dataclass
@@ -29,19 +29,19 @@ class StepRecords:
         return len(self.ts)
 
     def add(self, ts: int, dur: int, loop: int) -> None:
-        """Append a step; its begin comes last, so that an interrupt between the columns leaves none."""
+        """Append a step; its begin comes last, so an interrupt between the columns leaves no half step."""
         self.whole()
         self.dur.append(dur)
         self.loop.append(loop)
         self.ts.append(ts)
 
     def whole(self) -> StepRecords:
-        """Drop what an interrupt has left of a step, and give these records."""
+        """Drop a half step left by an interrupt, and return these records."""
         del self.dur[len(self.ts) :], self.loop[len(self.ts) :]
         return self
 
     def drop_from(self, begin_ns: int) -> int:
-        """Forget the steps that began then or later; how many they were."""
+        """Drop the steps that began then or later; returns their number."""
         kept = bisect.bisect_left(self.ts, begin_ns)
         gone = len(self.ts) - kept
         for column in (self.ts, self.dur, self.loop):
@@ -52,93 +52,43 @@ class StepRecords:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run of a loop, from its begin to its last tick.
+    """One run of a loop, from its begin to its last tick."""
 
-    Attributes
-    ----------
-    key : hashable
-        Runs with the same key are runs of the same loop.
-    line : int
-        Where the loop, or the statement that runs it, stands in the cell; -1 if not known.
-    text : str
-        Its head.
-    begin_ns, end_ns : int
-        Unix ns; `end_ns` is that of the last tick.
-    loop : int
-        Number of the loop, given with the first tick that counts.
-    unrecorded : list of (int, int)
-        How many ticks before which moment ended steps that were not recorded.
-    given_up : bool
-        Whether it ticks no more, but goes on.
-    first : int
-        Steps that had ended when its first one did.
-    """
-
-    key: Hashable
+    key: Hashable  # equal for runs of the same loop
+    # of the loop, or of the statement that runs it, in the cell; -1 if not known
     line: int
-    text: str
-    begin_ns: int
-    end_ns: int = 0
-    loop: int = -1
+    text: str  # its head
+    begin_ns: int  # Unix ns
+    end_ns: int = 0  # Unix ns of the last tick
+    loop: int = -1  # number of the loop, assigned with the first tick that counts
+    # (count, moment): how many ticks before the moment ended unrecorded steps
     unrecorded: list[tuple[int, int]] = field(default_factory=list)
-    given_up: bool = False
-    first: int = 0
+    given_up: bool = False  # whether it goes on without ticks
+    first: int = 0  # number of ended steps when its first one ended
 
 
 class Progress(NamedTuple):
-    """What a window tells while it runs.
+    """The state of a running window."""
 
-    Attributes
-    ----------
-    steps, first : int
-        Steps that ended; how many of them before the loop that runs.
-    recorded : int
-        Recorded steps.
-    times : list of int
-        Of the last recorded ones, ns.
-    line, text : int, str
-        Head of the loop that runs; -1 and empty if not known.
-    begin_ns : int
-        When it began; 0 if not known.
-    """
-
-    steps: int
-    first: int
-    recorded: int
-    times: list[int]
-    line: int
+    steps: int  # steps that ended
+    first: int  # how many of them before the running loop
+    recorded: int  # number of recorded steps
+    times: list[int]  # of the last recorded ones, ns
+    line: int  # head of the running loop; -1 and empty if not known
     text: str
-    begin_ns: int
+    begin_ns: int  # of the running loop; 0 if not known
 
 
 class EarlyEnd:
-    """Says after each step whether the recording is to end before its steps and its code do.
+    """Decides after each step whether the recording ends before its steps and its code do."""
 
-    Parameters
-    ----------
-    until : float, optional
-        End when the median step is known to this share of itself: half of its interval at 95 %.
-
-    Attributes
-    ----------
-    reason : {"", "asked", "known", "size"}
-        Why it was ended; empty as long as it was not.
-    events, end_ns : int
-        How many PyTorch's profiler kept, and when it began to stop, where that is the reason.
-    step : int
-        Steps that had ended then.
-    looks : int
-        How often the steps were looked at.
-    interval : (float, float, float) or None
-        At the last look: the median of the steps that count, and the ends of its interval, ns.
-
-    Notes
-    -----
-    Only the width of the interval is looked at, never what it says: stopping when something looks significant
-    would be wrong more often than the interval promises. With looks at fixed widths, 4.8 % of 250 simulated
-    comparisons of equal sides were called different.
-    """
-
+    # With `until` it ends when the median step is known to this share of itself: half of its interval at 95
+    # %. `reason` is empty until it ends. `events` and `end_ns` are the events kept by PyTorch's profiler and
+    # the begin of its stop, if the size is the reason. `interval` is the median of the counting steps and the
+    # ends of its interval, ns, at the last look.
+    # Only the width of the interval decides, never its position: stopping when something looks significant
+    # would be wrong more often than the interval promises. With looks at fixed widths, 4.8 % of 250 simulated
+    # comparisons of equal sides were called different.
     def __init__(self, until: float | None = None) -> None:
         self.until = until
         self.reason: Literal["", "asked", "known", "size"] = ""
@@ -149,11 +99,11 @@ class EarlyEnd:
         self._next_look = _FIRST_LOOK
 
     def ask(self) -> None:
-        """End it with the step that runs; any thread may call this."""
+        """End it with the running step; any thread may call this."""
         self._asked = True
 
     def reached(self, recorded: StepRecords, step: int) -> bool:
-        """Return whether the recording ends here: `step` steps have ended, of which these are recorded."""
+        """Return whether the recording ends here: `step` steps have ended, these are recorded."""
         if self.reason:
             return True
         if self._asked:
@@ -166,7 +116,8 @@ class EarlyEnd:
         return bool(self.reason)
 
     def half_width(self, recorded: StepRecords) -> float:
-        """Return how well the median step of the loop that runs is known, as a share of it; inf if not."""
+        """Return the half width of the interval of the running loop's median step, as a share; inf if
+        unknown."""
         from ..statistics.steps import median_interval
 
         times, loop = np.asarray(recorded.dur, np.float64), np.asarray(recorded.loop, np.int64)

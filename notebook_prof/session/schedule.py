@@ -15,7 +15,7 @@ StepsLike = tuple[int, int | None] | slice | range | int | str
 
 
 class RecordingState(enum.IntEnum):
-    """What a recording does during one step.
+    """The state of a recording during one step.
 
     ====================  =====================  ========================================================
     PyTorch               Paddle                 meaning
@@ -45,7 +45,7 @@ class RecordingState(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """State of every step: ``skip_first`` nothing, then cycles of wait, warm-up and active steps.
+    """State of every step: ``skip_first`` idle steps, then cycles of wait, warm-up and active steps.
 
     Made by `schedule`; call it with a step number.
     """
@@ -59,7 +59,7 @@ class Schedule:
 
     def __call__(self, step: int) -> RecordingState:
         if step < 0:
-            raise OptionError(f"steps are counted from 0, but the state of step {step} was asked")
+            raise OptionError(f"steps are counted from 0, but the state of step {step} was requested")
         if step < self.skip_first:
             return RecordingState.NONE
         step -= self.skip_first
@@ -85,38 +85,20 @@ def schedule(
 ) -> Schedule:
     """Make a schedule with the arguments and the states of ``torch.profiler.schedule``.
 
-    Parameters
-    ----------
-    wait, warmup, active : int
-        Steps of a cycle in which nothing runs, in which collectors run and the data is dropped, and
-        which are recorded.
-    repeat : int
-        Number of cycles; 0 goes on until the recording ends.
-    skip_first : int
-        Steps before the first cycle.
-    skip_first_wait : int
-        If not 0, the first cycle has no ``wait``.
+    Parameters ---------- wait, warmup, active : int     Number of steps of a cycle in which nothing runs; in
+    which collectors run and the data is dropped; and which are     recorded. repeat : int     Number of
+    cycles; 0 repeats until the recording ends. skip_first : int     Number of steps before the first cycle.
+    skip_first_wait : int     If not 0, the first cycle has no ``wait``.
 
-    Returns
-    -------
-    Schedule
-        A function of the step number (from 0) that gives a `RecordingState`.
+    Returns ------- Schedule     A function from step number (from 0) to `RecordingState`.
 
-    Raises
-    ------
-    OptionError
-        If a number is negative, or no step would be active.
+    Raises ------ OptionError     If a number is negative, or no step would be active.
 
-    Notes
-    -----
-    The states follow the PyTorch documentation of ``torch.profiler.schedule``
-    (https://docs.pytorch.org/docs/stable/profiler.html). Unlike there, ``warmup=0`` prints no warning.
+    Notes ----- The states follow the PyTorch documentation of ``torch.profiler.schedule``
+    (https://docs.pytorch.org/docs/stable/profiler.html). In contrast to it, ``warmup=0`` prints no warning.
 
-    Examples
-    --------
-    >>> states = schedule(wait=1, warmup=1, active=2, repeat=1)
-    >>> [states(step).name for step in range(5)]
-    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    Examples -------- >>> states = schedule(wait=1, warmup=1, active=2, repeat=1) >>> [states(step).name for
+    step in range(5)] ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     numbers = {"wait": wait, "warmup": warmup, "repeat": repeat, "skip_first": skip_first}
     for name, value in numbers.items():
@@ -129,7 +111,7 @@ def schedule(
 
 @dataclass(frozen=True)
 class StepRange:
-    """Steps ``first`` … ``end - 1`` once, warming up before; ``end=None`` records until the code ends."""
+    """Steps ``first`` … ``end - 1`` once, after a warm-up; ``end=None`` records until the code ends."""
 
     first: int
     end: int | None
@@ -164,27 +146,12 @@ class WholeRun:
 
 
 def step_range(steps: StepsLike, warmup: int = 1) -> StepRange:
-    """Read what the user wrote for ``steps``.
+    """Parse the argument ``steps``: ``(3, 14)``, ``slice(3, 14)``, ``range(3, 14)``, ``"3:14"``, ``5`` or
+    ``"5"``.
 
-    Parameters
-    ----------
-    steps : tuple of int, slice, range, int or str
-        ``(3, 14)``, ``slice(3, 14)``, ``range(3, 14)`` and ``"3:14"`` are steps 3 … 13; an end that is
-        missing or None means until the code ends; ``5`` and ``"5"`` are step 5 alone.
-    warmup : int
-        Steps before the first in which collectors run and the data is dropped, 1 or more.
+    A missing end means until the code ends; `warmup` is 1 or more. OptionError if nothing fits, or no step is
+    left.
 
-    Returns
-    -------
-    StepRange
-
-    Raises
-    ------
-    OptionError
-        If it cannot be understood, is negative, or holds no step.
-
-    Examples
-    --------
     >>> step_range("3:14")
     StepRange(first=3, end=14, warmup=1)
     """
@@ -194,7 +161,7 @@ def step_range(steps: StepsLike, warmup: int = 1) -> StepRange:
     if first < 0 or (end is not None and end < 0):
         raise OptionError(f"steps {steps!r}: steps are counted from 0 and cannot be counted from the end")
     if end is not None and end <= first:
-        raise OptionError(f"steps {steps!r} holds no step: write a:b with a < b, as in 3:14 for 3 to 13")
+        raise OptionError(f"steps {steps!r} contains no step: write a:b with a < b, as in 3:14 for 3 to 13")
     return StepRange(first, end, warmup)
 
 
@@ -223,18 +190,8 @@ def _bounds(steps: Any) -> tuple[int, int | None]:
 
 
 def as_state(value: Any) -> RecordingState:
-    """Take the state that any schedule function gave: ours, PyTorch's, Paddle's, or a number 0 to 3.
-
-    Raises
-    ------
-    OptionError
-        If there is no such state.
-
-    Examples
-    --------
-    >>> as_state(2)
-    <RecordingState.RECORD: 2>
-    """
+    """Convert the state of any schedule function: ours, PyTorch's, Paddle's, or a number 0 to 3; else
+    OptionError."""
     if isinstance(value, RecordingState):
         return value
     name = str(getattr(value, "name", None))
@@ -242,4 +199,4 @@ def as_state(value: Any) -> RecordingState:
         return RecordingState[name]
     if isinstance(value, int) and 0 <= value <= 3:
         return RecordingState(value)
-    raise OptionError(f"the schedule gave {value!r}; choose from {', '.join(RecordingState.__members__)}")
+    raise OptionError(f"the schedule returned {value!r}; choose from {', '.join(RecordingState.__members__)}")

@@ -1,7 +1,7 @@
 """Ends a recording before it takes gigabytes: PyTorch's profiler keeps every event until it stops.
 
 The number of events cannot be read while it records, and only the recorded thread may end it. So a thread
-watches the memory of the process, and the main thread looks.
+watches the memory of the process, and the main thread counts.
 """
 
 from __future__ import annotations
@@ -20,24 +20,22 @@ import numpy as np
 from ..collectors.system.polling import resident_bytes
 
 GROWN_BYTES: Final = 52 * 2**20
-"""What 200,000 events take while torch records; they take 0.8 GiB when it stops and is read."""
+"""Memory of 200,000 events while torch records; they take 0.8 GiB when it stops and is read."""
 INTERVAL_S: Final = 0.09
 FIRST_S: Final = 0.75
 LATER: Final = 1.25
-"""Each look at the growth comes so much later than the one before."""
+"""Factor between the times of two looks at the growth."""
 PARTS: Final = 8
 _RETRY_S: Final = 0.02
 _MOST_RETRIES: Final = 50
 _NEVER_IN: Final = (f"{__package__}.window", f"{__package__.rpartition('.')[0]}.collectors")
 _RATHER_NOT_IN: Final = (*_NEVER_IN, "torch.")
-"""Modules, optimizers and loaders of torch are ranges that are open then."""
+"""While code of these modules runs, torch has open ranges: its modules, optimizers and loaders."""
 
 
 def steady_growth(levels: list[int], parts: int = PARTS) -> int:
     """Return the median growth of equal parts of a curve, times their number: bursts count for little.
 
-    Examples
-    --------
     >>> steady_growth([0, 10, 20, 30, 40], parts=4)
     40
     >>> steady_growth([0, 100, 100, 100, 101], parts=4)
@@ -48,15 +46,10 @@ def steady_growth(levels: list[int], parts: int = PARTS) -> int:
 
 
 class SizeWatch:
-    """A thread that has `look` called in the main thread when the process has grown steadily.
+    """A thread that calls `look` in the main thread when the process has grown steadily."""
 
-    Parameters
-    ----------
-    look : callable
-        Returns whether to go on watching. It runs between two instructions of the user's code, never within
-        code of the window or of a collector.
-    """
-
+    # `look` returns whether to watch on. It runs between two instructions of the user's code, never within
+    # code of the window or of a collector.
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look
         self._quit, self._ran = threading.Event(), threading.Event()
@@ -64,12 +57,12 @@ class SizeWatch:
         self._thread = threading.Thread(target=self._run, name="notebook_prof size", daemon=True)
 
     def start(self) -> None:
-        """Begin; outside of the main thread this does nothing."""
+        """Begin; does nothing outside of the main thread."""
         if threading.current_thread() is threading.main_thread():
             self._thread.start()
 
     def stop(self) -> None:
-        """End; `look` is not called from here on. `look` may call this."""
+        """End; `look` is not called after this. `look` may call it."""
         global _waiting
         self._quit.set()
         self._ran.set()
@@ -93,7 +86,7 @@ class SizeWatch:
                 began, due, levels = time.monotonic(), FIRST_S, [resident_bytes()]
 
     def _ask(self) -> None:
-        """Have the main thread look, and wait until it has."""
+        """Call `look` in the main thread, and wait for it."""
         global _waiting
         self._looked, self._tries = False, 0
         while not self._looked and not self._quit.wait(_RETRY_S):
@@ -103,7 +96,7 @@ class SizeWatch:
             if ctypes.pythonapi.Py_AddPendingCall(_CALL, None) == 0:
                 self._ran.wait()
                 if self._interrupted:
-                    self._quit.wait(_RETRY_S)  # raised within the pending call it would be lost
+                    self._quit.wait(_RETRY_S)  # raised in the pending call it would be lost
                     _thread.interrupt_main()
                     return
 
@@ -134,11 +127,11 @@ def _pending(_: object) -> int:
 
 
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_pending)
-"""Of the module, since the interpreter may call it after a watch has ended."""
+"""Kept by the module, since the interpreter may call it after a watch has ended."""
 
 
 def _runs(frame: FrameType | None, modules: tuple[str, ...]) -> bool:
-    """Return whether the frame or one below it is of these modules."""
+    """Return whether the frame or one of its callers belongs to these modules."""
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith(modules):
             return True

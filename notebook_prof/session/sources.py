@@ -1,4 +1,4 @@
-"""Who may count steps: the words of ``step_by`` and the hooks behind them."""
+"""The sources of steps: the values of ``step_by`` and the hooks behind them."""
 
 from __future__ import annotations
 
@@ -31,39 +31,17 @@ _MODULES: Final = "notebook_prof.collectors.torch.modules"
 
 
 def allowed(step_by: str) -> frozenset[Source]:
-    """Return the sources that count under this word.
-
-    Raises
-    ------
-    OptionError
-        If there is no such word.
-
-    Examples
-    --------
-    >>> allowed("mark")
-    frozenset({<Source.MARK: 3>})
-    """
+    """Return the sources that count for this ``step_by``; OptionError for an unknown one."""
     if step_by not in _ALLOWED:
         raise OptionError(f"step_by={step_by!r} is not a way to count steps: {nearest(step_by, STEP_BY)}")
     return _ALLOWED[step_by]
 
 
 class StepSources:
-    """Connects marks and torch's hooks to a window, and takes every hook away again.
+    """Connects marks and torch's hooks to a window, and removes every hook again."""
 
-    Parameters
-    ----------
-    window : StepWindow
-    step_by : str
-        One of `STEP_BY`.
-    report : ImportReport
-        Gets an issue if a hook cannot be set.
-    after : callable
-        Called after a tick of a mark or a hook; may raise to leave the user's code.
-    location : CodeLocation
-        Tells which statement of the cell runs.
-    """
-
+    # `after` is called after a tick of a mark or a hook, and may raise to leave the user's code; `report`
+    # gets an issue if a hook cannot be set
     def __init__(
         self,
         window: StepWindow,
@@ -82,7 +60,7 @@ class StepSources:
         self.thread: threading.Thread | None = None
 
     def connect(self, *, hooks: bool) -> None:
-        """Listen to marks, and to the hooks that `step_by` asks for unless they cannot matter."""
+        """Connect marks, and the hooks for `step_by` unless they cannot matter."""
         marks.install(self)
         self._undo.append(marks.uninstall)
         name = _HOOKS.get(self._step_by)
@@ -105,12 +83,12 @@ class StepSources:
             )
 
     def drop_hook(self) -> None:
-        """Take the hooks of libraries away: something better counts, and a hook costs 4 µs a step."""
+        """Remove the hooks of libraries: something better counts, and a hook costs 4 µs a step."""
         while self._undo_hooks:
             self._undo_hooks.pop()()
 
     def disconnect(self) -> None:
-        """Take everything away, and let go of whom it has called: they hold this."""
+        """Remove everything, and release the callbacks, which refer to this object."""
         self.drop_hook()
         while self._undo:
             self._undo.pop()()
@@ -118,17 +96,17 @@ class StepSources:
         self._after = _nothing
 
     def tick(self, source: str = "mark") -> None:
-        """End a step by an explicit mark; `collectors.marks` calls this."""
+        """End a step by an explicit mark; called by `collectors.marks`."""
         __tracebackhide__ = True
         self._statement_tick(Source.MARK)
 
     def announce(self) -> None:
-        """Let no weaker source count, since marks will; `collectors.marks` calls this."""
+        """Let no weaker source count, since marks will; called by `collectors.marks`."""
         if Source.MARK in allowed(self._step_by):
             self._window.announce(Source.MARK)
 
     def _statement_tick(self, source: Source) -> None:
-        """End a step of a loop of which only the statement of the cell is known that runs it."""
+        """End a step of a loop that is known only by the cell's statement that runs it."""
         __tracebackhide__ = True
         line, text, since_ns = self._location()
         run = self._runs.get(source)
@@ -157,7 +135,7 @@ class StepSources:
             self._statement_tick(Source.HOOK)
 
     def _is_mine(self) -> bool:
-        """Return whether this thread was the first to step; another one that trains too is not this loop."""
+        """Return whether this thread was the first to step; a step in another thread is not of this loop."""
         me = threading.get_ident()
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()
@@ -165,4 +143,4 @@ class StepSources:
 
 
 def _nothing() -> None:
-    """Follow a tick that nobody waits for."""
+    """Replace a callback that nobody needs."""

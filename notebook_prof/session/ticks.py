@@ -1,4 +1,4 @@
-"""What a rewritten loop calls: found through ``sys.modules``, so that the code runs anywhere."""
+"""Functions called by a rewritten loop: found through ``sys.modules``, so that the code runs anywhere."""
 
 from __future__ import annotations
 
@@ -17,41 +17,24 @@ if TYPE_CHECKING:
     from .window import Source, StepWindow
 
 SHORTEST_NS: Final = 50_000
-"""A tick that comes more often costs more than it tells."""
+"""More frequent ticks cost more than they are worth."""
 
 _ROUND: Final = 256
 _ROUND_MASK: Final = _ROUND - 1
 _NOTHING: Final = nullcontext()
 
 NAME: Final = "__nbp__"
-"""A built-in name while a cell runs whose loops tick: none of ours is among the user's."""
+"""A built-in name while a cell with ticking loops runs, so that no name of ours is in the user's
+namespace."""
 
 
 class LoopTicker:
-    """Holds the body of a rewritten loop: a step ends when the body is left, however it is left.
+    """Context of the body of a rewritten loop: a step ends when the body is left, in whatever way."""
 
-    Parameters
-    ----------
-    window : StepWindow or None
-        Counts the steps; None for a loop whose statements are marked only.
-    source : Source or None
-    run : Run or None
-        Which loop it is.
-    line : int
-        Line of its head in the cell, for the marks of statements; -1 for none.
-
-    Attributes
-    ----------
-    items : iterator
-        What a loop outside of functions iterates over, so that it can go on without ticks.
-    fast : bool
-        Whether iterations are so short that the loop should go on without ticks.
-    left : bool
-        Whether it does.
-    note, now : callable
-        What marks in the body call: of `collectors.statements`.
-    """
-
+    # `window` is None for a loop with marked statements only; `line` is its head's in the cell, for marks of
+    # statements, -1 for none. `items` is the iterator of a loop outside of functions, so that it can go on
+    # without ticks; `fast` says that its iterations are too short to tick, `left` that it went on without.
+    # Marks in the body call `note` and `now` of `collectors.statements`.
     __slots__ = (
         "_at", "_count", "_first", "_last_ns", "_line", "_rows", "_run", "_since_ns", "_source", "_window",
         "fast", "inside", "items", "left", "note", "now",
@@ -93,7 +76,7 @@ class LoopTicker:
             self._check_pace()
 
     def _check_pace(self) -> None:
-        """Look whether the last iterations were too short."""
+        """Check whether the last iterations were too short."""
         now = time.time_ns()
         if self.fast:
             self.fast = now - self._last_ns < SHORTEST_NS
@@ -112,13 +95,7 @@ class LoopTicker:
 
 
 def begin(token: int) -> None:
-    """Begin the loop with this token in the function that calls this.
-
-    Parameters
-    ----------
-    token : int
-        Number of the rewritten loop, negative for a loop without any sign of training.
-    """
+    """Begin the loop with this token (negative without a sign of training) in the calling function."""
     session = current.running()
     if session is None:
         return
@@ -127,49 +104,42 @@ def begin(token: int) -> None:
     if ticker is not None:
         session.bodies[frame] = ticker
     else:
-        session.bodies.pop(frame, None)  # of a frame that was there before
+        session.bodies.pop(frame, None)  # of an earlier frame with this id
 
 
 def body(token: int) -> AbstractContextManager[None]:
-    """Return what holds the body of this loop: its `LoopTicker`, or nothing where nothing records."""
+    """Return the context of this loop's body: its `LoopTicker`, or nothing while nothing records."""
     session = current.running()
     ticker = session.bodies.get(id(sys._getframe(1))) if session is not None else None
     return _NOTHING if ticker is None else ticker
 
 
 def end(token: int) -> None:
-    """End the loop, whose frame may go on to another."""
+    """End the loop; its frame may begin another."""
     session = current.running()
     if session is not None:
         session.bodies.pop(id(sys._getframe(1)), None)
 
 
 def marked_loop(token: int, line: int) -> LoopTicker:
-    """Begin a loop of the cell itself, whose statements are marked: gives its ticker; `token` 0 never ticks.
-
-    Parameters
-    ----------
-    token : int
-    line : int
-        Where its head stands in the cell.
-    """
+    """Begin a loop of the cell itself, with marked statements: returns its ticker; `token` 0 never ticks."""
     session = current.running()
     ticker = session.loop(token, line) if session is not None and token else None
     return LoopTicker(None, None, line=line) if ticker is None else ticker
 
 
 def offer() -> None:
-    """Let the loops of a cell keep their tickers as attributes of the built-in `NAME`."""
+    """Give the loops of a cell the built-in `NAME`, with their tickers as attributes."""
     setattr(builtins, NAME, SimpleNamespace())
 
 
 def withdraw() -> None:
-    """Take the name away when the cell is over; safe to repeat."""
+    """Remove the name when the cell is over; safe to repeat."""
     if hasattr(builtins, NAME):
         delattr(builtins, NAME)
 
 
 def past() -> bool:
-    """Return whether the running recording was asked to stop after its window and has passed it."""
+    """Return whether the running recording is to stop after its window and has passed it."""
     session = current.running()
     return session is not None and session.leave_loop()

@@ -1,4 +1,4 @@
-"""The automaton of steps: which source counts them, and when the collectors warm up, start and stop."""
+"""The state machine of steps: which source counts them, and when collectors warm up, start and stop."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ _RECORD = RecordingState.RECORD
 
 
 class Source(enum.IntEnum):
-    """Who says that a step has ended; the higher wins.
+    """Sources of steps; the higher rank wins."""
 
-    ``WEAK_LOOP`` is a loop of the cell that shows no sign of training: anything better replaces it.
-    """
-
+    # a loop of the cell without a sign of training: anything better replaces it
     WEAK_LOOP = 0
     HOOK = 1
     LOOP = 2
@@ -29,28 +27,28 @@ class Source(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """The word of the steps table: ``loop``, ``hook`` or ``mark``."""
+        """Its name in the steps table: ``loop``, ``hook`` or ``mark``."""
         return "loop" if self is Source.WEAK_LOOP else self.name.lower()
 
 
 class Actions(Protocol):
-    """What the window drives: the collectors of one recording."""
+    """The actions of a window: the collectors of one recording."""
 
     def warm(self) -> None:
-        """Run the collectors; what they see is dropped."""
+        """Run the collectors; their data is dropped."""
 
     def start(self) -> None:
         """Record from now on; works with and without an earlier `warm`."""
 
     def stop(self, steps: StepRecords) -> None:
-        """End a cycle, whose recorded steps are these."""
+        """End a cycle with these recorded steps."""
 
     def abandon(self) -> None:
-        """Give up a warm-up that led to nothing."""
+        """Give up a warm-up that no recording followed."""
 
 
 class _Nobody:
-    """What a window drives that has ended."""
+    """The actions of a window that has ended."""
 
     def warm(self) -> None:
         pass
@@ -65,49 +63,16 @@ _NOBODY: Final = _Nobody()
 
 
 class StepWindow:
-    """Count steps and move the collectors through the states of a schedule.
+    """Counts steps and moves the collectors through the states of a schedule."""
 
-    Outside the recorded steps a tick is a few comparisons and one look at the clock.
-
-    Parameters
-    ----------
-    schedule : callable
-        Step number to state.
-    actions : Actions
-        Warmed, started and stopped at the borders of steps.
-    announced : Source, optional
-        A source known beforehand; weaker ones are only counted. A `Source.WEAK_LOOP` blocks nobody.
-    allowed : frozenset of Source, optional
-        Only these may count; by default all.
-    now : callable
-        Clock in Unix nanoseconds.
-    timed : bool
-        Keep the times of unrecorded steps too, from the first cycle's end on.
-    early_end : EarlyEnd, optional
-        Asked after each step that counts whether to record no more.
-
-    Attributes
-    ----------
-    plain : StepRecords
-        Those unrecorded steps; not consecutive, so only the first of its numbers is right.
-    step_count : int
-        Steps that ended.
-    closed : bool
-        Whether the recording has not begun or has ended.
-    source : Source or None
-        Who counts; None until the first tick.
-    ignored : Counter
-        Ticks of sources that do not count.
-    runs : list of Run
-        What ticked, in order.
-    moves : list of (int, int)
-        When collectors were started and stopped, begin and end in Unix ns.
-    given_up : list of Run
-        Loops that ticked too often.
-    replaced : tuple of (Source, int) or None
-        A weaker source that had counted some steps before a better one came.
-    """
-
+    # Outside the recorded steps a tick costs a few comparisons and one reading of the clock. `announced` is a
+    # source known beforehand: weaker ones are only counted (`Source.WEAK_LOOP` blocks no other). Only sources
+    # in `allowed` may count. `timed` also keeps the times of unrecorded steps, in `plain`, from the first
+    # cycle's end on; they are not consecutive, so only its first number is right. `early_end` is asked after
+    # each step that counts.
+    # `source` counts, None until the first tick; `ignored` has the ticks of other sources. `runs` have
+    # ticked, in order; `given_up` ticked too often. `moves` has begin and end, Unix ns, of starts and stops
+    # of collectors. `replaced` is a weaker source that had counted some steps before a better one.
     def __init__(
         self,
         schedule: ScheduleFunction,
@@ -152,11 +117,11 @@ class StepWindow:
 
     @property
     def past(self) -> bool:
-        """Whether a cycle was recorded and no step from here on asks for anything."""
+        """Whether a cycle was recorded and no further step needs anything."""
         return self.cycles > 0 and self._state is RecordingState.NONE
 
     def progress(self, last: int = 60) -> Progress:
-        """Return how far it has come, with the times of the last steps; any thread may ask."""
+        """Return the progress, with the times of the last steps; any thread may ask."""
         run, steps = self._run, self._steps
         if not len(steps):
             steps = self._last_steps
@@ -172,7 +137,7 @@ class StepWindow:
         self._move(self._state_of(0))
 
     def end_for_size(self, events: int, end_ns: int) -> None:
-        """Record no more, since PyTorch's profiler keeps so many events; ticks are still counted."""
+        """Record no more, since PyTorch's profiler holds this many events; ticks are still counted."""
         end = self._early_end
         if end is not None and not end.reason and self.recording:
             end.reason, end.step, end.events, end.end_ns = "size", self.step_count, events, end_ns
@@ -185,10 +150,8 @@ class StepWindow:
             self._floor = max(self._floor, source)
 
     def give_up(self, run: Run | None) -> None:
-        """Let this run tick no more, since its steps are too short; it goes on.
-
-        Where all was recorded, its steps are forgotten.
-        """
+        """Let this run go on without ticks, since its steps are too short."""
+        # if everything was recorded, its steps are dropped
         if run is None or run is not self._run:
             return
         self._flush()
@@ -202,19 +165,9 @@ class StepWindow:
     def tick(
         self, source: Source, *, failed: bool = False, run: Run | None = None, at_ns: int | None = None
     ) -> None:
-        """End the current step and begin the next.
-
-        Parameters
-        ----------
-        source : Source
-            Who says so; ignored, but counted, if it is not the one that counts.
-        failed : bool
-            Whether an exception ended the step.
-        run : Run, optional
-            Which run of which loop it was.
-        at_ns : int, optional
-            When it ended, if not now.
-        """
+        """End the current step and begin the next."""
+        # `source` is ignored, but counted, if it is not the one that counts; `failed` says that an exception
+        # ended the step
         if source is self.source and run is self._run and self.step_count + 1 < self._quiet_until:
             self.step_count += 1
             self._quiet_ticks += 1
@@ -247,11 +200,11 @@ class StepWindow:
             self._begun_ns = now
 
     def _state_after(self, now: int) -> RecordingState:
-        """Return the state of the step that begins, and note the time that a look at the steps took."""
+        """Return the state of the next step, and exclude the time spent on computing the interval."""
         end = self._early_end
         if end is not None:
             over, looks = end.reached(self._steps, self.step_count), end.looks
-            if looks != self._looks:  # a look is no part of the next step
+            if looks != self._looks:  # the computation is not part of the next step
                 self._looks, self._begun_ns = looks, self._now()
                 self.moves.append((now, self._begun_ns))
             if over:
@@ -259,14 +212,9 @@ class StepWindow:
         return self._state_of(self.step_count)
 
     def close(self, *, failed: bool = False) -> None:
-        """End the recording.
-
-        Parameters
-        ----------
-        failed : bool
-            Whether the code ended with an exception: the step that was running under a hook or marks
-            is then kept as a partial one. A loop has ticked already.
-        """
+        """End the recording."""
+        # if the code failed, the step running under a hook or marks is kept as a partial one; a loop has
+        # already ticked
         if self.closed:
             return
         self.closed = True
@@ -278,7 +226,7 @@ class StepWindow:
         self._move(RecordingState.NONE)
 
     def release(self) -> None:
-        """Let go of the collectors, whose owner holds this; only after the end."""
+        """Release the collectors, whose owner refers to this; only after the end."""
         self._actions = _NOBODY
 
     def _state_of(self, step: int) -> RecordingState:
@@ -286,7 +234,7 @@ class StepWindow:
         return as_state(state) if self._coerce else state
 
     def _counts(self, source: Source) -> bool:
-        """Return whether this source counts from now on; decides when a source ticks that did not so far."""
+        """Return whether this source counts from now on; decides on the first tick of a source."""
         current = self.source
         weaker = source < self._floor or (current is not None and source < current)
         if weaker or source not in self._allowed:
@@ -294,7 +242,7 @@ class StepWindow:
             return False
         if current is not None:
             if self.cycles or self._state is not self._state_of(0):
-                # the window was placed by the weaker count: moving it now would lose what was recorded
+                # the weaker count placed the window: moving it now would lose recorded steps
                 self.ignored[source] += 1
                 return False
             self.replaced = (current, self.step_count)
@@ -320,7 +268,7 @@ class StepWindow:
         run.begin_ns = min(run.begin_ns, now_ns)
 
     def _flush(self) -> None:
-        """Tell the current run of the ticks that were not recorded."""
+        """Add the unrecorded ticks to the current run."""
         if self._quiet_ticks and self._run is not None:
             self._run.unrecorded.append((self._run.end_ns, self._quiet_ticks))
         self._quiet_ticks = 0
@@ -335,7 +283,7 @@ class StepWindow:
 
     def _move(self, state: RecordingState) -> None:
         __tracebackhide__ = True
-        with DelayedInterrupt():  # an interrupt waits until the collectors have started or stopped as a whole
+        with DelayedInterrupt():  # an interrupt waits until all collectors have started or stopped
             self._change_state(state)
 
     def _change_state(self, state: RecordingState) -> None:

@@ -186,7 +186,7 @@ def test_a_chosen_line(library: Kernel) -> None:
 def test_fewer_steps_than_asked(library: Kernel) -> None:
     facts = steps_of(library, "for x in loader:\n  BODY", "--steps 3:50")
     assert (facts["steps"], "fewer-steps" in facts["issues"]) == ([3, 4, 5, 6, 7, 8, 9], True)
-    assert "steps 3:50 were asked, 10 steps ran" in library.value("p.trace.report['fewer-steps'].example")
+    assert "steps 3:50 were requested, 10 steps ran" in library.value("p.trace.report['fewer-steps'].example")
     facts = steps_of(library, "for x in loader:\n  BODY", "--steps 30:50")
     assert (facts["steps"], "steps-not-reached" in facts["issues"]) == ([], True)
     assert library.must("p").displays or library.must("p").results

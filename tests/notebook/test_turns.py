@@ -58,7 +58,7 @@ def test_what_is_not_restored_is_named_and_until_ends_early(torch_kernel: Kernel
     torch_kernel.must(SETUP)
     reply = torch_kernel.must(f"%%profile_ab --until 99% --rounds 9\n{A}\n%% b\n{A}")
     assert torch_kernel.value("len(order)") in range(6, 19, 2)
-    assert "These went on from run to run; --restore layer,optimizer" in reply.stdout
+    assert "These change from run to run; --restore layer,optimizer" in reply.stdout
     assert torch_kernel.value("min(_comparison.runs)") >= 3
     assert "last values" in reply.stdout
 

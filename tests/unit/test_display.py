@@ -178,7 +178,7 @@ def test_the_views_go_out_before_the_trace_is_there(monkeypatch: pytest.MonkeyPa
     assert sent[0][1] > 0
     assert profile.pending is not None
     assert len(displays) == 2
-    assert "being put together" in displays[0][0]["text/plain"]
+    assert "being assembled" in displays[0][0]["text/plain"]
     go.set()
     started[0].join(120)
     assert [content["rid"] for content, _ in sent] == ["1", "2", "3"], "what was asked early is answered now"
@@ -222,7 +222,7 @@ def test_a_verdict_that_fails_is_reported(
     _use(monkeypatch, _Shell())
     show(drawn_profile())
     started[0].join(120)
-    assert "could not be worked out (ZeroDivisionError" in _widgets()[0].headline
+    assert "could not be computed (ZeroDivisionError" in _widgets()[0].headline
 
 
 def test_the_rest_of_what_is_closed_is_not_made(

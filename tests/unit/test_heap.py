@@ -133,7 +133,7 @@ def test_a_tool_that_is_at_work_already_leaves_tracemalloc(tmp_path: Path) -> No
     with memray.Tracker(tmp_path / "mine.bin"), nbp.profile("system", heap=True) as p:
         kept = np.ones(MIB)
     assert p.memory.heap()["bytes"].sum() >= kept.nbytes
-    assert gave_way(p) == ["memray's Tracker of the code's own was at work"]
+    assert gave_way(p) == ["memray's Tracker in the user's code was at work"]
     seen: list[object] = []
     sys.setprofile(lambda *event: seen.append(event))
     try:

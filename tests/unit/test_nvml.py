@@ -265,8 +265,8 @@ def test_why_a_counter_is_missing(driver: Driver, monkeypatch: pytest.MonkeyPatc
     recorded(collector)
     text = collector.report[MISSING].example
     for sentence in (
-        "memory: this card has no figure of its own, as where it shares the system's memory",
-        "power: no permission: the driver tells it to administrators only",
+        "memory: this card reports no figure, for example because it shares the system's memory",
+        "power: no permission: the driver reports it to administrators only",
         "SM clock, memory clock: this driver is too old for it",
         "memory of this process: the driver lists no process of this number, as in most containers",
         "utilisation: the driver had no value yet: it averages over up to a second",

@@ -48,7 +48,7 @@ def test_a_line_means_to_step_by_the_loop() -> None:
         ("3p", "name of a variable"),
         ("class", "name of a variable"),
         ("--steps", "expected one argument"),
-        ("--steps 5:3", "holds no step"),
+        ("--steps 5:3", "contains no step"),
         ("--steps many", "cannot be understood"),
         ("--steps 3:4 --warmup 0", "warm"),
         ("--step-by optimiser", "optimizer"),

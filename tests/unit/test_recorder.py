@@ -290,7 +290,7 @@ def test_window_that_was_not_reached() -> None:
         p.step()
     assert steps_of(p) == []
     issue = p.trace.report["steps-not-reached"]
-    assert "steps 5:9 were asked, 1 step ran" in issue.example
+    assert "steps 5:9 were requested, 1 step ran" in issue.example
     assert issue.advice == "ask for steps that run: --steps 0:1 records the one"
     assert len(p.trace.slices) == 0
 
@@ -307,7 +307,7 @@ def test_the_steps_that_could_be_asked_for_and_the_error_are_named() -> None:
     with pytest.raises(LookupError):
         fail()
     issue = p.trace.report["steps-not-reached"]
-    assert issue.example == "steps 5:9 were asked, 3 steps ran, and the code ended with LookupError"
+    assert issue.example == "steps 5:9 were requested, 3 steps ran, and the code ended with LookupError"
     assert issue.advice == "ask for steps that run: --steps 1:3 records 2 steps"
 
 

@@ -1,1 +1,1 @@
-"""What is shown while a cell is recorded."""
+"""The display during a recorded cell."""

@@ -1,12 +1,12 @@
-"""What is shown while a cell is recorded: its steps, and a button that ends the recording but not the cell.
+"""The display during a recorded cell: its steps, and a button that ends the recording but not the cell.
 
-A thread of its own tells the page twice a second. It is shown where a front-end draws widgets and keeps
-listening, which says so by the id of the cell: not in terminals, nor where something only executes (nbclient,
-papermill, nbconvert).
+A thread updates the page twice a second. The display needs a front-end that draws widgets and keeps
+listening, known by the cell's id in its requests: there is none in terminals, nor in programs that only
+execute (nbclient, papermill, nbconvert).
 
-A message of the page is handled while the cell runs where the kernel has subshells and the front-end uses
-them for comms (ipykernel 7 with JupyterLab 4.4 or Notebook 7.4). Elsewhere it waits until the cell has ended:
-the page offers the button once the kernel has answered it, and else says how a recording can be ended.
+A message of the page is handled while the cell runs if the kernel has subshells and the front-end uses them
+for comms (ipykernel 7 with JupyterLab 4.4 or Notebook 7.4). Otherwise it waits until the cell has ended. So
+the page offers the button once the kernel has answered a message, and until then says how to end a recording.
 """
 
 from __future__ import annotations
@@ -27,25 +27,20 @@ from ...views.bundle import script, stylesheet
 from .state import LiveState
 
 AFTER_S: Final = 1.0
-"""A cell that takes less shows nothing meanwhile."""
+"""Shorter cells show nothing."""
 PERIOD_S: Final = 0.5
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _GONE: Final = {"text/plain": ""}
 
 
 class LiveWidget(anywidget.AnyWidget):
-    """One display of a recording that runs.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """One display of a running recording."""
 
     _esm = script("live_widget")
     _css = stylesheet("live")
     state = traitlets.Dict().tag(sync=True)
     heard = traitlets.Bool(False).tag(sync=True)
-    """Whether a message of the page has come while the cell runs."""
+    """Whether a message of the page has arrived while the cell runs."""
 
     def __init__(self, session: Session, state: dict[str, Any]) -> None:
         self._session = session
@@ -67,21 +62,14 @@ class LiveWidget(anywidget.AnyWidget):
 
 
 class LiveDisplay:
-    """Shows a recording from its second second on, and takes the display away when it has ended.
-
-    Parameters
-    ----------
-    session : Session
-    namespace : mapping
-        The user's names.
-    """
+    """Shows a recording from its second second on, and removes the display when it has ended."""
 
     def __init__(self, session: Session, namespace: Mapping[str, Any]) -> None:
         self._state = LiveState(session, namespace, time.time_ns())
         self._session, self._uid = session, uuid.uuid4().hex[:12]
         self._ended, self._telling = threading.Event(), threading.Lock()
         self._widget: LiveWidget | None = None
-        own = contextvars.copy_context()  # messages belong to the cell
+        own = contextvars.copy_context()  # so that messages belong to the cell
         self._thread = threading.Thread(
             target=own.run, args=(self._run,), name="notebook_prof live", daemon=True
         )
@@ -91,7 +79,7 @@ class LiveDisplay:
         self._thread.start()
 
     def end(self) -> None:
-        """Take the display away; it has nothing to say that the Profile has not. Never raises."""
+        """Remove the display, as the Profile has all of its contents. Never raises."""
         self._ended.set()
         try:
             with self._telling:
@@ -99,7 +87,7 @@ class LiveDisplay:
                 if widget is not None:
                     widget.close()
                     display(_GONE, raw=True, display_id=self._uid, update=True)
-        except Exception:  # what is shown beside it must not make a cell fail
+        except Exception:  # the display must not make a cell fail
             return
 
     def _run(self) -> None:
@@ -111,7 +99,7 @@ class LiveDisplay:
                     if self._ended.is_set():
                         return
                     self._tell(self._state.at(time.time_ns()))
-            except Exception:  # the recording goes on without
+            except Exception:  # the recording goes on without a display
                 return
 
     def _tell(self, state: dict[str, Any]) -> None:
@@ -120,5 +108,5 @@ class LiveDisplay:
             return
         self._widget = LiveWidget(self._session, state)
         view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
-        text = "This cell is being recorded; its profile comes when it has ended."
+        text = "This cell is being recorded; its profile appears when it has ended."
         display({_MIME: view, "text/plain": text}, raw=True, display_id=self._uid)

@@ -1,4 +1,4 @@
-"""What a running recording tells of itself: steps, phases, rate and the estimated end, in 1.5 kB."""
+"""The state of a running recording: steps, phases, rate and the estimated end, in 1.5 kB."""
 
 from __future__ import annotations
 
@@ -17,52 +17,37 @@ from ...session.schedule import StepRange
 from ...trace.arrays import IntArray
 
 LAST_STEPS: Final = 60
-"""Steps whose times are sent one by one."""
+"""How many of the last steps are sent with their times."""
 _LAST_MARKS: Final = 4096
 _LINES: Final = 5
 _TEXT: Final = 48
 _RATE_NS: Final = 3_000_000_000
-"""The rate is that of so many ns."""
+"""The rate is measured over this many ns."""
 _BACKWARD: Final = re.compile(r"\.backward\(")
 _OPTIMIZER: Final = re.compile(
     r"\b\w*(?:optim|opt|scaler|sched)\w*\.(?:step|zero_grad|update|unscale_)\(", re.I
 )
 _SIZED: Final = (list, tuple, range, dict, set, frozenset, str, bytes, np.ndarray)
-"""Types whose length is taken without running code of the user's."""
+"""Types with a length that is read without running user code."""
 _PASSED_ON: Final = frozenset({"enumerate", "tqdm", "trange", "iter", "reversed", "sorted"})
-"""Functions that give as many items as they get."""
+"""Functions that return as many items as they get."""
 
 
 class LiveState:
-    """Puts together what is sent of a recording, from another thread than the one that it records.
-
-    Parameters
-    ----------
-    session : Session
-    namespace : mapping
-        The user's names: a loop over one of them has a known length.
-    began_ns : int
-        When the cell began.
-    """
+    """Assembles the state of a recording, in another thread than the recorded one."""
 
     def __init__(self, session: Session, namespace: Mapping[str, Any], began_ns: int) -> None:
         self._session, self._namespace, self._began_ns = session, namespace, began_ns
         self._counts: deque[tuple[int, int]] = deque(maxlen=64)
 
     def at(self, now_ns: int) -> dict[str, Any]:
-        """Return the state: JSON of at most 1.5 kB.
-
-        Returns
-        -------
-        dict
-            ``seconds`` since the cell began; ``steps`` that ended; ``rate`` of them a second; ``of`` and
-            ``step``: of how many this loop consists, if that is known, and how many have ended; ``left``:
-            seconds until its end; ``state`` (``before recording after``), ``reason`` (``asked known`` or
-            empty); ``recorded``: number of recorded steps, ``last``: the times of the last ones in µs,
-            ``median`` of them; ``window``: first and last asked step; ``lines``: line, text, share of the
-            last steps, phase; ``phases``: their shares; ``until``: what was asked, and how well the median
-            is known.
-        """
+        """Return the state: JSON of at most 1.5 kB."""
+        # ``seconds`` since the cell began; ``steps`` ended, ``rate`` of them a second; ``of`` and ``step``:
+        # length of this loop, if known, and how many have ended; ``left``: seconds until its end; ``state``
+        # (``before recording after``), ``reason`` (``asked known`` or empty); ``recorded``: number of
+        # recorded steps, ``last``: the times of the last ones in µs, ``median`` of them; ``window``: first
+        # and last requested step; ``lines``: line, text, share of the last steps, phase; ``phases``: their
+        # shares; ``until``: the request, and how well the median is known.
         window, end = self._session.window, self._session.early_end
         progress = window.progress()
         self._counts.append((now_ns, progress.steps))
@@ -103,7 +88,7 @@ class LiveState:
         return [schedule.first, schedule.end] if isinstance(schedule, StepRange) else None
 
     def _spent(self, progress: Progress) -> dict[str, Any]:
-        """Return the statements of the last steps that take most, and the phases."""
+        """Return the most expensive statements of the last steps, and the phases."""
         lines: list[list[Any]] = []
         phases: dict[str, float] = {}
         rows = np.array(self._session.marks.rows[-_LAST_MARKS:], np.int64)
@@ -125,8 +110,6 @@ class LiveState:
 def time_by_line(ts: IntArray, line: IntArray) -> tuple[IntArray, IntArray]:
     """Return the lines of marks, ascending, and the time from each mark to the next one.
 
-    Examples
-    --------
     >>> lines, spent = time_by_line(np.array([0, 5, 6, 9]), np.array([2, 3, 2, 3]))
     >>> lines.tolist(), spent.tolist()
     ([2, 3], [8, 1])
@@ -138,36 +121,17 @@ def time_by_line(ts: IntArray, line: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def phase_of(text: str) -> str:
-    """Return the phase that the source of a statement tells: ``backward``, ``optimizer`` or ``other``.
-
-    Examples
-    --------
-    >>> [phase_of(text) for text in ("loss.backward()", "optimizer.step()", "loss = f(model(x), y)")]
-    ['backward', 'optimizer', 'other']
-    """
+    """Guess the phase of a statement from its source: ``backward``, ``optimizer`` or ``other``."""
     if _BACKWARD.search(text):
         return "backward"
     return "optimizer" if _OPTIMIZER.search(text) else "other"
 
 
 def loop_length(head: str, namespace: Mapping[str, Any]) -> int | None:
-    """Return how many iterations a loop has, if its head tells; no code of the user's is run.
+    """Return how many iterations a loop has, if its head shows it; runs no user code.
 
-    Parameters
-    ----------
-    head : str
-        First line of the loop.
-    namespace : mapping
-        The user's names.
-
-    Examples
-    --------
     >>> loop_length("for i, x in enumerate(rows):", {"rows": [1, 2, 3]})
     3
-    >>> loop_length("for _ in range(n)", {"n": 7})
-    7
-    >>> loop_length("while True:", {}) is None
-    True
     """
     try:
         (loop,) = ast.parse(f"{head.strip().removesuffix(':')}:\n    pass").body
@@ -210,7 +174,7 @@ def _size(value: Any) -> int | None:
 
 
 def _batches(loader: Any) -> int | None:
-    """Return the batches of a DataLoader, where its samplers and its dataset are PyTorch's own."""
+    """Return the batches of a DataLoader with PyTorch's own samplers and dataset."""
     facts = vars(loader)
     sampler, batches = facts.get("sampler"), facts.get("batch_sampler")
     source = vars(sampler).get("data_source") if hasattr(sampler, "__dict__") else None
@@ -224,5 +188,5 @@ def _batches(loader: Any) -> int | None:
 
 
 def _figures(value: float) -> float:
-    """Round to three figures: a message is short."""
+    """Round to three figures, to keep the message short."""
     return float(f"{value:.3g}") if math.isfinite(value) else 0.0
