@@ -43,10 +43,10 @@ _HELP: Final = f"""Record two versions of a cell in turns, a b b a a b, and comp
     %% b
     the second version
 
-NAME is bound to the Comparison. Each run starts with the same random state; --restore also resets objects with
-a ``state_dict`` to their initial state before each run. --rounds is the number of rounds; --until ends when the
-change of a step is known to this share, after at most {MOST_ROUNDS} rounds. Output of the first round is shown.
-An error or an interrupt ends the rounds; the complete rounds until then are compared.
+NAME is bound to the Comparison. Each run starts with the same random state; --restore also resets objects
+with a ``state_dict`` to their initial state before each run. --rounds is the number of rounds; --until ends
+when the change of a step is known to this share, after at most {MOST_ROUNDS} rounds. Output of the first
+round is shown. An error or an interrupt ends the rounds; the complete rounds until then are compared.
 """
 
 
@@ -278,9 +278,7 @@ def _left_out(turns: Turns, namespace: Mapping[str, Any]) -> str:
         )
         if names:
             listed = ",".join(names)
-            return (
-                f"These kept their state from run to run; --restore {listed} gives each run the same state."
-            )
+            return f"These change from run to run; --restore {listed} gives each run the same state."
     return ""
 
 

@@ -28,7 +28,7 @@ _ASKED: Final = ("steps", "lines", "device", "operators", "memory_peak", "cpu", 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Brief:
-    """What a recording says, for an issue, a chat or a language model; ``str()`` of it is Markdown.
+    """A short report for an issue, a chat or a language model; its ``str()`` is Markdown.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Brief:
     tables : dict of str to DataFrame
         The first rows of ``lines``, ``advice`` and ``trust``.
     absent : tuple of str
-        Calls that give no rows: what they tell was not recorded.
+        Calls without rows, since their data was not recorded.
     """
 
     verdict: analysis.Verdict
@@ -57,20 +57,17 @@ class Brief:
                 parts.append(f"`{call}`\n\n{_markdown(shown(table))}")
         if self.absent:
             parts.append(
-                f"No rows, as nothing of it was recorded: {', '.join(f'`{c}`' for c in self.absent)}."
+                f"No rows, since nothing was recorded for: {', '.join(f'`{c}`' for c in self.absent)}."
             )
         return "\n\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as JSON has it, with numbers that are not rounded.
+        """Return the content for JSON, with unrounded numbers.
 
-        Returns
-        -------
-        dict
-            ``version verdict lines claims tables absent``. A claim has its ``text``, the ``line`` and the
-            character (``start``) at which it stands, its ``value``, and what gives that: the ``call`` of a
-            table, the rows (``where``), the ``column`` and how they ``reduce``; with ``of``, the value is the
-            share of what that gives. A table is a list of its rows.
+        Returns ------- dict     ``version verdict lines claims tables absent``. A claim has its ``text``, its
+        ``line`` and the position of its     first character (``start``), its ``value``, and the source of the
+        value: the ``call`` of a table, the rows     (``where``), the ``column`` and how they ``reduce``; with
+        ``of``, the value is the share of that. A table is a     list of its rows.
         """
         content = {
             "version": VERSION,
@@ -93,7 +90,7 @@ class Brief:
     __repr__ = __str__
 
     def _calls(self) -> dict[str, list[str]]:
-        """Return the calls of the claims' tables, and the numbers that each has, both in their order."""
+        """Return the calls of the claims' tables, and the numbers in each, both in their order."""
         calls: dict[str, list[str]] = {}
         for claim in sorted(self.verdict.claims, key=lambda claim: (claim.line, claim.start)):
             texts = calls.setdefault(claim.call, [])
@@ -103,12 +100,12 @@ class Brief:
 
 
 def brief(profile: Any, rows: int = 5) -> Brief:
-    """Write the Profile as Markdown: the verdict, where each of its numbers is, lines, advice, doubts.
+    """Write the Profile as Markdown: the verdict, the source of each of its numbers, lines, advice, doubts.
 
     Parameters
     ----------
     rows : int
-        Of each table.
+        Number of rows of each table.
 
     Returns
     -------
@@ -172,7 +169,7 @@ def _trust(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _escaped(text: str) -> str:
-    """Keep names such as ``<module>`` and ``__init__`` from being read as Markdown."""
+    """Escape names such as ``<module>`` and ``__init__`` for Markdown."""
     return text.replace("<", "\\<").replace("*", "\\*").replace("__", "\\_\\_")
 
 

@@ -1,4 +1,4 @@
-"""A Trace that is made beside what the user does next, and that who asks for it waits for."""
+"""A Trace built in the background; `get` blocks until it is ready."""
 
 from __future__ import annotations
 
@@ -15,55 +15,39 @@ from ..trace.trace import Trace
 
 THREAD: Final = "notebook_prof trace"
 _LEAVES_S: Final = 2.0
-"""How long a process that ends waits for the work to notice it."""
+"""How long an exiting process waits for the work to notice it."""
 
 
 class DeferredTrace:
-    """Makes a Trace once, in a thread that leaves the interpreter to others, unless somebody waits.
+    """Builds a Trace once, in a background thread that yields the interpreter unless somebody waits.
 
-    Parameters
-    ----------
-    build : callable
-        Makes the Trace. It should call `notebook_prof.background.checkpoint` every millisecond or so.
-
-    Notes
-    -----
-    The work is never done in the thread that asks, so an interrupt there ends the waiting only. While a
-    recording runs in this process, nothing is done unless somebody waits. What nobody can ask for any more,
-    since a cell was run again, is not made: its work ends at the next `checkpoint`.
-
-    Examples
-    --------
     >>> from notebook_prof.trace import TraceBuilder
     >>> deferred = DeferredTrace(TraceBuilder().seal)
     >>> len(deferred.get().slices), deferred.ready
     (0, True)
     """
 
+    # The work never runs in the requesting thread, so Ctrl-C stops the wait, not the build. While a recording
+    # runs in this process, nothing is done unless somebody waits. A Trace that nobody can request any more,
+    # since its cell was run again, is not built: its work ends at the next `checkpoint`, which `build` should
+    # call every millisecond or so.
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool] = bool) -> None:
         self._work = _Work(build, hold)
-        # the thread has the work alone: where this object goes, nobody is left who could ask
+        # the thread holds the work only: once this object is deleted, nobody can request it
         weakref.finalize(self, self._work.pace.cancel).atexit = False
 
     @property
     def ready(self) -> bool:
-        """Whether `get` would not wait."""
+        """Whether `get` would not block."""
         return self._work.done.is_set()
 
     def start(self) -> None:
-        """Begin to make it, unless that has been done."""
+        """Begin to build it, unless it is built."""
         self._work.start()
 
     def get(self) -> Trace:
-        """Wait for the Trace, and give it.
-
-        Raises
-        ------
-        NotRecordedError
-            If it cannot be made any more, since the process was forked or is about to end.
-        Exception
-            What `build` raised, to everybody who asks.
-        """
+        """Wait for the Trace, and return it; raises the error of `build`, or NotRecordedError after a fork
+        or at exit."""
         work = self._work
         if not work.done.is_set():
             with work.pace.hurried():
@@ -75,12 +59,12 @@ class DeferredTrace:
         return work.trace
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait without hurrying it; whether it is there."""
+        """Wait without hurrying the build; returns whether it is ready."""
         return self._work.done.wait(seconds)
 
 
 class _Work:
-    """What the thread of a `DeferredTrace` does."""
+    """The work of a `DeferredTrace`'s thread."""
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
         self.done = threading.Event()
@@ -92,7 +76,7 @@ class _Work:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Do it in a thread of its own, once."""
+        """Run in a new thread, once."""
         with self._lock:
             if self._build is None:
                 return
@@ -103,7 +87,7 @@ class _Work:
             try:
                 self._thread.start()
                 return
-            except RuntimeError:  # a process that ends starts no threads
+            except RuntimeError:  # an exiting process starts no threads
                 self._thread = None
         self._run(build)
 
@@ -112,7 +96,7 @@ class _Work:
             with self.pace.kept():
                 self.trace = build()
         except Cancelled:
-            self.error = NotRecordedError("the recording was not put together: the process is about to end")
+            self.error = NotRecordedError("the recording was not assembled: the process is about to end")
         except Exception as error:
             self.error = error
         finally:
@@ -120,16 +104,14 @@ class _Work:
             self.done.set()
 
     def leave(self) -> None:
-        """Let it end where it is."""
+        """Let it end at the next checkpoint."""
         self.pace.cancel()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVES_S)
 
     def lose_in_fork(self) -> None:
         """Give up in the child of a fork: the thread stayed with the parent."""
-        self.error = NotRecordedError(
-            "the recording is put together in the process that was forked: ask there"
-        )
+        self.error = NotRecordedError("the recording is assembled in the parent process: use it there")
         self.pace, self.done = Pace(), threading.Event()
         self.done.set()
 
@@ -138,7 +120,7 @@ _unfinished: set[_Work] = set()
 
 
 def _leave() -> None:
-    # a thread that computes while the interpreter is taken down would be ended inside of C code
+    # a thread still computing while the interpreter shuts down would be ended inside C code
     for work in list(_unfinished):
         work.leave()
 

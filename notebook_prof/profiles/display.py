@@ -1,4 +1,4 @@
-"""How this floor finds what shows its objects, on the floor above."""
+"""Finds the display of objects of this floor, which is on the floor above."""
 
 from __future__ import annotations
 
@@ -9,26 +9,15 @@ DISPLAY_GROUP: Final = "notebook_prof.display"
 
 
 def widget_of(shown: Any) -> Any:
-    """Return the live views of something, for a front-end that displays what it is given.
-
-    Raises
-    ------
-    NotImplementedError
-        If nothing is registered that could.
-    """
+    """Return the live views of an object; NotImplementedError if no display is registered."""
     for entry in entry_points(group=DISPLAY_GROUP):
         return entry.load()(shown, as_widget=True)
     raise NotImplementedError
 
 
 def display(shown: Any, **options: Any) -> None:
-    """Show something where it is evaluated; IPython calls this through ``_ipython_display_``.
-
-    Raises
-    ------
-    NotImplementedError
-        If nothing is registered that could: IPython goes on to ``_repr_mimebundle_``.
-    """
+    """Show an object where it is evaluated; IPython calls this through ``_ipython_display_``."""
+    # NotImplementedError, if no display is registered, makes IPython use ``_repr_mimebundle_``
     for entry in entry_points(group=DISPLAY_GROUP):
         entry.load()(shown, **options)
         return

@@ -1,4 +1,4 @@
-"""``p.export``: a Profile as a file for something else."""
+"""``p.export``: a Profile as a file for other programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Export(Namespace):
     def html(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML file with the four linked views.
 
-        It needs no kernel and no network; the selection at the time of writing is in it.
+        It needs no kernel and no network, and contains the current selection.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class Export(Namespace):
     def png(
         self, path: str | os.PathLike[str], view: str = "all", *, width: int = 1000, theme: str = "light"
     ) -> None:
-        """Write the views as a picture, without a browser; what is not selected is pale.
+        """Write the views as a picture, without a browser; everything outside the selection is pale.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class Export(Namespace):
         Raises
         ------
         OptionError
-            If there is no such view or theme, or `width` is too small.
+            For an unknown view or theme, or if `width` is too small.
 
         Examples
         --------

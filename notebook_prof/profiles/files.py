@@ -1,4 +1,4 @@
-"""Profiles of files that other runs and other profilers left behind."""
+"""Profiles of files written by other runs and other profilers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def open_profile(
     Parameters
     ----------
     path : path
-        A file in any format that `notebook_prof.list_formats` lists; told by its content, not its name.
+        A file in any format of `notebook_prof.list_formats`, recognised by its content, not its name.
     format : str, optional
-        Name of the format, to skip the guessing.
+        Name of the format, to skip the recognition.
     max_bytes : int, optional
-        How large a compressed file may become. When not given: 8 GiB, 300 times its size (or 256 MiB) or the
-        free memory, whichever is least.
+        Limit for the size of a decompressed file. By default 8 GiB, 300 times its size (or 256 MiB) or the free memory,
+        whichever is least.
     **options
-        What the format's reader takes, as for `read_trace`.
+        Options of the format's reader, as for `read_trace`.
 
     Returns
     -------
@@ -37,9 +37,9 @@ def open_profile(
     Raises
     ------
     FormatError
-        If no reader knows the content, the named one cannot read it, or it becomes larger than `max_bytes`.
+        If no reader recognises the content, the named one cannot read it, or it becomes larger than `max_bytes`.
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Analyses as methods: docstring and parameters are the function's own, so that the two cannot differ."""
+"""Analyses as methods, with the docstring and parameters of the function."""
 
 from __future__ import annotations
 
@@ -17,30 +17,21 @@ R = TypeVar("R")
 
 
 def method(load: Callable[[], Callable[Concatenate[Trace, P], R]]) -> Callable[Concatenate[Any, P], R]:
-    """Make a method of the analysis that `load` gives, for a Profile or a namespace: the Trace is filled in.
+    """Make a method of the analysis that `load` returns, with the Trace filled in.
 
-    The analysis is loaded when the method is first looked up. A method that returns a table also takes
-    ``where=``, a filter as `notebook_prof.selection.Query` reads it.
-
-    Examples
-    --------
     >>> from notebook_prof import analysis
     >>> class Holder:
     ...     steps = method(lambda: analysis.steps)
     >>> Holder.steps.__doc__ == analysis.steps.__doc__, list(inspect.signature(Holder.steps).parameters)
     (True, ['self', 'window', 'step', 'where'])
     """
+    # The analysis is loaded when the method is first looked up. A method that returns a table also takes
+    # ``where=``, a filter for `notebook_prof.selection.Query`.
     return cast("Callable[Concatenate[Any, P], R]", Method(load))
 
 
 class Method:
-    """Puts the method in its own place when it is first looked up.
-
-    Attributes
-    ----------
-    analysis : str
-        Name of the function.
-    """
+    """Replaces itself by the method when first looked up; `analysis` is the function's name."""
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load

@@ -1,4 +1,4 @@
-"""What ``p.memory`` and its like are: analyses of one topic under one name."""
+"""The base of ``p.memory`` and the like: analyses of one topic under one name."""
 
 from __future__ import annotations
 
@@ -19,26 +19,18 @@ class HasTrace(Protocol):
 
 
 class Namespace:
-    """Methods of one topic, for the Profile that they were asked of.
+    """Methods of one topic of a Profile.
 
-    A subclass gives `path`, the name that a Profile has for it, and its methods; with ``__call__`` it is a
-    method itself.
+    A subclass defines `path`, its name on a Profile, and its methods; with ``__call__`` it is also a method
+    itself.
 
-    Parameters
-    ----------
-    profile : Profile
+    Parameters ---------- profile : Profile
 
-    Examples
-    --------
-    >>> from notebook_prof import Profile
-    >>> from notebook_prof.testing import draw
-    >>> p = Profile(draw("main: [mm ]"))
-    >>> p.mindspore
-    p.mindspore.cluster_steps()   Compare the ranks of a MindSpore folder, as MindInsight's cluster page does.
-    p.mindspore.cluster_links()   List the links between ranks, as MindInsight's communication page does.
-    p.mindspore.cluster_advice()  Name the ranks, links and stages that stand out.
-    >>> dir(p.lines)
-    ['calls', 'imports', 'source', 'steps']
+    Examples -------- >>> from notebook_prof import Profile >>> from notebook_prof.testing import draw >>> p =
+    Profile(draw("main: [mm ]")) >>> p.mindspore p.mindspore.cluster_steps()   Compare the ranks of a
+    MindSpore folder, as MindInsight's cluster page does. p.mindspore.cluster_links()   List the links between
+    ranks, as MindInsight's communication page does. p.mindspore.cluster_advice()  Name the ranks, links and
+    stages that stand out. >>> dir(p.lines) ['calls', 'imports', 'source', 'steps']
     """
 
     __slots__ = ("_profile",)
@@ -49,15 +41,7 @@ class Namespace:
 
     @classmethod
     def members(cls) -> dict[str, Callable[..., Any]]:
-        """Give the public methods by name, in the order of the source.
-
-        Examples
-        --------
-        >>> from notebook_prof import Profile
-        >>> from notebook_prof.testing import draw
-        >>> list(type(Profile(draw("main: [mm ]")).lines).members())
-        ['calls', 'imports', 'source', 'steps']
-        """
+        """Return the public methods by name, in the order of the source."""
         names = [name for name in vars(cls) if name[0] != "_"]
         members = {name: getattr(cls, name) for name in names}
         return {name: member for name, member in members.items() if inspect.isfunction(member)}
@@ -74,16 +58,7 @@ class Namespace:
 
 
 def trace_of(holder: Any) -> Trace:
-    """Give the Trace of a Profile, or of the Profile that a namespace belongs to.
-
-    Examples
-    --------
-    >>> from notebook_prof import Profile
-    >>> from notebook_prof.testing import draw
-    >>> p = Profile(draw("main: [mm ]"))
-    >>> trace_of(p) is trace_of(p.memory)
-    True
-    """
+    """Return the Trace of a Profile, or of the Profile of a namespace."""
     profile: HasTrace = holder._profile if isinstance(holder, Namespace) else holder
     return profile.trace
 

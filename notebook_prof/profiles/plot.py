@@ -23,15 +23,12 @@ VIEWS: Final = {
 
 
 class Plot:
-    """Single views of a Profile as Bokeh models, for ``bokeh.io.show`` or a layout of one's own.
+    """Single views of a Profile as Bokeh models, for ``bokeh.io.show`` or a layout.
 
-    Each call builds a new model under the selection of that moment. Where there is nothing to draw, the model
-    is the sentence why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab is one picture.
+    Each call builds a new model under the current selection. If there is nothing to draw, the model is a
+    sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab is one picture.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
+    Parameters ---------- trace : Trace selection : Selection
     """
 
     def __init__(self, trace: Trace, selection: Selection) -> None:
@@ -50,11 +47,11 @@ class Plot:
         return self._build("memory")
 
     def phases(self) -> UIElement:
-        """Return a bar a step, divided into its phases."""
+        """Return one bar a step, divided into its phases."""
         return self._build("phases")
 
     def __getattr__(self, name: str) -> Callable[..., UIElement]:
-        """Return a picture of a tab: `notebook_prof.views.tabs` declares which there are."""
+        """Return a picture of a tab; `notebook_prof.views.tabs` declares the tabs."""
         models = importlib.import_module("notebook_prof.views.tab_models")  # loads Bokeh
         if name.startswith("_") or name not in models.PLOTS:
             raise AttributeError(f"p.plot has no {name!r}: {nearest(name, [*VIEWS, *models.PLOTS])}")

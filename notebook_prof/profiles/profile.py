@@ -39,39 +39,26 @@ _STYLES: Final = ("short", "paddle", "torch")
 
 
 class Profile:
-    """A recording and everything that can be asked of it.
+    """A recording, with all its analyses and views.
 
-    Parameters
-    ----------
-    trace : Trace or DeferredTrace
-        What is still being made is waited for when it is asked for.
-    selection : Selection, optional
-        One to share with others; of its own unless given.
+    Parameters ---------- trace : Trace or DeferredTrace     A deferred one is waited for on first use.
+    selection : Selection, optional     One to share with other Profiles; by default a new one.
 
-    Notes
-    -----
-    The methods are functions of `notebook_prof.analysis` with the trace filled in; those of one topic are in
-    one namespace, as in ``p.memory.peak()``, and ``p.memory`` lists its own. They answer for the whole trace
-    unless told otherwise, as in ``p.operators(window=p.selection.window)``.
+    Notes ----- The methods are functions of `notebook_prof.analysis` with the trace filled in. Those of one
+    topic are in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists its methods. They cover the whole
+    trace unless restricted, as in ``p.operators(window=p.selection.window)``.
 
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2, 6], dur=[10, 3, 3], name=["linear", "mm", "mm"], track=b.track("main"))
-    >>> p = Profile(b.seal())
-    >>> p.operators()["name"].tolist()
-    ['mm', 'linear']
-    >>> p.selection.name = "mm"
-    >>> p.selected["ts"].tolist()
-    [2, 6]
+    Examples -------- >>> from notebook_prof import TraceBuilder >>> b = TraceBuilder() >>> _ =
+    b.slices(ts=[0, 2, 6], dur=[10, 3, 3], name=["linear", "mm", "mm"], track=b.track("main")) >>> p =
+    Profile(b.seal()) >>> p.operators()["name"].tolist() ['mm', 'linear'] >>> p.selection.name = "mm" >>>
+    p.selected["ts"].tolist() [2, 6]
     """
 
     _trace: Trace | DeferredTrace
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
-    _history: Any  # a `RunBefore`, of the floor above; `runs.writing.remember` sets it
+    _history: Any  # a `RunBefore`, of the floor above; set by `runs.writing.remember`
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
@@ -80,7 +67,7 @@ class Profile:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded; after a cell that has just ended, this waits until it is put together."""
+        """The recording; blocks until it is assembled if its cell has just ended."""
         trace = self._trace
         if isinstance(trace, DeferredTrace):
             self._trace = trace = trace.get()
@@ -88,76 +75,56 @@ class Profile:
 
     @property
     def pending(self) -> DeferredTrace | None:
-        """What is still being put together; None when `trace` is there."""
+        """The recording that is still being assembled; None when `trace` is ready."""
         trace = self._trace
         return None if isinstance(trace, Trace) or trace.ready else trace
 
     @property
     def selection(self) -> Selection:
-        """What is selected, in every view of this Profile and here; see `Selection`."""
+        """The selection, shared by every view of this Profile; see `Selection`."""
         return self._selection
 
     @property
     def selected(self) -> pd.DataFrame:
         """The slices under the selection.
 
-        Returns
-        -------
-        DataFrame
-            Rows of ``trace.slices`` with their row numbers as index, whole: a slice that only touches the
-            selected window keeps its `ts` and `dur`.
+        Returns ------- DataFrame     Rows of ``trace.slices`` with their row numbers as index. A slice that
+        crosses the selected window's edge keeps     its `ts` and `dur`.
         """
         slices = self.trace.slices
         return slices[self.selection.mask(slices)]
 
     def sql(self, query: str | None = None, *, timeout: str | float = "30s") -> pd.DataFrame:
-        """Answer a query in SQL over the tables of the Trace and of the analyses, by DuckDB.
+        """Run a SQL query over the tables of the Trace and of the analyses, by DuckDB.
 
-        Parameters
-        ----------
-        query : str, optional
-            One SELECT or EXPLAIN. Tables are those of the Trace (``slices`` with its row number ``slice``,
-            ``tracks counters flows stacks allocations``), ``selected``, and the analyses without arguments:
-            ``operators lines memory_names`` …
-        timeout : str or float
-            As ``"30s"``, or ns.
+        Parameters ---------- query : str, optional     One SELECT or EXPLAIN. Tables are those of the Trace
+        (``slices`` with its row number ``slice``, ``tracks     counters flows stacks allocations``),
+        ``selected``, and the analyses without arguments: ``operators lines     memory_names`` … timeout : str
+        or float     Such as ``"30s"``, or ns.
 
-        Returns
-        -------
-        DataFrame
-            The answer, in DuckDB's order; without a query the tables, and the call that gives each in pandas.
+        Returns ------- DataFrame     The answer, in DuckDB's order; without a query the tables, and the call
+        for each in pandas.
 
-        Raises
-        ------
-        OptionError
-            If the query cannot be understood, names no such table, takes too long, or does more than read:
-            files, the network, extensions and variables of Python are closed to it.
-        ExtraNotInstalledError
-            Without DuckDB: ``pip install "notebook-prof[sql]"``.
+        Raises ------ OptionError     If the query is invalid, names an unknown table, takes too long, or does
+        more than read: files, the network,     extensions and Python variables are closed to it.
+        ExtraNotInstalledError     Without DuckDB: ``pip install "notebook-prof[sql]"``.
 
-        Examples
-        --------
-        >>> from notebook_prof.testing import draw
-        >>> Profile(draw("main: [mm][relu]")).sql("select name from slices order by ts").values.tolist()
-        [['mm'], ['relu']]
+        Examples -------- >>> from notebook_prof.testing import draw >>> Profile(draw("main:
+        [mm][relu]")).sql("select name from slices order by ts").values.tolist() [['mm'], ['relu']]
         """
         from . import sql
 
         return sql.overview(self) if query is None else sql.query(self, query, timeout)
 
     def select(self, query: str, *, timeout: str | float = "30s") -> pd.DataFrame:
-        """Select what a query gives, in every view: its columns ``name category phase line track step rank``.
+        """Select the result of a query in every view: its columns ``name category phase line track step
+        rank``.
 
-        Parameters, errors and result are those of `sql`; no rows, or no such column, is an OptionError, too.
-        The selection is then what the answer says, and nothing else.
+        Parameters, errors and result are those of `sql`; an answer without rows, or without such a column, is
+        an OptionError too. The query replaces the whole selection.
 
-        Examples
-        --------
-        >>> from notebook_prof.testing import draw
-        >>> p = Profile(draw("main: [mm][relu]"))
-        >>> _ = p.select("select name from operators order by name limit 1")
-        >>> p.selection.name
-        ('mm',)
+        Examples -------- >>> from notebook_prof.testing import draw >>> p = Profile(draw("main: [mm][relu]"))
+        >>> _ = p.select("select name from operators order by name limit 1") >>> p.selection.name ('mm',)
         """
         from . import sql
 
@@ -169,9 +136,9 @@ class Profile:
 
     @property
     def verdict(self) -> analysis.Verdict:
-        """What bounds this run; ``str()`` of it is the verdict in a few lines.
+        """What bounds this run; its ``str()`` is the verdict in a few lines.
 
-        The second line tells of the run before, where the history has one: see `earlier`.
+        The second line compares with the previous run, if the history has one: see `earlier`.
         """
         trace = self.trace
         if self._verdict is None:
@@ -182,14 +149,15 @@ class Profile:
 
     @property
     def earlier(self) -> Any:
-        """This run compared with the one before, by `compare`; None where the history has none. Never raises.
+        """This run compared with the previous one, by `compare`; None without one in the history. Never
+        raises.
 
-        The second line of `verdict` is made of its tables; `notebook_prof.load` gives its sides.
+        The second line of `verdict` is computed from its tables; `notebook_prof.load` returns its sides.
         """
-        self.trace  # noqa: B018 (waits until it is put together)
+        self.trace  # noqa: B018 (waits until it is built)
         try:
             return None if self._history is None else self._history.comparison(self)
-        except Exception:  # the history is a help; a Profile is whole without
+        except Exception:  # the history is optional
             return None
 
     def _since(self) -> str:
@@ -200,13 +168,10 @@ class Profile:
 
     @property
     def trust(self) -> pd.DataFrame:
-        """What of this recording cannot be trusted, how much of it, and what to do: `analysis.trust`.
+        """What in this recording cannot be trusted, how much of it, and what to do: `analysis.trust`.
 
-        Returns
-        -------
-        DataFrame
-            ``code severity count device_share effect advice example``, errors and losses first; no rows
-            where nothing was found.
+        Returns ------- DataFrame     ``code severity count device_share effect advice example``, errors and
+        losses first; no rows if nothing was found.
         """
         trace = self.trace
         if self._trust is None or self._trust[0] != len(trace.report):
@@ -215,7 +180,7 @@ class Profile:
 
     @property
     def headline(self) -> str:
-        """The verdict and, where the trust report has losses or errors, one line for all and one for each."""
+        """The verdict and, if the trust report has losses or errors, one line for all and one for each."""
         return "\n".join([str(self.verdict), *trust_lines(self.trust)])
 
     @property
@@ -245,12 +210,12 @@ class Profile:
 
     @property
     def operators(self) -> Operators:
-        """Operators: ``p.operators()`` sums them up; also ``calls`` and ``work``."""
+        """Operators: ``p.operators()`` sums them by name; also ``calls`` and ``work``."""
         return Operators(self)
 
     @property
     def kernels(self) -> Kernels:
-        """Device work: ``p.kernels()`` sums it up; also ``origins``."""
+        """Device work: ``p.kernels()`` sums it by kernel; also ``origins``."""
         return Kernels(self)
 
     @property
@@ -265,17 +230,17 @@ class Profile:
 
     @property
     def input(self) -> Input:
-        """How steps got their data: ``pipeline``, ``loaders``, ``bounds``, ``workers`` and their like."""
+        """The input of steps: ``pipeline``, ``loaders``, ``bounds``, ``workers`` and more."""
         return Input(self)
 
     @property
     def device(self) -> Device:
-        """Devices: ``p.device()`` tells how busy each was; also ``idle``, ``launches`` and more."""
+        """Devices: ``p.device()`` returns how busy each was; also ``idle``, ``launches`` and more."""
         return Device(self)
 
     @property
     def critical_path(self) -> CriticalPath:
-        """What decided how long steps took, by piece or summed; also ``hops``, ``spans``, ``doubts``."""
+        """What determined the duration of steps, by piece or summed; also ``hops``, ``spans``, ``doubts``."""
         return CriticalPath(self)
 
     @property
@@ -285,7 +250,8 @@ class Profile:
 
     @property
     def compilations(self) -> Compilations:
-        """What ``torch.compile`` compiled: ``p.compilations()`` lists it; also ``graph_breaks kernels``."""
+        """Compilations of ``torch.compile``: ``p.compilations()`` lists them; also ``graph_breaks
+        kernels``."""
         return Compilations(self)
 
     @property
@@ -305,12 +271,12 @@ class Profile:
 
     @property
     def compat(self) -> Compat:
-        """What other profilers print: ``torch_table``, ``paddle_summary``, ``megengine``."""
+        """The output of other profilers: ``torch_table``, ``paddle_summary``, ``megengine``."""
         return Compat(self)
 
     @property
     def export(self) -> Export:
-        """Files for something else: ``html``, ``png``, ``svg``, ``chrome``, ``stacks``."""
+        """Files for other programs: ``html``, ``png``, ``svg``, ``chrome``, ``stacks``."""
         return Export(self)
 
     def summary(
@@ -318,27 +284,16 @@ class Profile:
     ) -> Text:
         """Write the Profile as a short text: verdict, account, hottest lines, operators, memory.
 
-        Parameters
-        ----------
-        by : str, optional
-            Only a table of operators, grouped by ``name``, ``module``, ``phase``, ``category`` or ``shapes``.
-        rows : int
-            How many lines and operators to show.
-        style : {"short", "paddle", "torch"}, optional
-            ``paddle``: what ``paddle.profiler.Profiler.summary`` prints, see `p.compat.paddle_summary`;
-            ``torch``: what ``prof.key_averages().table()`` prints, see `p.compat.torch_table`.
-        **paddle
-            Arguments of `p.compat.paddle_summary`; with any of them, Paddle's text is meant.
+        Parameters ---------- by : str, optional     Only a table of operators, grouped by ``name``,
+        ``module``, ``phase``, ``category`` or ``shapes``. rows : int     Number of lines and operators. style
+        : {"short", "paddle", "torch"}, optional     ``paddle``: the output of
+        ``paddle.profiler.Profiler.summary``, see `p.compat.paddle_summary`; ``torch``: that of
+        ``prof.key_averages().table()``, see `p.compat.torch_table`. **paddle     Arguments of
+        `p.compat.paddle_summary`; any of them implies Paddle's style.
 
-        Returns
-        -------
-        Text
-            A str that shows itself without quotes in a notebook.
+        Returns ------- Text     A str that a notebook shows without quotes.
 
-        Raises
-        ------
-        OptionError
-            If there is no such grouping, style or argument.
+        Raises ------ OptionError     For an unknown grouping, style or argument.
         """
         if by is not None:
             return operator_table(self.operators(by=by), by, rows)
@@ -355,20 +310,14 @@ class Profile:
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the trace, or a report, to a file.
 
-        Parameters
-        ----------
-        path : path
-            ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
-            ``.nbprof.zip``: the same as a single file. For other tools, ``.json`` or ``.json.gz``: Chrome
-            trace JSON, ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format; `open_profile` opens them as
-            files of PyTorch. ``.html``: the report of ``p.export.html``.
-        format : str, optional
-            ``native``, ``chrome``, ``perfetto`` or another writer, whatever the suffix.
+        Parameters ---------- path : path     ``.nbprof``, or no suffix: a folder in our own format, which
+        loses nothing and opens at once; ``.nbprof.zip``:     the same as a single file. For other tools,
+        ``.json`` or ``.json.gz``: Chrome trace JSON, ``.pftrace`` or     ``.pftrace.gz``: Perfetto's own
+        format; `open_profile` opens them as it does files of PyTorch. ``.html``: the     report of
+        ``p.export.html``. format : str, optional     ``native``, ``chrome``, ``perfetto`` or another writer,
+        whatever the suffix.
 
-        Raises
-        ------
-        OptionError
-            For a suffix or format that is not known.
+        Raises ------ OptionError     For an unknown suffix or format.
         """
         if format is None and os.fspath(path).endswith(".html"):
             self.export.html(path)
@@ -390,5 +339,5 @@ class Profile:
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked views; where an entry point knows how, else IPython takes `_repr_mimebundle_`."""
+        """Show the linked views by an entry point; without one, IPython uses `_repr_mimebundle_`."""
         display(self, **kwargs)

@@ -1,4 +1,4 @@
-"""``p.replay``: run an operator alone as it was recorded and otherwise, and say what that is worth a step."""
+"""``p.replay``: run an operator alone, as recorded and in other ways, and estimate the gain of a step."""
 
 from __future__ import annotations
 
@@ -26,49 +26,48 @@ TRIES: Final = Table(
     "replay",
     (
         Column("try", "str", "", ""),
-        Column(
-            "before_ns", "Int64", "ns", "a call as recorded, geometric mean; missing where it was not tried"
-        ),
-        Column("after_ns", "Int64", "ns", "a call so, geometric mean"),
+        Column("before_ns", "Int64", "ns", "a call as recorded, geometric mean; missing if not tried"),
+        Column("after_ns", "Int64", "ns", "a call in this way, geometric mean"),
         Column("change", "float64", "1", "of the time of a call: -0.2 is 20 % less"),
         Column("low", "float64", "1", "lower end of its interval at 95 %"),
         Column("high", "float64", "1", "upper end"),
         Column("significant", "bool", "", "whether 0 lies outside"),
         Column("difference", "float64", "", "largest difference of a number of the results"),
         Column("relative", "float64", "1", "the same, of the largest number of the results as recorded"),
-        Column("ready_ns", "int64", "ns", "converting the inputs or compiling took, once; not in the times"),
+        Column("ready_ns", "int64", "ns", "conversion of the inputs or compilation, once; not in the times"),
         Column(
-            "gain_ns", "Int64", "ns", "that the step would be shorter, by `what_if`; missing if not known"
+            "gain_ns", "Int64", "ns", "by which the step would be shorter, by `what_if`; missing if not known"
         ),
-        Column("lower_ns", "Int64", "ns", "the same at that end of the interval where less is gained"),
+        Column("lower_ns", "Int64", "ns", "the same at the end of the interval with the smaller gain"),
         Column("upper_ns", "Int64", "ns", "where more is"),
-        Column("reason", "str", "", "why it was not tried, or is not told of a step; empty else"),
+        Column("reason", "str", "", "why it was not tried, or has no gain of a step; otherwise empty"),
     ),
 )
 MEMORY: Final = 2 << 30
 _CALLS: Final = 4
 _OTHER: Final = 0.05
-"""Results in the same type that differ by a larger share are others, or random."""
+"""Results of the same type with a larger relative difference are wrong, or random."""
 _DTYPES: Final = ("bf16", "fp16", "fp32", "fp64")
 _FACTOR: Final = 3.0
-"""Calls that take so many times as long alone as in the recording, or as little, do not tell of it."""
+"""If calls take this many times longer alone than recorded, or shorter, they do not represent the
+recording."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """What an operator takes alone, as it was recorded and otherwise.
+    """Durations of an operator run alone, as recorded and in other ways.
 
     Attributes
     ----------
     operator : str
     tries : DataFrame
-        A row a try, in the order asked for; columns are those of `profiles.replay.TRIES`.
+        One row a try, in the given order; columns are those of `profiles.replay.TRIES`.
     calls : DataFrame
         Rows of ``p.operators.arguments(name=operator)``, with ``replayed`` bool.
     alone_ns, recorded_ns : int
         Mean of a replayed call: alone, and in the recording.
     covered : float
-        Share of the time of the operator that the replayed calls took.
+        Share of the operator's time in the replayed calls.
     rounds : int
     device : str
         ``cpu`` or ``cuda``.
@@ -103,7 +102,7 @@ class Replayed:
         if self.device != "cpu":
             return f"{text} on its thread and the device."
         if not _alike(self.alone_ns, self.recorded_ns):
-            text += ": the machine, or what ran beside it, was not the same"
+            text += ": the machine, or other load on it, was different"
         return f"{text}."
 
     def _sentence(self, row: dict[str, Any]) -> str:
@@ -136,67 +135,45 @@ def replay(
     seconds: float = 5.0,
     memory: int = MEMORY,
 ) -> Replayed:
-    """Run an operator of PyTorch alone, as it was recorded and with each try, in this process.
+    r"""Run an operator of PyTorch alone, as recorded and with each try, in this process.
 
-    Parameters
-    ----------
-    trace : Trace
-    operator : str
-        As ``aten::convolution_backward``; or ``Optimizer.step#Adam.step``, a step of an optimizer.
-    tries : str or sequence of str
-        ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
-        ``threads=1,2``: of the host, each a try; ``compile``: by ``torch.compile``; of an optimizer ``fused``
-        and ``foreach``, its arguments. ``channels_last+bf16`` is both at once.
-    calls : int
-        So many distinct ways in which it was called are replayed, the longest first
-        (`operator_arguments`); each counts as often as it was recorded.
-    seconds : float
-        About how long the turns may take. Conversions come on top, and compilation, which takes from seconds
-        to a minute and cannot be cut short.
-    memory : int
-        Bytes of all inputs, of all tries together; results, and what an operator needs inside, come on top.
+    Parameters ---------- trace : Trace operator : str     Such as ``aten::convolution_backward``; or
+    ``Optimizer.step#Adam.step``, a step of an optimizer. tries : str or sequence of str
+    ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
+    ``threads=1,2``: number of host threads, each a try; ``compile``: by ``torch.compile``; for an optimizer
+    ``fused`` and ``foreach``, its arguments. ``channels_last+bf16`` is both at once. calls : int     Number
+    of distinct calls to replay, the longest first (`operator_arguments`); each is weighted by how often it
+    was recorded. seconds : float     About how long the runs may take. Conversions are extra, and so is
+    compilation, which takes from seconds to a     minute and cannot be cut short. memory : int     Bytes of
+    all inputs, of all tries together; results, and an operator's own workspace, are extra.
 
-    Returns
-    -------
-    Replayed
-        With ``tries calls alone_ns recorded_ns covered rounds``; its text is a sentence a try.
+    Returns ------- Replayed     With ``tries calls alone_ns recorded_ns covered rounds``; its text is one
+    sentence a try.
 
-    Raises
-    ------
-    OptionError
-        If there is no such try; if the operator is not in the recording, or none of its calls can be made
-        here: with the reason, and what to do.
-    NotRecordedError
-        If its shapes are not on record.
-    ExtraNotInstalledError
-        Without PyTorch.
+    Raises ------ OptionError     For an unknown try; if the operator is not in the recording, or none of its
+    calls can be made here: with the     reason, and what to do. NotRecordedError     If its shapes were not
+    recorded. ExtraNotInstalledError     Without PyTorch.
 
-    Notes
-    -----
-    Tensors are made by the recorded shapes, strides and element types, with random numbers of our own; what
-    numbers there were is not on record. Files before PyTorch 2.4 tell no strides: then inputs are contiguous.
-    Runs are without autograd and autocast. All ways run in turns, A B C C B A, so that what the machine does
-    meanwhile meets all of them; the interval is Student's t over the rounds, paired (`shift_of_runs`). The
-    caches of the processor are warm, which they may not be in the loop. An optimizer has parameters of the
-    shapes that got gradients, and default arguments. Converting inputs is not in the
-    times: what makes them would have to be of that layout or type.
+    Notes ----- Tensors have the recorded shapes, strides and element types, and random numbers, since values
+    are not recorded. Files before PyTorch 2.4 have no strides: their inputs are contiguous. Runs are without
+    autograd and autocast. All ways run in turns, A B C C B A, so that changes of the machine affect all of
+    them; the interval is Student's t over the rounds, paired (`shift_of_runs`). The processor's caches are
+    warm, which they may not be in the loop. An optimizer has parameters of the shapes that got gradients, and
+    default arguments. Times do not include the conversion of inputs: in the program their producer would have
+    to use that layout or type.
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
-    its interval; calls that were not replayed count as unchanged. It is not told where no change is shown,
-    where `what_if` refuses, where results in the same type differ by over 5 %, and where calls on the host
-    take three times as long alone as in the recording, or a third: then the machine is not as it was.
+    its interval; calls that were not replayed count as unchanged. It is missing if no change is shown,
+    `what_if` refuses, results of the same type differ by over 5 %, or calls on the host take three times as
+    long alone as in the recording, or a third: then the machine has changed.
 
-    Tensors, random states, number of threads, element type and flags of PyTorch are the user's, and are
-    afterwards as they were.
+    Tensors, random states, number of threads, element type and flags of PyTorch belong to the user, and are
+    restored afterwards.
 
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> replay(draw("main: [aten::mm ]"), "aten::mm", "bf16")
-    Traceback (most recent call last):
-        ...
-    notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
-on record: record again with %%profile --shapes, or record_shapes=True
+    Examples -------- >>> from notebook_prof.testing import draw >>> replay(draw("main: [aten::mm ]"),
+    "aten::mm", "bf16") Traceback (most recent call last):     ... notebook_prof.errors.NotRecordedError:
+    replay needs the shapes of the inputs of aten::mm, which are not \ on record: record again with %%profile
+    --shapes, or record_shapes=True
     """
     from ..collectors.torch.replay.tries import tries_of
     from ..collectors.torch.replay.turns import replay as run_in_turns
@@ -233,7 +210,7 @@ on record: record again with %%profile --shapes, or record_shapes=True
 
 
 def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFrame, list[Any]]:
-    """Return how the operator was called, and its longest calls; say what is missing if it is not known."""
+    """Return how the operator was called, and its longest calls; raise with what is missing."""
     from ..collectors.torch.replay.calls import Recorded
 
     _check_name(trace, operator)
@@ -292,7 +269,7 @@ def _mean(times: FloatArray) -> int:
 
 
 def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
-    """Return a row of the table of tries, without what it is worth."""
+    """Return a row of the table of tries, without the gain of a step."""
     row: dict[str, Any] = dict.fromkeys(TRIES.names, pd.NA)
     row |= {"try": one.name, "reason": one.reason, "significant": False, "ready_ns": int(one.ready_ns)}
     row |= dict.fromkeys(("change", "low", "high", "difference", "relative"), math.nan)
@@ -307,28 +284,22 @@ def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
 
 
 def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], alike: bool) -> dict[str, Any]:
-    """Return by how much the step would be shorter, or why that is not told; empty if nothing changes."""
+    """Return by how much the step would be shorter, or why that is unknown; empty if nothing changes."""
     if not row["significant"]:
         return {}
     if row["relative"] > _OTHER and not any(dtype in row["try"].split("+") for dtype in _DTYPES):
-        return {"reason": "its results are others, or random: nothing is told of a step"}
+        return {"reason": "its results are different, or random: no gain of a step is given"}
     if not alike:
-        return {"reason": "what it is worth a step is not told, since alone the calls take another time"}
+        return {"reason": "no gain of a step is given, since the calls take a different time alone"}
     factors = [max(1 + covered * row[name], 0.0) for name in ("change", "high", "low")]
     answers = [analysis.what_if(trace, scale={operator: factor}) for factor in factors]
     refusal = next((answer.reason for answer in answers if answer.refused), "")
     if refusal:
-        return {"reason": f"what it is worth a step is not known: {refusal}"}
+        return {"reason": f"the gain of a step is not known: {refusal}"}
     gains = [answer.gain for answer in answers]
     return dict(zip(("gain_ns", "lower_ns", "upper_ns"), gains, strict=True))
 
 
 def _percent(change: float) -> str:
-    """Write a relative change with its sign.
-
-    Examples
-    --------
-    >>> _percent(-0.123), _percent(0.5)
-    ('−12.3 %', '+50.0 %')
-    """
+    """Write a relative change with its sign: −12.3 % for -0.123."""
     return f"{'−' if change < 0 else '+'}{100 * abs(change):.1f} %"

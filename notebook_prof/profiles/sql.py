@@ -1,4 +1,5 @@
-"""Ask a Profile in SQL: DuckDB over tables of the Trace and of the analyses, closed to files and network."""
+"""Queries a Profile in SQL: DuckDB over tables of the Trace and of the analyses, closed to files and
+network."""
 
 from __future__ import annotations
 
@@ -26,10 +27,11 @@ _CLOSED: Final = {
     "python_enable_replacements": False,
     "lock_configuration": True,
 }
-"""What keeps a query from files, other programs' variables, the network, and from changing this."""
+"""Settings that keep a query from files, environment variables, the network, and from changing these
+settings."""
 _ALLOWED: Final = frozenset({"SELECT", "EXPLAIN"})
 _NOT_ASKED: Final = frozenset({"sandwich", "what_if"})
-"""Analyses that need an argument, or answer a question that has none without."""
+"""Analyses that need an argument, or that are meaningless without one."""
 _PROPERTIES: Final = frozenset({"trust"})
 _CLAUSES: Final = ("name", "category", "phase", "line", "track", "step", "rank")
 _WORD: Final = re.compile(r"\w+")
@@ -37,7 +39,7 @@ Make = Callable[[], pd.DataFrame]
 
 
 def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
-    """Answer a query; see `Profile.sql`."""
+    """Run a query; see `Profile.sql`."""
     duckdb: Any = require("duckdb", extra="sql", purpose="p.sql()")
     tables, limit_ns = tables_of(profile), parse_ns(timeout)
     connection = duckdb.connect(":memory:", config=_CLOSED)
@@ -69,28 +71,20 @@ def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
 
 
 def _statement(connection: Any, text: str, duckdb: Any) -> Any:
-    """Return the one statement of a text, if it only reads."""
+    """Return the single statement of a text, if it only reads."""
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
-        raise OptionError(f"this is no SQL: {error}") from None
+        raise OptionError(f"this is not SQL: {error}") from None
     kinds = [str(one.type).rpartition(".")[2] for one in statements]
     if len(kinds) != 1 or kinds[0] not in _ALLOWED:
         written = ", ".join(kind.lower() for kind in kinds) or "nothing"
-        raise OptionError(f"p.sql() takes one SELECT or EXPLAIN, and this is: {written}")
+        raise OptionError(f"p.sql() takes one SELECT or EXPLAIN, but this is: {written}")
     return statements[0]
 
 
 def tables_of(profile: Any) -> dict[str, tuple[str, Make]]:
-    """Return the tables that a query may name: what each is, and how it is made when it is asked for.
-
-    Examples
-    --------
-    >>> from notebook_prof.profiles.profile import Profile
-    >>> from notebook_prof.testing import draw
-    >>> list(tables_of(Profile(draw("main: [mm]"))))[:4]
-    ['selected', 'slices', 'tracks', 'counters']
-    """
+    """Return the tables that a query may name: the call for each, and a function that builds it."""
     trace = profile.trace
     out: dict[str, tuple[str, Make]] = {"selected": ("p.selected", lambda: _selected(profile))}
     for table in TABLES:
@@ -124,7 +118,7 @@ def _of_analysis(trace: Trace, function: Callable[..., Any]) -> Make:
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with values that are no texts, numbers or missing written as text."""
+    """Return the table with other values than texts, numbers and missing ones written as text."""
     mixed = {
         name: column.map(lambda value: value if isinstance(value, str) or value is None else str(value))
         for name, column in table.items()
@@ -134,28 +128,21 @@ def _plain(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(profile: Any) -> pd.DataFrame:
-    """Return the tables that a query may name, and the call that gives each in pandas."""
+    """Return the tables that a query may name, and the call for each in pandas."""
     tables = tables_of(profile)
     return pd.DataFrame({"table": [*tables], "call": [call for call, _ in tables.values()]})
 
 
 def clauses_of(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return what selects the rows of an answer: its columns that are clauses of a selection.
+    """Return the clauses that select the rows of an answer; OptionError without rows or such columns.
 
-    Raises
-    ------
-    OptionError
-        If there are no rows, or no such column.
-
-    Examples
-    --------
     >>> clauses_of(pd.DataFrame({"name": ["mm", "relu", "mm"], "n": [1, 2, 3]}))
     {'name': ['mm', 'relu']}
     """
     columns = [name for name in _CLAUSES if name in rows]
     if not columns:
         raise OptionError(
-            f"nothing can be selected by {', '.join(map(str, rows))}: the query has to give a column of "
+            f"nothing can be selected by {', '.join(map(str, rows))}: the query must return a column of "
             f"{', '.join(_CLAUSES)}"
         )
     if not len(rows):

@@ -1,4 +1,4 @@
-"""A Profile in plain text."""
+"""A Profile as plain text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FINDINGS: Final = 3
 
 
 class Text(str):
-    """A str that shows itself as it reads, without quotes and escapes."""
+    """A str with a repr that is the text itself, without quotes and escapes."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class Text(str):
 
 
 def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
-    """Put a line behind the first one of a verdict; an empty one changes nothing."""
+    """Insert a line after the first one of a verdict; an empty one changes nothing."""
     if not line:
         return verdict
     first, *further = verdict.lines or (verdict.sentence,)
@@ -35,29 +35,18 @@ def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
 
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
-    """Return the verdict, the five hottest lines with bars and, where the recording has losses, which.
-
-    A trace without slices says instead what was not recorded.
-
-    Parameters
-    ----------
-    trace : Trace
-    verdict : Verdict
-    trust, lines : DataFrame
-        As the analyses of these names give them.
-    """
+    """Return the verdict, the five hottest lines with bars and the losses of the recording."""
+    # a trace without slices gets issues of its report instead
     if not len(trace.slices):
         return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
     first, *further = verdict.lines or (verdict.sentence,)
-    shown = line_bars(lines) if further else ()  # of a trifle one line is enough
+    shown = line_bars(lines) if further else ()  # one line is enough for a trifle
     return "\n".join(filter(None, [first, *shown, *further, trust_line(trust)]))
 
 
 def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
-    """Return the hottest lines: a bar, the share, the time, how often, and the source.
+    """Return the hottest lines: a bar, the share, the time, the count, and the source.
 
-    Examples
-    --------
     >>> table = pd.DataFrame({"file": ["cell"], "line": [3], "text": ["a @ b"], "share": [0.5],
     ...     "total_ns": [2_000_000], "self_ns": [2_000_000], "count": pd.array([4])})
     >>> line_bars(table)
@@ -83,16 +72,7 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
 def summary_text(
     verdict: analysis.Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
 ) -> Text:
-    """Write a Profile in short: verdict, account, hottest lines, operators.
-
-    Parameters
-    ----------
-    verdict : Verdict
-    account, lines, operators : DataFrame
-        As the analyses of these names give them.
-    rows : int
-        Lines and operators to show.
-    """
+    """Write a Profile in short: verdict, account, hottest lines, operators."""
     parts = [str(verdict)]
     if len(account) > 1:
         parts.append("\n".join(["Account", *_account_lines(account)]))
@@ -121,7 +101,7 @@ def _bar(share: float, width: int = 10) -> str:
 
 
 def base_name(path: object) -> str:
-    """Return the file's own name."""
+    """Return the file's name without folders."""
     return str(path).replace("\\", "/").rpartition("/")[2]
 
 
@@ -135,26 +115,24 @@ _SENTENCES: Final = {
     "graph-launch-wrong": "{pieces} have the launch of something else",
     "operator-unknown": "{pieces} were launched outside of any operator",
     "clock-shift": "the clocks of host and device do not agree",
-    "stream-overlap": "{pieces} lie over others on the same stream",
-    "partial-first-step": "the first step is not whole",
-    "partial-last-step": "the last step is not whole",
+    "stream-overlap": "{pieces} overlap others on the same stream",
+    "partial-first-step": "the first step is incomplete",
+    "partial-last-step": "the last step is incomplete",
     "compilation-inside": "code was compiled or loaded meanwhile",
     "slow-first-step": "the first step took far longer than the others",
-    "throttled": "the card was slowed down",
-    "card-shared": "another process used the card",
-    "counters-missing": "no counters of the card were recorded",
-    "cores-taken": "other programs had the cores",
+    "throttled": "the GPU was slowed down",
+    "card-shared": "another process used the GPU",
+    "counters-missing": "no counters of the GPU were recorded",
+    "cores-taken": "other programs used the cores",
     "few-samples": "few samples saw the Python code",
     "costly-recording": "recording slowed the code down",
 }
-"""What each finding of the trust report says; those of files say their code."""
+"""Text of each finding of the trust report; findings of files are named by their code."""
 
 
 def trust_line(trust: pd.DataFrame) -> str:
-    """Say the losses and errors of a trust report in sentences; empty where there are none.
+    """Write the losses and errors of a trust report in sentences; empty if there are none.
 
-    Examples
-    --------
     >>> from notebook_prof.analysis import trust
     >>> from notebook_prof.testing import draw
     >>> trust_line(trust(draw("main: [cudaLaunchKernel]", categories={"cudaLaunchKernel": "launch"})))
@@ -172,7 +150,7 @@ def trust_line(trust: pd.DataFrame) -> str:
 
 
 def trust_lines(trust: pd.DataFrame) -> list[str]:
-    """Return the line of `trust_line`, then one for each loss and error with effect and advice, if any."""
+    """Return the line of `trust_line`, then one for each loss and error with effect and advice."""
     first = trust_line(trust)
     bad = trust[trust["severity"] != "info"]
     columns = (bad[name] for name in ("code", "count", "device_share", "effect", "advice", "example"))
@@ -190,13 +168,13 @@ def _finding(code: str, count: int, share: float) -> str:
         launches=f"{format_count(int(count))} {'launch' if one else 'launches'}",
         pieces=f"{format_count(int(count))} {'piece' if one else 'pieces'} of device work",
     )
-    if not words:  # a code that a reader made up: what it says is no pattern
+    if not words:  # a reader's own code: it is not a pattern
         written = code.replace("-", " ") + ("" if one else f", {format_count(int(count))} times")
     return written + (f" ({format_share(share)} of device time)" if share == share else "")
 
 
 def _explained(code: str, count: int, share: float, effect: str, advice: str, example: str) -> str:
-    """Say a finding with what it does to the numbers, what to do, and the first or worst example."""
+    """Write a finding with its effect on the numbers, what to do, and the first or worst example."""
     parts = [_finding(code, count, share), effect, advice, f"for example: {_cut(example)}" if example else ""]
     sentences = (f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
     return f"{' '.join(sentences)} [{code}]"
@@ -207,23 +185,9 @@ def _cut(text: str) -> str:
 
 
 def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
-    """Lay the first rows of the operators out in columns.
-
-    Parameters
-    ----------
-    operators : DataFrame
-        As `analysis.operators` gives it.
-    by : str
-        Column that holds the labels.
-    rows : int
-        How many to show.
-
-    Returns
-    -------
-    Text
-        A heading, a line a row, and how many are left out; device columns only where there is device time,
-        and a last one with the codes of the trust report only where it doubts a row.
-    """
+    """Format the first rows of the operators as columns labelled by `by`, and the number of further rows."""
+    # device columns only if there is device time; a last one with the codes of the trust report only if it
+    # doubts a row
     shown = operators.head(rows)
     columns = {
         by: ["–" if pd.isna(label) else _short(str(label)) for label in shown[by]],

@@ -1,4 +1,4 @@
-"""The analyses of a Profile by topic: ``p.memory.peak()``, ``p.steps.breakdown()`` and their like."""
+"""The analyses of a Profile by topic: ``p.memory.peak()``, ``p.steps.breakdown()`` and so on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .namespace import Namespace
 
 
 class Operators(Namespace):
-    """Operators: ``p.operators()`` sums them up."""
+    """Operators: ``p.operators()`` sums them by name."""
 
     path: ClassVar[str] = "operators"
     __call__ = method(lambda: analysis.operators)
@@ -21,7 +21,7 @@ class Operators(Namespace):
 
 
 class Kernels(Namespace):
-    """Device work: ``p.kernels()`` sums it up."""
+    """Device work: ``p.kernels()`` sums it by kernel."""
 
     path: ClassVar[str] = "kernels"
     __call__ = method(lambda: analysis.kernels)
@@ -57,7 +57,7 @@ class Memory(Namespace):
 
 
 class Input(Namespace):
-    """How steps got their data."""
+    """The input of steps."""
 
     path: ClassVar[str] = "input"
     pipeline = method(lambda: analysis.input_pipeline)
@@ -72,7 +72,7 @@ class Input(Namespace):
 
 
 class Device(Namespace):
-    """Devices: ``p.device()`` tells how busy each was."""
+    """Devices: ``p.device()`` returns how busy each was."""
 
     path: ClassVar[str] = "device"
     __call__ = method(lambda: analysis.device)
@@ -86,7 +86,7 @@ class Device(Namespace):
 
 
 class CriticalPath(Namespace):
-    """What decided how long steps took: ``p.critical_path()`` lists it in order of time."""
+    """What determined the duration of steps: ``p.critical_path()`` lists it in order of time."""
 
     path: ClassVar[str] = "critical_path"
     __call__ = method(lambda: analysis.critical_path)
@@ -108,7 +108,7 @@ class Lines(Namespace):
 
 
 class Compilations(Namespace):
-    """What ``torch.compile`` compiled: ``p.compilations()`` lists it."""
+    """Compilations of ``torch.compile``: ``p.compilations()`` lists them."""
 
     path: ClassVar[str] = "compilations"
     __call__ = method(lambda: analysis.compilations)
@@ -159,7 +159,7 @@ TOPICS: Final = (
     Distributed,
     MindSpore,
 )
-"""Namespaces whose methods are functions of `notebook_prof.analysis`."""
+"""Namespaces with methods that are functions of `notebook_prof.analysis`."""
 
 METHODS.update(
     {

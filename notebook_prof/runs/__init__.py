@@ -1,1 +1,1 @@
-"""Earlier runs: what each recording of a cell leaves in the project's folder, and what it is good for."""
+"""The history of runs: each recording of a cell adds a row in the project's folder."""

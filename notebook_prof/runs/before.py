@@ -1,4 +1,4 @@
-"""The run before: which it was, by how much this one differs, and that in a sentence."""
+"""The previous run: which one it is, by how much this one differs, and that in a sentence."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from .store import Store, environment_hash
 
 NAMES: Final = ("the run before", "this run")
 OF_A_MACHINE: Final = ("computer", "devices", "cores", "torch threads", "Python", "PyTorch")
-"""Conditions that are not the code's: runs of which they differ tell nothing about the noise between runs."""
+"""Conditions outside the code: runs with different ones say nothing about the noise between runs."""
 OTHER_KERNEL: Final = 20.0
-"""Two kernels differ by more than two runs of one: measured, 16 to 20 halves in place of 3 to 6."""
+"""Two kernels differ by more than two runs of one: measured, 16 to 20 halves instead of 3 to 6."""
 _SIMILAR_LOAD: Final = 2.0
 _NOTHING_LEFT: Final = -0.99
-"""An interval that begins here says that the steps may as well take no time: it says nothing."""
+"""An interval that begins here includes steps of no duration: it is useless."""
 _PAIRS: Final = 400
 _SHOWN: Final = 2
 _CALL: Final = "%%profile_ab"
@@ -47,38 +47,16 @@ _CALL: Final = "%%profile_ab"
 
 @dataclass(frozen=True)
 class Noise:
-    """By what the interval of two runs is widened, and what that rests on.
-
-    Attributes
-    ----------
-    factor : float
-    pairs : int
-        Of unchanged runs that it was learned from; 0 where it is assumed.
-    other_kernel : bool
-    """
+    """The factor that widens the interval of two runs, and its basis."""
 
     factor: float
-    pairs: int
+    pairs: int  # number of unchanged pairs that it was learned from; 0 if assumed
     other_kernel: bool
 
 
 class RunBefore:
-    """What the history says of the run before one that has just been recorded.
-
-    Parameters
-    ----------
-    store : Store
-    me : Identity
-        Of the new run.
-    options : str
-        What was recorded, and how.
-    failed : bool
-        Whether its code ended with an exception: then nothing is compared.
-
-    Notes
-    -----
-    Nothing raises: without a history that can be read, there is no run before.
-    """
+    """The previous run of a recording that has just ended. Nothing raises: without a readable history
+    there is none."""
 
     def __init__(self, store: Store, me: Identity, options: str = "", failed: bool = False) -> None:
         self.store, self.me, self.options, self.failed = store, me, options, failed
@@ -90,26 +68,27 @@ class RunBefore:
         self._comparison: Comparison | None = None
 
     def summary(self, profile: Profile) -> Summary:
-        """Return the totals of this run; worked out once."""
+        """Return the totals of this run; computed once."""
         with self._lock:
             if self._summary is None:
                 self._summary = summary_of(TraceRun(profile), self.me.source)
             return self._summary
 
     def earlier(self) -> tuple[Link, HistoryRun] | None:
-        """Return the run before; looked up once."""
+        """Return the previous run; looked up once."""
         with self._lock:
             if not self._looked:
                 self._looked = True
                 try:
                     link = earlier_run(self.store, self.me)
                     self._earlier = None if link is None else (link, read_run(self.store, link.run))
-                except NotebookProfError:  # the file is busy or broken: whoever asks for the history is told
+                except NotebookProfError:  # the file is busy or broken: `history` reports that
                     self._earlier = None
             return self._earlier
 
     def look_again(self) -> None:
-        """Look the run before up anew: when cells follow one another, its row may have been written since."""
+        """Look up the previous run again: its row may have been written since, if cells follow one
+        another."""
         with self._lock:
             was, self._looked = self._earlier, False
             now = self.earlier()
@@ -117,7 +96,7 @@ class RunBefore:
                 self._comparison = None
 
     def noise(self, profile: Profile) -> Noise:
-        """Return by what the interval of this run and the one before is widened."""
+        """Return the factor that widens the interval of this run and the previous one."""
         pair = self.earlier()
         if pair is None:
             return Noise(1.0, 0, False)
@@ -129,12 +108,12 @@ class RunBefore:
         return HistoryRun(pd.DataFrame(), {}, kernel=self.me.kernel, at_ns=self.me.at_ns, load=self.load)
 
     def environment(self, profile: Profile) -> dict[str, str]:
-        """Return what of the conditions is the machine's."""
+        """Return the conditions that belong to the machine."""
         conditions = self.summary(profile).facts()
         return {name: conditions.get(name, "") for name in OF_A_MACHINE}
 
     def comparison(self, profile: Profile) -> Comparison | None:
-        """Compare this run with the one before; None if there is none."""
+        """Compare this run with the previous one; None if there is none."""
         with self._lock:
             if self._comparison is None and not self.failed and (pair := self.earlier()) is not None:
                 sides = Side(pair[1], NAMES[0]), Side(self.summary(profile), NAMES[1])
@@ -142,7 +121,8 @@ class RunBefore:
             return self._comparison
 
     def ratio(self, profile: Profile) -> float | None:
-        """Return how many halves this run lies from an unchanged one before in this kernel; None without."""
+        """Return by how many half widths this run differs from an unchanged previous one in this kernel,
+        or None."""
         pair = self.earlier()
         if pair is None or self.failed:
             return None
@@ -161,7 +141,7 @@ class RunBefore:
         return None if math.isnan(ratio) else ratio
 
     def sentence(self, profile: Profile) -> str:
-        """Say what changed since the run before; empty if there is none, or nothing can be said."""
+        """Write what changed since the previous run; empty if there is none, or nothing can be said."""
         compared = self.comparison(profile)
         pair = self.earlier()
         if compared is None or pair is None:
@@ -171,7 +151,7 @@ class RunBefore:
 
 
 def load_now() -> float | None:
-    """Return how many threads want a core, on average over a minute; None where the system does not tell."""
+    """Return the average number of threads that wanted a core in the last minute; None if unknown."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
@@ -179,14 +159,10 @@ def load_now() -> float | None:
 
 
 def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:
-    """Return by what the interval of two runs is widened, from what was known before the second.
-
-    Notes
-    -----
-    Runs of one kernel: learned from unchanged pairs of runs on the same machine that were recorded until
-    then, at a load that differs by less than a factor of two if there are 19 of them; assumed with fewer than
-    19 pairs (`factor_of_runs`). Runs of two kernels: 20 in place of 3, assumed.
-    """
+    """Return the noise between two runs, from what was known before the second."""
+    # Runs of one kernel: learned from unchanged pairs of earlier runs on the same machine, those at a load
+    # that differs by less than a factor of two if there are 19 of them; assumed with fewer than 19 pairs
+    # (`factor_of_runs`). Runs of two kernels: 20 instead of 3, assumed.
     steps = min(int(one.steps["used"].sum()) for one in (before, run))
     assumed = factor_of_runs(steps)
     if before.kernel != run.kernel:
@@ -197,7 +173,7 @@ def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:
 
 
 def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
-    """Return `ratio_of_halves` of unchanged pairs of runs before this one on its machine, oldest first."""
+    """Return `ratio_of_halves` of unchanged pairs of earlier runs on this machine, oldest first."""
     try:
         rows = store.select(
             "noise, load",
@@ -206,7 +182,7 @@ def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
         )
     except NotebookProfError:
         return []
-    rows.reverse()  # the oldest first
+    rows.reverse()  # oldest first
     load = run.load
     similar = [
         noise for noise, then in rows if load is not None and then is not None and _is_similar(then, load)
@@ -216,24 +192,15 @@ def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
 
 
 def _is_similar(a: float, b: float) -> bool:
-    """Return whether two loads differ by less than a factor of two; below one half all are alike."""
+    """Return whether two loads differ by less than a factor of two; all below one half are alike."""
     low, high = sorted((max(a, 0.5), max(b, 0.5)))
     return high <= _SIMILAR_LOAD * low
 
 
 def sentence(c: Comparison, why: str, noise: Noise, core: float = 1.0) -> str:
-    """Say by how much this run is faster or slower than the one before, where, and what was changed.
-
-    Parameters
-    ----------
-    c : Comparison
-        Of the run before and this one.
-    why : str
-        Why that is the run before, see `Link`.
-    noise : Noise
-    core : float
-        Share of the time in which the threads could run that they had a core; the less of both runs.
-    """
+    """Write by how much this run is faster or slower than the previous one, where, and what changed."""
+    # `c` compares the previous run and this one; `why` is that of `Link`. `core` is the share of runnable
+    # time in which the threads had a core, the smaller of both runs.
     before = "the run before" + ("" if why in ("cell", "name", "source") else f" ({why})")
     before += " in another kernel" if noise.other_kernel else ""
     source = _changed_source(c)
@@ -286,7 +253,7 @@ def _where(c: Comparison) -> str:
 
 
 def _changed_source(c: Comparison) -> str:
-    """Say which lines of the cell were changed; empty where one of the sources is not known."""
+    """Write which lines of the cell were changed; empty if one of the sources is not known."""
     table = c.source[c.source["file"] == CELL]
     if not len(table):
         return ""
@@ -297,15 +264,8 @@ def _changed_source(c: Comparison) -> str:
 
 
 def edits(changes: pd.DataFrame) -> tuple[str, str]:
-    """Write which lines of a source were changed or are new, and how many are gone; empty for none.
+    """Write which lines of a source are changed or new, and how many were deleted, from `source_changes`.
 
-    Parameters
-    ----------
-    changes : DataFrame
-        Rows of `source_changes` of one file.
-
-    Examples
-    --------
     >>> changes = pd.DataFrame({"change": ["same", "new", "gone"], "b_line": [1, 2, None]})
     >>> edits(changes)
     ('line 2', '1 line')
@@ -316,13 +276,7 @@ def edits(changes: pd.DataFrame) -> tuple[str, str]:
 
 
 def lines_text(lines: pd.Series) -> str:
-    """Write numbers of lines, neighbours as one.
-
-    Examples
-    --------
-    >>> lines_text(pd.Series([4, 5, 6, 9])), lines_text(pd.Series([2]))
-    ('lines 4–6, 9', 'line 2')
-    """
+    """Write line numbers, neighbours as ranges: "lines 4–6, 9"."""
     numbers = np.sort(lines.dropna().to_numpy(np.int64))
     groups = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     texts = [f"{group[0]}–{group[-1]}" if len(group) > 1 else str(group[0]) for group in groups]

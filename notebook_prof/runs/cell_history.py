@@ -1,4 +1,4 @@
-"""The runs of one cell: how long they took, when that changed, and what was changed in the source."""
+"""The runs of one cell: how long they took, when that changed, and what changed in the source."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ COLUMNS: Final = Table(
         Column("run", "int64", "", "number, for `load`"),
         Column("at", "datetime64[ns, UTC]", "", "when the recording ended"),
         Column("name", "str", "", "as `--name` gave it"),
-        Column("steps", "int64", "", "that count; 1 for a recording without steps"),
+        Column("steps", "int64", "", "steps that count; 1 for a recording without steps"),
         Column("p50_ns", "float64", "ns", "median step"),
         Column("earlier", "Int64", "", "run that it is compared with"),
         Column("change", "float64", "1", "of a step: 0.05 is 5 % slower; missing without an earlier run"),
         Column("low", "float64", "1", "lower end of its interval at 95 %; missing with few steps"),
         Column("high", "float64", "1", "upper end"),
         Column("significant", "bool", "", "whether 0 lies outside"),
-        Column("source_change", "str", "", "which lines of the source were changed since"),
+        Column("source_change", "str", "", "lines of the source changed since"),
         Column("failed", "bool", "", "whether the code ended with an exception"),
         Column("kept", "bool", "", "whether the recording was kept"),
     ),
@@ -64,31 +64,14 @@ body[data-jp-theme-light=false] .nbp-runs{--less:#5fd0b5;--more:#ff9aa5}
 
 
 class CellHistory:
-    """The last runs of one cell, in text and HTML.
-
-    Attributes
-    ----------
-    table : DataFrame
-        `COLUMNS`, the oldest first.
-    folder : str
-        Where the history lies.
-    notes : tuple of str
-        What of it could not be kept, if anything.
-    """
+    """The last runs of one cell, as text and HTML."""
 
     def __init__(self, table: pd.DataFrame, folder: str, notes: tuple[str, ...] = ()) -> None:
         self.table, self.folder, self.notes = table, folder, notes
 
     @property
     def sparkline(self) -> str:
-        """Median steps as blocks, from the shortest to the longest.
-
-        Examples
-        --------
-        >>> table = COLUMNS.empty().reindex(range(3)).assign(p50_ns=[1.0, 3.0, 2.0])
-        >>> CellHistory(table, "").sparkline
-        '▁█▅'
-        """
+        """Median steps as blocks, from the shortest to the longest."""
         values = self.table["p50_ns"].to_numpy(np.float64)
         low, high = np.nanmin(values, initial=math.inf), np.nanmax(values, initial=-math.inf)
         share = (values - low) / (high - low) if high > low else np.zeros(len(values))
@@ -141,7 +124,7 @@ class CellHistory:
         return [f"%profile_history {a} {b}    or  nbp.compare(nbp.load({a}), nbp.load({b}))"]
 
     def _svg(self) -> str:
-        """Draw medians over runs; a filled dot is a change that is more than noise."""
+        """Draw medians over runs; a filled dot is a change larger than the noise."""
         values = self.table["p50_ns"].to_numpy(np.float64)
         top = float(np.nanmax(values, initial=1.0)) * 1.1
         x = 8 + np.arange(len(values)) * (_WIDE - 16) / max(len(values) - 1, 1)
@@ -166,7 +149,7 @@ _HEADS: Final = ("run", "when (UTC)", "name", "steps", "median", "change", "sour
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Write a row of the table."""
+    """Format a row of the table."""
     change = ""
     if not math.isnan(row["change"]):
         change = ("" if row["significant"] else "≈ ") + signed_percent(row["change"])
@@ -188,24 +171,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def cell_history(store: Store, what: str = "", notes: tuple[str, ...] = ()) -> CellHistory:
-    """Return the last runs of a cell.
-
-    Parameters
-    ----------
-    store : Store
-    what : str
-        Number or name of a run of it, the id of the cell, or a text that its source contains; by default the
-        cell that was recorded last, in this kernel if any was.
-    notes : tuple of str
-        What to say below.
-
-    Raises
-    ------
-    OptionError
-        If nothing is so called.
-    HistoryError
-        If the history cannot be read.
-    """
+    """Return the last runs of a cell; OptionError if nothing matches `what`."""
+    # `what` is the number or name of a run, the id of the cell, or text of its source; by default the cell
+    # recorded last, in this kernel if possible. `notes` are shown below the table.
     lineage = _lineage_of(store, what)
     if lineage is None:
         return CellHistory(COLUMNS.empty(), str(store.folder), notes)

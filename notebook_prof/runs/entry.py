@@ -1,4 +1,4 @@
-"""Runs of the history whose recordings were not kept."""
+"""Runs of the history without a kept recording."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HistoryRun(Summary):
-    """A run of the history: `notebook_prof.compare` takes it; its recording was not kept.
+    """A run of the history, without its recording; accepted by `notebook_prof.compare`.
 
     Attributes
     ----------
     run : int
         Its number in `notebook_prof.history`.
     name, kernel, notebook, cell, cell_hash, options, environment : str
-        As there.
+        As in `notebook_prof.history`.
     load, core_share, p50_ns : float or None
     at_ns, used_steps : int
     """
@@ -54,25 +54,17 @@ class HistoryRun(Summary):
         return f"{self.title}{took}. {_WITHOUT}"
 
     def __getattr__(self, name: str) -> NoReturn:
-        # reached only for what a run of the history does not have; a Profile may have it
+        # reached only for attributes that this class lacks; a Profile may have them
         if name.startswith("_") or not hasattr(Profile, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise NotRecordedError(f"{name} was asked of {self.title}. {_WITHOUT}")
+        raise NotRecordedError(f"{name} is not available for {self.title}. {_WITHOUT}")
 
 
 _WITHOUT = "Its recording was not kept, %%profile --keep does that; nbp.compare() takes its totals."
 
 
 def read_run(store: Store, run: int) -> HistoryRun:
-    """Read a run.
-
-    Raises
-    ------
-    OptionError
-        If there is none of this number.
-    HistoryError
-        If the file cannot be read, or the row is damaged.
-    """
+    """Read a run; OptionError for an unknown number, HistoryError for an unreadable file or row."""
     rows = store.select(_COLUMNS, "WHERE id = ?", (run,))
     if not rows:
         numbers = store.select("min(id), max(id)")

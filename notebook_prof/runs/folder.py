@@ -1,4 +1,4 @@
-"""Where the history lies, if there is one: in the project's folder, unless a variable says otherwise."""
+"""The folder of the history: the project's, unless a variable says otherwise."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ VARIABLE: Final = "NOTEBOOK_PROF_HISTORY"
 NAME: Final = ".notebook_prof"
 OFF: Final = frozenset({"off", "0", "no", "false", "none"})
 PROJECT: Final = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
-"""What the folder of a project holds."""
+"""Files and folders that mark a project."""
 _NETWORK: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "smb2", "9p", "fuse.sshfs", "ncpfs", "afs", "ceph", "lustre"}
 )
 _MOUNTS: Final = "/proc/self/mounts"
 _PRIVATE: Final = 0o700
 _PATHS_OF_NOTEBOOKS: Final = ("__session__", "__vsc_ipynb_file__")
-"""What ipykernel and VS Code call the notebook's path in its namespace."""
+"""Names for the notebook's path in its namespace, of ipykernel and VS Code."""
 
 
 def _working_folder() -> str:
@@ -34,13 +34,8 @@ _imported_in: Final = _working_folder()
 
 
 def start_folder() -> Path:
-    """Return the folder in which the kernel or the script began, wherever its code has changed to since.
-
-    Raises
-    ------
-    OSError
-        If it is gone.
-    """
+    """Return the folder in which the kernel or the script began, whatever it changed to; OSError if
+    deleted."""
     shell = sys.modules.get("IPython.core.interactiveshell")
     running = getattr(getattr(shell, "InteractiveShell", None), "_instance", None)
     folder = str(getattr(running, "starting_dir", "") or _imported_in)
@@ -48,26 +43,8 @@ def start_folder() -> Path:
 
 
 def history_folder(notebook: str = "") -> Path | None:
-    """Return the folder of the history; None where it is switched off.
+    """Return the folder of the history for a notebook's path; None if it is switched off.
 
-    Parameters
-    ----------
-    notebook : str
-        Path of the notebook; without one, `start_folder` counts.
-
-    Returns
-    -------
-    Path or None
-        ``.notebook_prof`` in the nearest folder, from the notebook's upwards, that has one already or is a
-        project's; else in the notebook's own. The home folder, and what is above, are no project.
-
-    Raises
-    ------
-    OSError
-        If the folder is gone in which the kernel began.
-
-    Examples
-    --------
     >>> import tempfile
     >>> project = Path(tempfile.mkdtemp())
     >>> (project / "work").mkdir()
@@ -80,6 +57,9 @@ def history_folder(notebook: str = "") -> Path | None:
     True
     >>> _ = os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
     """
+    # ``.notebook_prof`` in the nearest folder, from the notebook's upwards, that has one or is a project's;
+    # otherwise in the notebook's own. The home folder and those above are no project. Without a notebook,
+    # `start_folder` counts.
     setting = os.environ.get(VARIABLE, "").strip()
     if setting.lower() in OFF:
         return None
@@ -96,20 +76,14 @@ def history_folder(notebook: str = "") -> Path | None:
 
 
 def notebook_path() -> str:
-    """Return the notebook of this kernel, as jupyter_server or its namespace has it; empty elsewhere."""
+    """Return the notebook of this kernel, from jupyter_server or its namespace; empty if unknown."""
     names = vars(sys.modules["__main__"])
     paths = [os.environ.get("JPY_SESSION_NAME"), *(names.get(name) for name in _PATHS_OF_NOTEBOOKS)]
     return next((path for path in paths if isinstance(path, str) and os.path.isabs(path)), "")
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for its owner only, with a ``.gitignore`` of its own.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made.
-    """
+    """Make the folder for its owner only, with its own ``.gitignore``."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
     ignore = folder / ".gitignore"
@@ -118,7 +92,7 @@ def make_folder(folder: Path) -> None:
 
 
 def is_on_network(folder: Path) -> bool:
-    """Return whether other computers may write there too; False where the system does not tell."""
+    """Return whether other computers may write there too; False if unknown."""
     mounted: list[tuple[int, str]] = []
     path = os.path.realpath(folder)
     with suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="replace") as lines:

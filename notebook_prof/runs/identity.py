@@ -1,4 +1,4 @@
-"""Who a run is: its cell, its notebook, its kernel and its revision; and which run was the one before."""
+"""The identity of a run: its cell, notebook, kernel and revision; and the search for the previous run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .. import own_processes
 from .store import Store
 
 ALIKE: Final = 0.6
-"""From this share of equal tokens on two sources are the same cell, where nothing else tells."""
+"""From this share of equal tokens on two sources are the same cell, if nothing else decides."""
 ALIKE_HERE: Final = 0.8
-"""In one kernel, in which other cells of the notebook run too."""
+"""The same threshold in one kernel, in which other cells of the notebook run too."""
 RELATED: Final = 0.3
-"""Below it, a cell has been given another program, and its runs do not compare."""
+"""Below it a cell has a new program, and its runs are not compared."""
 _LOOK_BACK: Final = 40
 _GIT_S: Final = 1.0
 _LAYOUT: Final = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\x01", tokenize.DEDENT: "\x02"}
@@ -33,7 +33,7 @@ _kernel = uuid.uuid4().hex[:16]
 
 
 def kernel_id() -> str:
-    """Return what this process is called in the history."""
+    """Return this process's name in the history."""
     return _kernel
 
 
@@ -48,49 +48,31 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class Identity:
-    """What is asked of the history: runs of which cell.
+    """The key of a search in the history: runs of which cell."""
 
-    Attributes
-    ----------
-    at_ns : int
-        When it was recorded, Unix ns; runs before that are earlier.
-    kernel, notebook, cell, name : str
-        ``cell`` is the front-end's; empty texts are not known.
-    source : str
-    """
-
+    # Unix ns of the recording; runs before that are earlier
     at_ns: int
     kernel: str
     notebook: str
-    cell: str
+    cell: str  # the front-end's id; empty texts are not known
     name: str
     source: str
 
 
 @dataclass(frozen=True)
 class Link:
-    """A run, and why it is thought to be of the same cell.
-
-    Attributes
-    ----------
-    run : int
-    lineage : int
-        First run of that cell.
-    why : {"cell", "name", "source"} or str
-        The same cell, the same name or the same program; else as ``"87 % alike"``.
-    """
+    """A run, and why it is taken for the same cell."""
 
     run: int
-    lineage: int
+    lineage: int  # first run of that cell
+    # the same ``cell``, ``name`` or ``source`` (program); otherwise such as ``87 % alike``
     why: str
 
 
 @lru_cache(maxsize=256)
 def tokens(source: str) -> tuple[str, ...]:
-    """Return what makes two sources the same program: tokens, without comments, blank lines and our magic.
+    r"""Return the program of a source: tokens, without comments, blank lines and our magic.
 
-    Examples
-    --------
     >>> tokens("%%profile --steps 3:14\\nx = 1  # one\\n\\n") == tokens("x=1")
     True
     >>> tokens("if a:\\n  b\\nc") == tokens("if a:\\n  b\\n  c")
@@ -110,39 +92,18 @@ def tokens(source: str) -> tuple[str, ...]:
 
 
 def cell_hash(source: str) -> str:
-    """Return the same text for sources that are the same program."""
+    """Return a hash that is equal for sources with the same program."""
     return blake2b("\0".join(tokens(source)).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def likeness(a: str, b: str) -> float:
-    """Return how much of two sources is the same, 0–1.
-
-    Examples
-    --------
-    >>> likeness("x = 1\\ny = 2", "y = 2\\nx = 1") < likeness("x = 1", "x = 1  # the same") == 1.0
-    True
-    """
+    """Return how much of two sources is equal, 0–1; 1 if only comments differ."""
     return difflib.SequenceMatcher(None, tokens(a), tokens(b), autojunk=False).ratio()
 
 
 def earlier_run(store: Store, me: Identity) -> Link | None:
-    """Return the run to compare with: of the same name or cell, of the same program, or of the most alike.
-
-    Parameters
-    ----------
-    store : Store
-    me : Identity
-
-    Returns
-    -------
-    Link or None
-        Failed runs do not count. A cell that was given another program begins anew.
-
-    Raises
-    ------
-    HistoryError
-        If the file cannot be read.
-    """
+    """Return the run to compare with: of the same name or cell, of the same program, or the most similar."""
+    # failed runs do not count; a cell with a new program starts over
     select = "id, coalesce(lineage, id), source"
     newest = "ORDER BY at_ns DESC LIMIT 1"
     same: list[tuple[str, str, tuple[Any, ...]]] = []
@@ -181,10 +142,8 @@ def _text(source: bytes) -> str:
 
 
 def revision_of(folder: Path) -> str:
-    """Return the commit that is checked out where a folder lies; empty without git.
-
-    Reads files: a process of git takes 10 to 40 ms.
-    """
+    """Return the checked-out commit of a folder; empty without git."""
+    # reads files: a git process takes 10 to 40 ms
     with suppress(OSError, ValueError, IndexError):
         root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
         if root is None:
@@ -212,7 +171,7 @@ def revision_of(folder: Path) -> str:
 
 
 def is_dirty(folder: Path) -> bool | None:
-    """Return whether files that git tracks differ from the commit; None where git does not say within 1 s."""
+    """Return whether tracked files differ from the commit; None if git does not answer within 1 s."""
     command = ["git", "--no-optional-locks", "-C", str(folder), "status"]
     command += ["--porcelain", "--branch", "--untracked-files=no"]
     try:

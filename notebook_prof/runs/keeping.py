@@ -1,4 +1,4 @@
-"""Recordings that were kept whole, beside the history: ``%%profile --keep``."""
+"""Recordings kept as files beside the history: ``%%profile --keep``."""
 
 from __future__ import annotations
 
@@ -13,37 +13,17 @@ from .folder import make_folder
 FOLDER: Final = "kept"
 SUFFIX: Final = ".nbprof.zip"
 LIMIT: Final = 1 << 30
-"""Bytes of all kept recordings; the oldest go."""
+"""Bytes of all kept recordings; the oldest are deleted."""
 
 
 def kept_path(folder: Path, name: str) -> Path:
-    """Return where a recording lies that a row of the history names."""
+    """Return the path of a recording named in the history."""
     return folder / FOLDER / os.path.basename(name)
 
 
 def keep(folder: Path, profile: Profile, name: str, limit: int = LIMIT) -> str:
-    """Save a recording, and delete the oldest ones beyond the limit; the new one stays.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the history.
-    profile : Profile
-    name : str
-        Unlike that of any other.
-    limit : int
-        Bytes.
-
-    Returns
-    -------
-    str
-        Its file's name.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written.
-    """
+    """Save a recording under a unique name, and delete the oldest ones beyond `limit` bytes; returns the
+    file name."""
     make_folder(folder)
     path = kept_path(folder, name + SUFFIX)
     path.parent.mkdir(exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""The file of the history: SQLite, a row a run; several kernels at once, killed at any time, bounded."""
+"""The file of the history: SQLite, one row a run; safe for several kernels at once and for kills, bounded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .folder import is_on_network, make_folder
 
 FILE: Final = "history.sqlite"
 VERSION: Final = 1
-"""``user_version`` of the file; what a newer one says is read as far as it is the same."""
+"""``user_version`` of the file; a newer one is read as far as it is the same."""
 LIMIT: Final = 64 << 20
-"""Bytes of all rows, about; the oldest go."""
+"""About the bytes of all rows; the oldest are deleted."""
 PATIENCE_S: Final = 2.0
-"""How long to wait for another kernel that writes."""
+"""How long to wait for another writing kernel."""
 _OVERHEAD: Final = 600
 _RECENT: Final = 20
 _PRUNED_EVERY: Final = 16
@@ -48,7 +48,7 @@ CREATE INDEX IF NOT EXISTS by_noise ON runs (environment, at_ns) WHERE noise IS 
 
 @dataclass(frozen=True)
 class Row:
-    """A run as it is kept; names and units are those of the columns of `notebook_prof.history`."""
+    """A stored run; names and units are those of the columns of `notebook_prof.history`."""
 
     at_ns: int
     kernel: str
@@ -84,21 +84,7 @@ _COLUMNS: Final = tuple(field.name for field in fields(Row))
 
 
 class Store:
-    """The runs of a project.
-
-    Parameters
-    ----------
-    folder : Path
-        Made when the first run is added.
-    limit : int
-        Bytes.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> Store(Path(tempfile.mkdtemp())).select("id")
-    []
-    """
+    """The runs of a project; the folder is made when the first run is added."""
 
     def __init__(self, folder: Path, *, limit: int = LIMIT) -> None:
         self.folder, self._limit = folder, limit
@@ -109,14 +95,9 @@ class Store:
         return self.folder / FILE
 
     def add(self, row: Row) -> int:
-        """Add a run; gives its number.
-
-        Raises
-        ------
-        HistoryError
-            If the file cannot be written, is another kernel's for too long, or was made by a newer version.
-            Damaged files are set aside, and a new one is begun.
-        """
+        """Add a run and return its number."""
+        # HistoryError if the file cannot be written, is locked by another kernel for too long, or was made by
+        # a newer version. A damaged file is set aside, and a new one begun.
         try:
             return self._add(row)
         except _DamagedFile as damage:
@@ -124,13 +105,7 @@ class Store:
             return self._add(row)
 
     def select(self, what: str, where: str = "", parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return rows; none where there is no file.
-
-        Raises
-        ------
-        HistoryError
-            If the file is there and cannot be read.
-        """
+        """Return rows; none without a file. HistoryError if it cannot be read."""
         if not self.path.exists():
             return []
         try:
@@ -140,7 +115,7 @@ class Store:
             raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
 
     def environments(self) -> dict[str, dict[str, str]]:
-        """Return what each environment was, by the hash that rows have."""
+        """Return the facts of each environment, by the hash in rows."""
         if not self.path.exists():
             return {}
         try:
@@ -174,7 +149,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open the file to write; it is made where it is not there. Errors are those of `add`."""
+        """Open the file for writing, and create it if missing. Errors are those of `add`."""
         inode = 0
         try:
             make_folder(self.folder)
@@ -199,14 +174,14 @@ class Store:
         for _ in range(int(PATIENCE_S / 0.05)):
             if version:
                 break
-            try:  # several kernels at once: the change of the mode does not wait for the lock
+            try:  # several kernels at once: changing the mode does not wait for the lock
                 _make(connection, is_on_network(self.folder))
             except sqlite3.OperationalError:
                 time.sleep(0.05)
             version = _version(connection)
         if version > VERSION:
             raise HistoryError(
-                f"the history {str(self.path)!r} is a newer notebook_prof's: it is read, and nothing is added"
+                f"the history {str(self.path)!r} belongs to a newer notebook_prof: it can be read only"
             )
         if not version:
             raise HistoryError(
@@ -215,7 +190,7 @@ class Store:
         connection.execute("PRAGMA synchronous=NORMAL")
 
     def _connect_to_read(self) -> sqlite3.Connection:
-        """Open it so that nothing is written; where not even a lock can be, as a file that nobody changes."""
+        """Open it read-only; if no lock is possible, as an immutable file."""
         uri = self.path.absolute().as_uri()
         connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=PATIENCE_S)
         try:
@@ -227,7 +202,7 @@ class Store:
 
 
 class _DamagedFile(Exception):
-    """No database, or a broken one."""
+    """Not a database, or a broken one."""
 
     def __init__(self, inode: int) -> None:
         super().__init__("the file is damaged")
@@ -235,18 +210,18 @@ class _DamagedFile(Exception):
 
 
 def environment_hash(facts: Mapping[str, str]) -> tuple[str, str]:
-    """Return the key of an environment, and its facts as they are kept."""
+    """Return the key of an environment, and its facts as stored."""
     text = json.dumps(dict(facts), sort_keys=True, ensure_ascii=False)
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest(), text
 
 
 def damaged_files(folder: Path) -> list[Path]:
-    """Return the files that were set aside, the oldest first."""
+    """Return the files that were set aside, oldest first."""
     return sorted(path for path in folder.glob(f"{FILE}.damaged-*") if path.name[-4:] not in ("-wal", "-shm"))
 
 
 def _set_aside(path: Path, inode: int) -> None:
-    """Rename a damaged file and what belongs to it, unless another kernel has done so."""
+    """Rename a damaged file and its companions, unless another kernel has done so."""
     with suppress(OSError):
         if os.stat(path).st_ino != inode:
             return
@@ -264,7 +239,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _make(connection: sqlite3.Connection, shared: bool) -> None:
-    """Make the tables; WAL keeps its index in memory that computers do not share."""
+    """Make the tables; WAL keeps its index in memory, which computers do not share."""
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     connection.execute(f"PRAGMA journal_mode={'DELETE' if shared else 'WAL'}")
     connection.execute("BEGIN IMMEDIATE")
@@ -280,7 +255,8 @@ def _make(connection: sqlite3.Connection, shared: bool) -> None:
 
 
 def _prune(connection: sqlite3.Connection, limit: int) -> bool:
-    """Delete the oldest beyond the limit: each cell's newest 20 later, the newest of each name last."""
+    """Delete the oldest rows beyond the limit: the newest 20 of each cell later, the newest of each name
+    last."""
     total = int(connection.execute("SELECT coalesce(sum(bytes), 0) FROM runs").fetchone()[0])
     if total <= limit:
         return False

@@ -25,33 +25,31 @@ COLUMNS: Final = Table(
     (
         Column("run", "int64", "", "number, for `load`"),
         Column("at", "datetime64[ns, UTC]", "", "when the recording ended"),
-        Column("name", "str", "", "as `--name` gave it; empty without"),
-        Column(
-            "notebook", "str", "", "path from the project's folder; the working folder where it is not known"
-        ),
-        Column("cell", "str", "", "the front-end's id of the cell; empty where it is not told"),
+        Column("name", "str", "", "given by `--name`; empty without"),
+        Column("notebook", "str", "", "path from the project's folder; the working folder if not known"),
+        Column("cell", "str", "", "the front-end's id of the cell; empty if not known"),
         Column("lineage", "int64", "", "first run of this cell: the same for all of its runs"),
-        Column("earlier", "Int64", "", "run that it was compared with; missing for the first"),
-        Column("link", "str", "", "why that is the same cell: `cell name source`, or how much is alike"),
+        Column("earlier", "Int64", "", "the run it was compared with; missing for the first"),
+        Column("link", "str", "", "why that is the same cell: `cell name source`, or how similar it is"),
         Column("cell_hash", "str", "", "the same for the same program, whatever its comments"),
         Column("kernel", "str", "", "the same for runs of one process"),
         Column("options", "str", "", "what was recorded, and how"),
         Column("environment", "str", "", "the same for the same computer, devices, threads and versions"),
-        Column("revision", "str", "", "commit that git had checked out; empty without git"),
+        Column("revision", "str", "", "commit checked out in git; empty without git"),
         Column("dirty", "boolean", "", "whether tracked files differed from it; missing if not known"),
         Column("failed", "bool", "", "whether the code ended with an exception"),
-        Column("steps", "int64", "", "that count; 1 for a recording without steps"),
+        Column("steps", "int64", "", "steps that count; 1 for a recording without steps"),
         Column("p50_ns", "float64", "ns", "median step"),
         Column("mean_ns", "float64", "ns", "mean step"),
         Column("total_ns", "int64", "ns", "the whole recording"),
         Column("peak_bytes", "Int64", "bytes", "highest above the start, of a device or else of the host"),
-        Column("overhead", "float64", "1", "time of a recorded step over a bare one, where measured"),
-        Column("load", "float64", "", "threads of the computer that wanted a core, over a minute"),
+        Column("overhead", "float64", "1", "time of a recorded step over an unrecorded one, if measured"),
+        Column("load", "float64", "", "average number of threads that wanted a core, over a minute"),
         Column(
-            "core_share", "float64", "1", "of the time in which the thread could run; missing if it waited"
+            "core_share", "float64", "1", "share of runnable time on a core; missing if the thread waited"
         ),
-        Column("noise", "float64", "", "half widths between it and an unchanged run before; else missing"),
-        Column("verdict", "str", "", "first line of what was said"),
+        Column("noise", "float64", "", "half widths between it and an unchanged previous run; else missing"),
+        Column("verdict", "str", "", "first line of the verdict"),
         Column("trust", "str", "", "codes of `p.trust` that are losses or errors"),
         Column("kept", "bool", "", "whether the recording was kept"),
         Column("source", "str", "", "text of the cell"),
@@ -65,40 +63,23 @@ _STORED: Final = {
 
 
 def history(cell: str | None = None, *, name: str | None = None, notebook: str | None = None) -> pd.DataFrame:
-    """List the runs of this project that were recorded.
+    """List the recorded runs of this project.
 
-    Parameters
-    ----------
-    cell : str, optional
-        Only runs of this cell: its id, or a text that its source contains.
-    name : str, optional
-        Only runs of this name.
-    notebook : str, optional
-        Only runs of notebooks whose path ends so.
+    Parameters ---------- cell : str, optional     Only runs of this cell: its id, or text of its source. name
+    : str, optional     Only runs of this name. notebook : str, optional     Only runs of notebooks with a
+    path that ends like this.
 
-    Returns
-    -------
-    DataFrame
-        A row a run, the oldest first; the columns are those of `runs.table.COLUMNS`, units are in their
-        names. No rows where nothing was recorded. Rows that are being written are waited for, a minute at
-        most; a warning says which runs of this process are missing.
-        ``attrs`` has the ``folder``, how many runs were ``lost``
-        in this process, the ``reason`` of the last loss, and files that were set ``aside`` as damaged.
+    Returns ------- DataFrame     One row a run, the oldest first; the columns are those of
+    `runs.table.COLUMNS`, units are in their names. No rows     if nothing was recorded. Waits for rows that
+    are being written, a minute at most; a warning names missing runs of     this process. ``attrs`` has the
+    ``folder``, how many runs of this process were ``lost``, the ``reason`` of the     last loss, and files
+    set ``aside`` as damaged.
 
-    Raises
-    ------
-    HistoryError
-        If the history is switched off, or the file cannot be read.
+    Raises ------ HistoryError     If the history is switched off, or the file cannot be read.
 
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
-    >>> table = history()
-    >>> len(table), table["p50_ns"].dtype
-    (0, dtype('float64'))
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
+    Examples -------- >>> import os, tempfile >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "") >>>
+    os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp() >>> table = history() >>> len(table),
+    table["p50_ns"].dtype (0, dtype('float64')) >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
     warn_of_missing()
@@ -119,16 +100,7 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
 
 
 def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> pd.DataFrame:
-    """Return rows of the history, the oldest first.
-
-    Parameters
-    ----------
-    store : Store
-    where : str
-        A condition of SQL.
-    parameters : tuple
-        Of that condition.
-    """
+    """Return rows of the history that satisfy an SQL condition, oldest first."""
     names = COLUMNS.names
     condition = f"WHERE {where}" if where else ""
     rows = store.select(
@@ -148,36 +120,22 @@ def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> 
 
 
 def load(run: int | str) -> Profile | HistoryRun:
-    """Give a run of the history: its recording where that was kept, else its totals.
+    """Load a run of the history: its recording if it was kept, else its totals.
 
-    Parameters
-    ----------
-    run : int or str
-        Its number in `history`, or its name: the newest run of that name.
+    Parameters ---------- run : int or str     Its number in `history`, or its name: the newest run of that
+    name.
 
-    Returns
-    -------
-    Profile or HistoryRun
-        `compare` takes both. A `HistoryRun` has ``steps`` and totals by phase, operator, line and kernel;
-        whatever else a Profile has raises `NotRecordedError`, which says so.
+    Returns ------- Profile or HistoryRun     `compare` accepts both. A `HistoryRun` has ``steps`` and totals
+    by phase, operator, line and kernel; any other     attribute of a Profile raises `NotRecordedError`, with
+    the reason.
 
-    Raises
-    ------
-    OptionError
-        If there is no such run; with the nearest name.
-    HistoryError
-        If the history is switched off, or cannot be read.
+    Raises ------ OptionError     For an unknown run; with the nearest name. HistoryError     If the history
+    is switched off, or cannot be read.
 
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
-    >>> load("baseline")
-    Traceback (most recent call last):
-        ...
-    notebook_prof.errors.OptionError: the history has no run 'baseline': no run has a name
-    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
+    Examples -------- >>> import os, tempfile >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "") >>>
+    os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp() >>> load("baseline") Traceback (most recent call
+    last):     ... notebook_prof.errors.OptionError: the history has no run 'baseline': no run has a name >>>
+    os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
     warn_of_missing()
@@ -195,25 +153,19 @@ def load(run: int | str) -> Profile | HistoryRun:
 
 
 def warn_of_missing() -> None:
-    """Warn of runs of this process that are not in the history, or not yet."""
+    """Warn of runs of this process that are not, or not yet, in the history."""
     if lacks := missing():
         warnings.warn(lacks, stacklevel=3)
 
 
 def open_store() -> Store:
-    """Open the history of this project; rows of this process are waited for, a minute at most.
-
-    Raises
-    ------
-    HistoryError
-        If it is switched off.
-    """
+    """Open the history of this project; waits for rows of this process, a minute at most."""
     wait(_PATIENCE_S)
     try:
         folder = history_folder(notebook_path())
     except OSError as error:
         raise HistoryError(
-            f"there is no history: the folder in which this began is gone ({error})"
+            f"there is no history: the folder in which this process began was deleted ({error})"
         ) from error
     if folder is None:
         raise HistoryError(f"the history is switched off by {VARIABLE}")

@@ -1,4 +1,4 @@
-"""Rows are written beside what the user does next, in one thread; nothing of it is ever shown or raised."""
+"""Writes rows in a background thread, during the user's next work; never shows or raises anything."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PART_S: Final = 0.1
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A recording whose row is to be written."""
+    """A recording with a row to write."""
 
     profile: Profile
     before: RunBefore
@@ -54,32 +54,10 @@ def remember(
     kept: bool = False,
     hold: Callable[[], bool] = bool,
 ) -> Callable[[], None]:
-    """Let the verdict of a recording tell of the run before; gives what leaves its row in the history, soon.
-
-    Parameters
-    ----------
-    profile : Profile
-        Its trace may still be in the making.
-    source : str
-        Text of the cell.
-    cell : str
-        Its id in the front-end.
-    name : str
-        What the user calls the run.
-    options : str
-        What was recorded, and how: runs with other options do not show the noise between runs.
-    failed : bool
-        Whether the code ended with an exception.
-    kept : bool
-        Whether to keep the recording too.
-    hold : callable
-        While it gives True, nothing is done.
-
-    Returns
-    -------
-    callable
-        To be called when the recording has been shown: a thread begins to write. Nothing raises.
-    """
+    """Let the verdict of a recording mention the previous run; returns a function that writes its row."""
+    # Call that function when the recording has been shown; a thread then writes, except while `hold` returns
+    # True. The trace may still be unbuilt. `options` are part of the key: runs with other options do not show
+    # the noise between runs. `kept` keeps the recording too. Nothing raises.
     try:
         path = notebook_path()
         folder = history_folder(path)
@@ -102,7 +80,7 @@ def _do_nothing() -> None:
 
 
 def missing() -> str:
-    """Say which runs of this process the history lacks; empty where it has them all."""
+    """Return which runs of this process are missing in the history; empty if none."""
     left, lost = _writer.left, _writer.lost
     said = [f"{format_items(left, 'run')} of this process: still being written, ask again"] if left else []
     said += [f"{format_items(lost, 'run')} of this process: {_writer.reason}"] if lost else []
@@ -110,17 +88,17 @@ def missing() -> str:
 
 
 def losses() -> dict[str, Any]:
-    """Return how many runs of this process are not in the history, and why the last one is not."""
+    """Return how many runs of this process are missing in the history, and why the last one is."""
     return {"lost": _writer.lost, "reason": _writer.reason}
 
 
 def wait(seconds: float | None = None) -> bool:
-    """Wait until all rows are written; whether they are."""
+    """Wait until all rows are written; returns whether they are."""
     return _writer.wait(seconds)
 
 
 def waiting() -> int:
-    """Return how many rows of this process are still to be written."""
+    """Return how many rows of this process are unwritten."""
     return _writer.left
 
 
@@ -137,7 +115,7 @@ class _Writer:
 
     @property
     def left(self) -> int:
-        """Rows that wait, with the one that is being written."""
+        """Rows that wait, including the one being written."""
         with self._changed:
             return len(self._waiting) + (self._thread is not None)
 
@@ -147,7 +125,7 @@ class _Writer:
             if len(self._waiting) >= _MOST_WAITING:
                 self._waiting.popleft()
                 self.lost += 1
-                self.reason = f"more than {_MOST_WAITING} recordings waited to be put together"
+                self.reason = f"more than {_MOST_WAITING} recordings waited to be assembled"
             self._waiting.append(recorded)
             self._hold = hold
             if self._thread is None:
@@ -155,7 +133,7 @@ class _Writer:
                 at_exit(_leave)
                 try:
                     self._thread.start()
-                except RuntimeError:  # a process that ends starts no threads
+                except RuntimeError:  # an exiting process starts no threads
                     self._thread = None
 
     def lose(self, error: BaseException) -> None:
@@ -166,7 +144,7 @@ class _Writer:
         )
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until nothing is left to write, which is done without a rest then; whether that is so."""
+        """Wait until all rows are written, without pauses; returns whether they are."""
         with self._changed:
             self._hurried += 1
             try:
@@ -184,9 +162,9 @@ class _Writer:
                 recorded = self._waiting.popleft()
             try:
                 self._write(recorded)
-            except BaseException as error:  # whatever it is, the next row is written
+            except BaseException as error:  # in any case the next row is written
                 self.lose(error)
-            del recorded  # nobody else may need it any more
+            del recorded  # perhaps the last reference
 
     def _write(self, recorded: _Recorded) -> None:
         pending = recorded.profile.pending
@@ -209,24 +187,8 @@ def write(
     at: Path,
     pause: Callable[[], None] = lambda: None,
 ) -> int:
-    """Put the row of a recording together, and add it; gives its number.
-
-    Parameters
-    ----------
-    profile : Profile
-    before : RunBefore
-    kept : bool
-        Whether to keep the recording too.
-    at : Path
-        Folder whose revision counts.
-    pause : callable
-        Called between two pieces of work.
-
-    Raises
-    ------
-    HistoryError, OSError
-        If it cannot be written.
-    """
+    """Build the row of a recording, and add it; returns its number."""
+    # `at` is the folder of the revision; `pause` is called between two pieces of work
     trace, me = profile.trace, before.me
     pause()
     summary = before.summary(profile)
@@ -276,7 +238,7 @@ def write(
 
 
 def _peak(memory: pd.DataFrame) -> int | None:
-    """Return the highest memory of a device, or without any of the host."""
+    """Return the peak memory of a device, or without any of the host."""
     if not len(memory):
         return None
     devices = memory[memory["device"] >= 0]

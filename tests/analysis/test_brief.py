@@ -201,9 +201,9 @@ def test_which_kernel_takes_the_most() -> None:
         ("data/torch213_cpu/cnn_adam.pt.trace.json.gz", "The optimizer takes 6.4 % of the steps"),
         (
             "data/torch213_cpu/cnn_adam.pt.trace.json.gz",
-            "nothing of it was recorded: `p.lines()`, `p.device()`",
+            "nothing was recorded for: `p.lines()`, `p.device()`",
         ),
-        ("data/megengine/cli.chrome_timeline.json.gz", "nothing of it was recorded: `p.steps()`"),
+        ("data/megengine/cli.chrome_timeline.json.gz", "nothing was recorded for: `p.steps()`"),
         ("data/torch_memory/profile.snapshot.pickle.gz", "Memory: peak 541 KiB"),
         ("shared/hta/nccl_data.json.gz", "Launch-bound"),
         ("shared/hta/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz", "70.1 %"),

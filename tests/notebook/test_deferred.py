@@ -101,7 +101,7 @@ def test_a_file_is_there_when_the_cell_has_ended(torch_kernel: Kernel, tmp_path:
 def test_the_views_go_out_before_the_trace_is_there(paused_kernel: Kernel) -> None:
     msg_id = paused_kernel.rerun(f"%%profile p\n{TRAIN}", "a-cell")
     shown = _heard(paused_kernel, msg_id, 2)
-    assert "being put together" in shown[0]["data"]["text/plain"]
+    assert "being assembled" in shown[0]["data"]["text/plain"]
     assert set(shown[1]["data"]) == {"application/vnd.jupyter.widget-view+json"}
     paused_kernel.must("assert p.pending is not None")
     paused_kernel.must(LET_GO)

@@ -35,7 +35,7 @@ def test_two_ways_run_in_turns_and_are_compared(torch_kernel: Kernel) -> None:
     assert torch_kernel.value("order") == list("abbaabba")
     assert reply.stdout.splitlines()[:2] == ["a", "b"], "of later rounds nothing is shown"
     assert "The last values are equal." in reply.stdout, "same state, same random numbers"
-    assert "went on from run to run" not in reply.stdout
+    assert "change from run to run" not in reply.stdout
     assert torch_kernel.value("c.runs") == [4, 4]
     html = [shown["text/html"] for shown in reply.displays if "text/html" in shown]
     assert len(html) == 1

@@ -128,7 +128,7 @@ def test_a_newer_version_is_read_and_not_written(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA user_version={VERSION + 1}")
         connection.execute("ALTER TABLE runs ADD COLUMN later TEXT")
         connection.commit()
-    with pytest.raises(HistoryError, match="newer notebook_prof's: it is read, and nothing is added"):
+    with pytest.raises(HistoryError, match="newer notebook_prof: it can be read only"):
         store.add(row(name="new"))
     assert names(store) == {"old"}
 

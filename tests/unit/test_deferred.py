@@ -231,7 +231,7 @@ def test_a_forked_child_is_reported_and_the_parent_goes_on() -> None:
         print(len(deferred.get().slices))
         """
     )
-    assert done.stdout == "the recording is put together in the process that was forked: ask there\n1\n"
+    assert done.stdout == "the recording is assembled in the parent process: use it there\n1\n"
     assert done.stderr == ""
 
 
