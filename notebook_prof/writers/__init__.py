@@ -1,4 +1,4 @@
-"""Writers: Traces as files that other tools open."""
+"""Writers: Traces as files for other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables beside the slices tell of each slice, as text for its event."""
+"""Further attributes of each slice, from the other tables, as text for its event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..trace import Trace
 from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
 
 _OF_SLICE: Final = frozenset({"device", "stream", "name", "kind", "correlation", "start_unix_ns", "start_ns"})
-"""Columns that the slice tells itself."""
+"""Columns that the event has anyway."""
 _IN_KINETO: Final = {
     "registers_per_thread": "registers per thread",
     "shared_memory_bytes": "shared memory",
@@ -40,21 +40,15 @@ _IN_KINETO: Final = {
     "src_rank": "Src Rank",
     "dst_rank": "Dst Rank",
 }
-"""What other tools look for."""
+"""Names that other tools look for."""
 _PERCENT: Final = frozenset({"occupancy", "theoretical_occupancy"})
 _LISTS: Final = frozenset({"grid", "block"})
 
 
 def event_texts(trace: Trace) -> npt.NDArray[np.object_] | None:
-    """Return what tables tell of slices.
-
-    Returns
-    -------
-    ndarray of object, shape (slices,), or None
-        Members for the ``args`` of every slice, each with a comma before: ``arguments`` is the object that
-        the event was called with; launches of kernels and collectives are told in Kineto's words. None where
-        nothing is told.
-    """
+    """Return members for the ``args`` of every slice, each after a comma; None if there are none."""
+    # ``arguments`` is the object that the event was called with; launches of kernels and collectives have
+    # Kineto's names
     texts: npt.NDArray[np.object_] | None = None
     for name in (ARGUMENTS, *DEVICE_TABLES):
         table = event_table(trace, name)
@@ -84,7 +78,7 @@ def _attributes(table: pd.DataFrame) -> npt.NDArray[np.object_]:
 def _members(facts: dict[str, Any]) -> str:
     told = {}
     for name, value in facts.items():
-        if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+        if isinstance(value, float) and not math.isfinite(value):  # not expressible in JSON
             continue
         if name in _LISTS and isinstance(value, str):
             value = json.loads(value)

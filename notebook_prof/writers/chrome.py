@@ -1,4 +1,4 @@
-"""Chrome trace JSON in Kineto's dialect: opens in Perfetto and in TensorBoard."""
+"""Chrome trace JSON in Kineto's dialect, for Perfetto and TensorBoard."""
 
 from __future__ import annotations
 
@@ -14,25 +14,8 @@ from .rows import counter_rows, flow_rows, memory_rows, slice_rows, stack_frames
 
 
 def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a Trace as Chrome trace JSON.
+    """Write a Trace as Chrome trace JSON, compressed if the path ends in ``.gz``.
 
-    Parameters
-    ----------
-    trace : Trace
-    path : path
-        Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
-
-    Notes
-    -----
-    Slices become complete events with Kineto's category names; times are microseconds with three
-    decimals relative to ``baseTimeNanoseconds``, so that no nanosecond is lost. Streams, launches,
-    counters, allocations and what collectives exchange are written as Kineto writes them. What Kineto has no
-    place for (phase, step, module, line) is in each event's ``args``, call stacks are Chrome's
-    ``stackFrames``. Steps that are not slices already become ``ProfilerStep#N`` on a thread of their own.
-    The file is for other tools, and `read_trace` reads it as one of Kineto's: ``.nbprof`` keeps the rest.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from notebook_prof import TraceBuilder, read_trace
@@ -43,12 +26,18 @@ def write_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     >>> read_trace(file).slices[["ts", "dur"]].values.tolist()
     [[0, 9], [2, 3]]
     """
+    # Slices become complete events with Kineto's category names; times are microseconds with three decimals
+    # relative to ``baseTimeNanoseconds``, so no nanosecond is lost. Streams, launches, counters, allocations
+    # and collectives are written as Kineto writes them. Attributes that Kineto lacks (phase, step, module,
+    # line) are in ``args``; call stacks are Chrome's ``stackFrames``. Steps that are not slices become
+    # ``ProfilerStep#N`` on their own thread. `read_trace` reads the file as one of Kineto's; only ``.nbprof``
+    # keeps everything.
     with atomic_gzip(path) as file:
         _write(trace, file)
 
 
 def _write(trace: Trace, file: Sink) -> None:
-    # half a surrogate is no text that other programs read
+    # other programs cannot read half a surrogate
     head = json.dumps(_head(trace), ensure_ascii=False)[:-1] + ', "traceEvents": [\n'
     file.write(head.encode(errors="replace"))
     first = True

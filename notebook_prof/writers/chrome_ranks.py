@@ -23,7 +23,7 @@ _CORRELATIONS: Final = 32
 
 
 class Shifted(NamedTuple):
-    """A rank's recording and what to add to its times, so that all have one origin; never before it."""
+    """A rank's recording and the shift of its times to the common origin, which is never after it."""
 
     rank: int
     trace: Trace
@@ -31,30 +31,8 @@ class Shifted(NamedTuple):
 
 
 def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *, base_unix_ns: int) -> int:
-    """Write several ranks as one Chrome trace, which Perfetto and `notebook_prof.read_trace` open.
+    """Write several ranks as one Chrome trace, one in memory at a time; returns their number.
 
-    Parameters
-    ----------
-    ranks : iterable of Shifted
-        Taken one after another, so that only one is in memory.
-    path : path
-        Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
-    base_unix_ns : int
-        Unix time of the common origin.
-
-    Returns
-    -------
-    int
-        How many ranks were written.
-
-    Notes
-    -----
-    Each rank has processes of its own, named ``rank 3 · process 812`` and ``rank 3 · GPU 0`` and sorted by
-    rank. Devices are numbered through; flows and correlations of different ranks never meet. Call stacks and
-    the tables of the metadata are not written.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from notebook_prof import TraceBuilder, read_trace
     >>> b = TraceBuilder()
@@ -66,6 +44,9 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
     >>> read_trace(file).slices["ts"].tolist()
     [0, 7]
     """
+    # Each rank has its own processes, named ``rank 3 · process 812`` and ``rank 3 · GPU 0`` and sorted by
+    # rank. Devices are renumbered; flows and correlations of different ranks never coincide. Call stacks and
+    # the tables of the metadata are not written.
     count = devices = flows = 0
     with atomic_gzip(Path(path)) as file:
         top = {"schemaVersion": 1, "displayTimeUnit": "ns", "baseTimeNanoseconds": base_unix_ns}
@@ -77,7 +58,7 @@ def write_chrome_ranks(ranks: Iterable[Shifted], path: str | os.PathLike[str], *
             count += 1
             devices += len(placed.devices)
             flows += len(trace.flows)
-        # an event that ends the list, since every other one is followed by a comma
+        # a last event, since every other one is followed by a comma
         file.write(b'{"ph":"M","name":"process_name","pid":"","tid":0,"args":{"name":""}}\n]}\n')
     return count
 
@@ -98,7 +79,7 @@ def _texts(placed: _Placed, rank: int, flows: int) -> Iterator[str]:
 
 
 class _Placed(Trace):
-    """A trace with shifted times and with processes and devices that no other rank has."""
+    """A trace with shifted times, and with processes and devices unique to this rank."""
 
     def __init__(self, trace: Trace, rank: int, shift: int, first_device: int) -> None:
         tables = {table.name: getattr(trace, table.name) for table in TABLES}
@@ -125,7 +106,7 @@ class _Placed(Trace):
         moved = np.where(there, first_device + at, -1)
         correlation = ints(tables["slices"]["correlation"])
         correlation = np.where(correlation >= 0, correlation + (rank << _CORRELATIONS), -1)
-        # one list of call stacks would be needed for all ranks
+        # all ranks would need a common list of call stacks
         stack = _optional(np.full(len(own), -1))
         self._moved = tables["slices"].assign(
             device=_optional(moved), correlation=_optional(correlation), stack=stack
@@ -133,12 +114,12 @@ class _Placed(Trace):
 
     @property
     def tracks(self) -> pd.DataFrame:
-        """With other processes and devices."""
+        """With renumbered processes and devices."""
         return self._placed
 
     @property
     def slices(self) -> pd.DataFrame:
-        """With other devices and correlations."""
+        """With renumbered devices and correlations."""
         return self._moved
 
     def _name_rows(self, rank: int, processes: Any, first: int, first_device: int) -> str:

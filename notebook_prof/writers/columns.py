@@ -1,4 +1,4 @@
-"""Columns of a DataFrame as Arrow arrays, with what is needed to make exactly the same column again."""
+"""Columns of a DataFrame as Arrow arrays, with the information to rebuild them exactly."""
 
 from __future__ import annotations
 
@@ -24,14 +24,7 @@ _TEXT: Final = ("object", "str", "string")
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One column.
-
-    Attributes
-    ----------
-    array : pyarrow.Array
-    how : dict
-        ``kind``, ``dtype`` and what belongs to the kind; goes to ``metadata.json``.
-    """
+    """One column; `how` has ``kind``, ``dtype`` and details of the kind, for ``metadata.json``."""
 
     array: Any
     how: dict[str, Any]
@@ -40,24 +33,17 @@ class Encoded:
 def encode_column(column: pd.Series[Any], values: ValueEncoder) -> Encoded:
     """Encode one column.
 
-    Notes
-    -----
     ============  ===================================================================================
     kind          stored as
     ============  ===================================================================================
     ``plain``     the numbers
-    ``masked``    numbers, null where missing
+    ``masked``    numbers, null if missing
     ``ticks``     dates and durations as int64
     ``words``     categorical of text: a dictionary with all categories in order, also unused ones
-    ``codes``     any other categorical: codes, with the categories beside the column's description
-    ``text``      strings, null where missing
+    ``codes``     any other categorical: codes, with the categories in the column's description
+    ``text``      strings, null if missing
     ``values``    anything else: JSON a value
     ============  ===================================================================================
-
-    Examples
-    --------
-    >>> encode_column(pd.Series([1, 2], dtype="Int16"), ValueEncoder(lambda frame: "")).how
-    {'kind': 'masked', 'dtype': 'Int16'}
     """
     import pyarrow as pa
 
@@ -89,7 +75,7 @@ def _categorical(column: pd.Series[Any], how: dict[str, Any], values: ValueEncod
     codes = column.cat.codes.to_numpy().astype(np.int32)
     how |= {"kind": "words", "ordered": bool(column.cat.ordered), "index_dtype": str(categories.dtype)}
     how["categories"] = len(categories)
-    # without a row that uses it, no dictionary is written
+    # an unused dictionary would not be written
     words = _text(categories.to_series()) if (codes >= 0).any() else None
     if words is not None and not words.null_count:
         return Encoded(pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words), how)
@@ -98,7 +84,7 @@ def _categorical(column: pd.Series[Any], how: dict[str, Any], values: ValueEncod
 
 
 def _text(column: pd.Series[Any]) -> Any:
-    """Return the strings; None where some are no strings, no valid Unicode, or missing in another way."""
+    """Return the strings; None if some are not strings, not valid Unicode, or missing in another way."""
     import pyarrow as pa
 
     strings = column.astype(object).to_numpy(copy=True)

@@ -20,22 +20,10 @@ from ..trace.layout import FIRST, FORMAT, LAST, SCHEMA
 
 
 class Container:
-    """Files written under another name beside `path`, which is replaced when all of them are there.
+    """Files written under a temporary name beside `path`, which is replaced when all are written."""
 
-    A write that is interrupted leaves what was at `path` as it was; what is left behind, if the process
-    is killed, lacks its last file and is known by that.
-
-    Parameters
-    ----------
-    path : Path
-        A zip if it ends in ``.zip``, else a folder.
-
-    Raises
-    ------
-    OptionError
-        If something that is not a recording of ours is at `path`.
-    """
-
+    # An interrupted write leaves an existing recording unchanged. Leftovers of a killed process lack their
+    # last file and are recognised by that. OptionError if anything but a recording is at `path`.
     def __init__(self, path: Path) -> None:
         self._target = path
         self._zip = path.name.endswith(".zip")
@@ -48,7 +36,7 @@ class Container:
     def __enter__(self) -> Container:
         try:
             if self._zip:
-                # made anew, so that no link which somebody left there is followed
+                # created exclusively, so that no existing link is followed
                 number = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE)
                 self._raw_zip = os.fdopen(number, "w+b")
                 self._archive = zipfile.ZipFile(self._raw_zip, "w", zipfile.ZIP_STORED)
@@ -80,10 +68,10 @@ class Container:
             raise cannot_write(self._target, error) from error
 
     def _leave(self) -> None:
-        """Close and remove what is not complete."""
+        """Close and remove incomplete files."""
         raw, self._raw_zip = self._raw_zip, None
         if self._archive is not None:
-            self._archive.fp = None  # it would write its end, once more to a disk that may be full
+            self._archive.fp = None  # it would write its end, again to a disk that may be full
         if raw is not None:
             with suppress(OSError):
                 raw.close()
@@ -117,7 +105,7 @@ class Container:
         if self._zip or not self._target.exists():
             os.replace(self._part, self._target)
             return
-        # a folder cannot be replaced in one step
+        # a folder cannot be replaced atomically
         old = self._part.with_suffix(".old")
         os.replace(self._target, old)
         try:
@@ -129,7 +117,7 @@ class Container:
 
 
 class _Counted:
-    """What pyarrow and json write to: passes everything on and counts it."""
+    """The stream for pyarrow and json: passes everything on and counts it."""
 
     closed = False
 
@@ -151,7 +139,7 @@ class _Counted:
         self._open_member.flush()
 
     def close(self) -> None:
-        """Leave the file to who opened it."""
+        """Leave the file open for its owner."""
 
     def readable(self) -> bool:
         return False
@@ -170,11 +158,11 @@ def _check_target(path: Path, is_zip: bool) -> None:
         return
     ours = (path / FIRST).is_file() or not any(path.iterdir()) if path.is_dir() else False
     if is_zip and path.is_dir():
-        raise OptionError(f"{path.name!r} is a folder, and a zip archive of that name was asked for")
+        raise OptionError(f"{path.name!r} is a folder, but a zip archive of that name was requested")
     if not is_zip and not ours:
         what = "a folder with other files" if path.is_dir() else "a file"
         raise OptionError(
-            f"{path.name!r} is {what}, and will not be overwritten with a recording, which is a folder: "
+            f"{path.name!r} is {what}, and is not overwritten with a recording, which is a folder: "
             "choose another name, or one that ends in .zip"
         )
 

@@ -1,4 +1,4 @@
-"""Our own format: nothing is lost, and it opens at once."""
+"""Our own format: lossless, and opens at once."""
 
 from __future__ import annotations
 
@@ -20,30 +20,8 @@ _DICTIONARY_BYTES: Final = 1 << 30
 
 
 def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a Trace in our own format, from which it is read back equal.
+    """Write a Trace in our own format: a file if `path` ends in ``.zip``, else a folder.
 
-    Parameters
-    ----------
-    trace : Trace
-    path : path
-        A single file if it ends in ``.zip`` (``run.nbprof.zip``), else a folder (``run.nbprof``). A
-        recording that is there already is replaced, and only when the new one is complete.
-
-    Raises
-    ------
-    OptionError
-        If something else is at `path`, or its folder does not exist.
-
-    Notes
-    -----
-    ``format.json`` comes first, then a Parquet file for each table and each DataFrame of the metadata,
-    and ``metadata.json`` last: it holds the schema's version, the columns' dtypes, the metadata, the
-    report, and size and checksum of every other file. Columns are compressed with LZ4. Metadata that is
-    neither a number, text, a container, an array nor a table is kept as text, and the reopened report
-    says so (``metadata-as-text``).
-
-    Examples
-    --------
     >>> import tempfile
     >>> from notebook_prof import TraceBuilder, read_trace
     >>> b = TraceBuilder(metadata={"note": ("any", 1)})
@@ -53,6 +31,11 @@ def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
     >>> read_trace(folder).metadata["note"]
     ('any', 1)
     """
+    # ``format.json`` comes first, then a Parquet file for each table and each DataFrame of the metadata, and
+    # ``metadata.json`` last: it has the schema's version, the columns' dtypes, the metadata, the report, and
+    # size and checksum of every other file. Columns are compressed with LZ4. Metadata that is neither a
+    # number, text, a container, an array nor a table is kept as text, and the reopened report says so
+    # (``metadata-as-text``).
     with Container(Path(path)) as container:
         frames = _Frames(container)
         values = ValueEncoder(frames.extra)
@@ -75,7 +58,7 @@ def write_native(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 class _Frames:
-    """Writes DataFrames as Parquet files and remembers how to make them again."""
+    """Writes DataFrames as Parquet files and records how to rebuild them."""
 
     values: ValueEncoder
 
@@ -85,7 +68,7 @@ class _Frames:
         self._extras = 0
 
     def extra(self, frame: pd.DataFrame) -> str:
-        """Write a DataFrame of the metadata; gives its name."""
+        """Write a DataFrame of the metadata; returns its name."""
         self._extras += 1
         name = f"extra-{self._extras}"
         self.put(name, frame)
@@ -129,7 +112,7 @@ class _Frames:
         table = pa.table(arrays)
         words = [field for field, column in encoded.items() if column.how["kind"] in ("words", "text")]
         with self._container.open(name) as file:
-            # one row group and no limit: a categorical's dictionary is then written whole and once
+            # one row group without a limit: a categorical's dictionary is then written completely, and once
             pq.write_table(
                 table,
                 file,

@@ -1,4 +1,4 @@
-"""The events of a Chrome trace as text, a column operation at a time."""
+"""The events of a Chrome trace as text, by column operations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KIND: Final = {
     "overhead": "overhead",
 }
 ON_DEVICE: Final = {"collective": "kernel", "annotation": "gpu_user_annotation"}
-"""Kineto's words for our categories; some have another on a stream."""
+"""Kineto's names of our categories; some differ on a stream."""
 _ARROWS: Final = {"launch": "ac2g", "fwdbwd": "fwdbwd", "link": "flow"}
 _CHUNK: Final = 65_536
 _NO_PROCESS: Final = 999_999
@@ -42,7 +42,7 @@ _FRACTIONS: Final = np.array([f".{ns:03d}" for ns in range(1000)], dtype=object)
 
 
 def stack_frames(trace: Trace) -> dict[str, dict[str, Any]]:
-    """Return frames of call stacks by key, as Chrome's format has them; the lines are an addition."""
+    """Return frames of call stacks by key, as in Chrome's format; the lines are an addition."""
     columns = ("parent", "name", "file", "line")
     frames = trace.stacks[["stack", *columns]].astype(object)
     frames = frames.where(trace.stacks.notna(), None)
@@ -70,7 +70,7 @@ def track_rows(trace: Trace) -> Rows:
 
 
 def slice_rows(trace: Trace) -> Rows:
-    """Write complete events, with what tables beside the slices tell of them."""
+    """Write complete events, with the further attributes from other tables."""
     slices = trace.slices
     streams = trace.tracks.loc[trace.tracks["kind"] == "stream", "track"]
     on_device = slices["track"].isin(streams).to_numpy()
@@ -104,11 +104,9 @@ def slice_rows(trace: Trace) -> Rows:
 
 
 def step_rows(trace: Trace) -> Rows:
-    """Write steps that are not slices already, as ranges of a thread of their own.
-
-    On the thread that ran them they would nest wrongly: a step that an optimizer's hook ends is over
-    before the optimizer's own slice is.
-    """
+    """Write steps that are not slices as ranges of their own thread."""
+    # On the thread that ran them they would nest wrongly: a step ended by an optimizer's hook is over before
+    # the optimizer's own slice is.
     there = set(trace.slices["name"].cat.categories)
     names = [f"{STEP_PREFIX}{number}" for number in trace.steps["step"]]
     ids = f'"pid":{_NO_PROCESS},"tid":1'
@@ -124,7 +122,7 @@ def step_rows(trace: Trace) -> Rows:
 
 
 def flow_rows(trace: Trace, first: int = 0) -> Rows:
-    """Write arrows from launches to device work and from forward to backward, numbered from `first`."""
+    """Write flows from launches to device work and from forward to backward, numbered from `first`."""
     slices, flows = trace.slices, trace.flows
     for chunk in _chunks(len(flows)):
         part = flows.iloc[chunk]
@@ -139,7 +137,7 @@ def flow_rows(trace: Trace, first: int = 0) -> Rows:
 
 
 def counter_rows(trace: Trace) -> Rows:
-    """Write counter events, a series a track."""
+    """Write counter events, one series a track."""
     names = trace.tracks.set_index("track")["name"]
     pids = trace.tracks.set_index("track")["pid"].fillna(_NO_PROCESS)
     for chunk in _chunks(len(trace.counters)):
@@ -182,7 +180,7 @@ def memory_rows(trace: Trace) -> Rows:
 
 
 def _leaf(part: pd.DataFrame) -> TextArray:
-    """Return the innermost frame of each slice's stack, where it has one."""
+    """Return the innermost frame of each slice's stack, if any."""
     text = np.full(len(part), "", dtype=object)
     leaf = ints(part["stack"])
     with_stack = np.flatnonzero(leaf >= 0)
@@ -213,7 +211,7 @@ def _times(part: pd.DataFrame) -> TextArray:
 
 
 def _track_ids(trace: Trace) -> dict[int, tuple[int, int]]:
-    """Return the process and thread id of each track; those without get ids of their own."""
+    """Return the process and thread id of each track; tracks without ids get new ones."""
     tracks = trace.tracks
     stream = (tracks["kind"] == "stream").to_numpy()
     pid = np.where(stream, ints(tracks["device"]), ints(tracks["pid"]))
@@ -232,7 +230,7 @@ def _track_id_texts(trace: Trace, track: pd.Series[Any]) -> TextArray:
 
 
 def _table(texts: Sequence[str], column: pd.Series[Any]) -> TextArray:
-    """Return the text of each row's category; empty where it is missing."""
+    """Return the text of each row's category; empty if missing."""
     table = np.array([*texts, ""], dtype=object)
     return np.asarray(table[column.cat.codes.to_numpy()], dtype=object)
 
@@ -251,7 +249,7 @@ def _microseconds(ns: int) -> str:
 
 
 def ints(column: pd.Series[Any]) -> IntArray:
-    """Return a nullable integer column as int64; -1 where missing."""
+    """Return a nullable integer column as int64; -1 if missing."""
     return as_ints(column.to_numpy(dtype=np.int64, na_value=-1))
 
 

@@ -44,26 +44,25 @@ def export_stacks(
     path : path
         An existing file is replaced.
     metric : {"self_ns", "device_ns"}
-        Own time on the host, or the device time of what was launched from a path; that path ends in
-        the kernel. PyTorch's ``self_cpu_time_total``, ``self_cuda_time_total`` and
-        ``self_device_time_total`` mean the same.
+        Self time on the host, or the device time launched from a path; that path ends in the kernel.
+        PyTorch's ``self_cpu_time_total``, ``self_cuda_time_total`` and ``self_device_time_total`` are
+        aliases.
     format : {"collapsed", "speedscope"}, optional
-        ``outer;inner 1234`` a line, as ``flamegraph.pl`` reads it, or JSON for speedscope.app; without
-        it, speedscope if the path ends in ``.json``. Weights are whole nanoseconds.
+        ``outer;inner 1234`` a line, for ``flamegraph.pl``, or JSON for speedscope.app; by default speedscope
+        if the path ends in ``.json``. Weights are integer nanoseconds.
 
     Raises
     ------
     OptionError
-        If `metric` or `format` is none of these.
+        For another `metric` or `format`.
 
     Notes
     -----
-    A path is the slices that enclose one another on a track; equal paths of several tracks are one.
-    Paths are in the order of their first appearance, the outer one first. In collapsed text a semicolon
-    in a name becomes a colon. `notebook_prof.read_trace` reads both again. After
-    ``torch.profiler.profile.export_stacks``
-    (https://pytorch.org/docs/stable/profiler.html#torch.profiler.profile.export_stacks), whose weights
-    are microseconds.
+    A path is a chain of nested slices on a track; equal paths of several tracks are merged. Paths are in
+    order of their first appearance, the outer one first. In collapsed text a semicolon in a name becomes a
+    colon. `notebook_prof.read_trace` reads both formats. After ``torch.profiler.profile.export_stacks``
+    (https://pytorch.org/docs/stable/profiler.html#torch.profiler.profile.export_stacks), whose weights are
+    microseconds.
 
     Examples
     --------
@@ -95,18 +94,11 @@ def export_stacks(
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """Distinct call paths; parents come before children.
+    """Distinct call paths; parents come before children."""
 
-    Attributes
-    ----------
-    parent, weight, slice : ndarray of int64
-        Of each path: the path without its last slice (-1 at the root), nanoseconds, and the row of the
-        first slice that has it.
-    """
-
-    parent: IntArray
-    weight: IntArray
-    slice: IntArray
+    parent: IntArray  # the path without its last slice; -1 at the root
+    weight: IntArray  # ns
+    slice: IntArray  # row of the first slice with this path
 
 
 def _paths(trace: Trace, metric: str) -> _Paths:
@@ -119,7 +111,7 @@ def _paths(trace: Trace, metric: str) -> _Paths:
     own = slices["self_ns"].to_numpy()
     if metric == "device_ns":
         works = on_device & slices["category"].isin(list(DEVICE_CATEGORIES)).to_numpy()
-        # a kernel is called by its launch; what has no launch is a root
+        # a kernel's parent is its launch; without a launch it is a root
         above[works], depth[works] = -1, 0
         launch = trace.flows[(trace.flows["kind"] == "launch").to_numpy()]
         src, dst = launch["src"].to_numpy(), launch["dst"].to_numpy()
@@ -132,7 +124,7 @@ def _paths(trace: Trace, metric: str) -> _Paths:
 
 
 def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the path of each slice; and of each path its parent and its first slice, depth by depth."""
+    """Return the path of each slice, and for each path its parent and first slice, depth by depth."""
     node = np.full(len(name), -1, np.int64)
     width = int(name.max(initial=0)) + 1
     order = np.argsort(depth, kind="stable")
@@ -150,7 +142,7 @@ def _grow(name: IntArray, above: IntArray, depth: IntArray) -> tuple[IntArray, I
 
 
 def _walk(paths: _Paths) -> Iterator[tuple[int, int]]:
-    """Yield paths with their depth, each before those inside it, siblings by first appearance."""
+    """Yield paths with their depth, each before its children, siblings by first appearance."""
     inside: dict[int, list[int]] = {}
     for i in np.argsort(paths.slice, kind="stable")[::-1].tolist():
         inside.setdefault(int(paths.parent[i]), []).append(i)
@@ -204,7 +196,7 @@ def _speedscope(trace: Trace, paths: _Paths, metric: str) -> dict[str, Any]:
 
 
 def _frames(trace: Trace, rows: IntArray) -> list[tuple[tuple[str, Any], ...]]:
-    """Return the name of each slice, and its file and line where its stack says that it is that function."""
+    """Return the name of each slice, with file and line if its stack identifies it as that function."""
     chosen = trace.slices.iloc[rows]
     key = chosen["stack"].to_numpy(dtype=np.int64, na_value=-1)
     stacks = trace.stacks

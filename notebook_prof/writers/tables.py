@@ -1,4 +1,4 @@
-"""Any table of a Trace, or of an analysis, as a file that every tool reads."""
+"""Writes any table of a Trace, or of an analysis, as a file for other tools."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     frame : DataFrame
-        As in ``trace.slices`` or from an analysis; its index is written only if it does more than count
-        the rows. Lists and dicts in cells become JSON.
+        Such as ``trace.slices`` or the result of an analysis; its index is written unless it only counts the
+        rows. Lists and dicts in cells become JSON.
     path : path
-        ``.csv``, ``.csv.gz``, ``.tsv`` or ``.tsv.gz``: UTF-8 with a header; ``.parquet``: with all dtypes.
-        An existing file is replaced.
+        ``.csv``, ``.csv.gz``, ``.tsv`` or ``.tsv.gz``: UTF-8 with a header; ``.parquet``: with all dtypes. An
+        existing file is replaced.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with JSON for cells that neither format has a type for."""
+    """Return the table with JSON in cells that neither format has a type for."""
     texts = {}
     for i in [i for i, dtype in enumerate(frame.dtypes) if pd.api.types.is_object_dtype(dtype)]:
         cells = frame.iloc[:, i].tolist()

@@ -1,4 +1,4 @@
-"""Values of any kind as JSON: what JSON has no word for becomes an object with a tag."""
+"""Values of any kind as JSON: an object with a tag for types that JSON lacks."""
 
 from __future__ import annotations
 
@@ -16,30 +16,19 @@ _INT64: Final = 1 << 63
 
 
 class ValueEncoder:
-    """Turns metadata into what ``json.dumps`` writes and `readers.native.values` undoes.
+    """Turns metadata into JSON for `readers.native.values`; `put` stores a DataFrame and returns its name.
 
-    Parameters
-    ----------
-    put : callable
-        Stores a DataFrame as a file of its own and gives the file's name.
-
-    Attributes
-    ----------
-    lost : list of str
-        Where something was met that can only be kept as text.
-
-    Examples
-    --------
     >>> ValueEncoder(lambda frame: "").encode({"shape": (2, 3)})
     {'shape': {'$': 'tuple', 'v': [2, 3]}}
     """
 
+    # `lost` names values that can only be kept as text
     def __init__(self, put: Callable[[pd.DataFrame], str]) -> None:
         self._put = put
         self.lost: list[str] = []
 
     def encode(self, value: Any, where: str = "metadata", depth: int = 0) -> Any:
-        """Make JSON of a value; `where` names it in `lost`."""
+        """Encode a value as JSON; `where` names it in `lost`."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):

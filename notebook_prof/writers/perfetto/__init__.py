@@ -1,4 +1,4 @@
-"""Perfetto's protocol buffers: what ui.perfetto.dev and its trace processor open."""
+"""Perfetto's protocol buffers, for ui.perfetto.dev and its trace processor."""
 
 from .writer import write_perfetto
 

@@ -1,4 +1,4 @@
-"""Events in the order of time: begins and ends of slices, instants, values of counters, allocations."""
+"""Events in order of time: begins and ends of slices, instants, values of counters, allocations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .wire import (
 SEQUENCE: Final = 1
 NUMBERS: Final = ("step", "correlation", "device", "stream")
 ROW: Final = "Ev Idx"
-"""The row of a slice, in PyTorch's words, by which its traces are known."""
+"""Key of a slice's row number, named as in PyTorch's traces."""
 TEXTS: Final = ("phase", "module", "shapes", "line")
 MEMORY: Final = ("Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Id")
 ANNOTATIONS: Final = (*NUMBERS, *TEXTS, *MEMORY, ROW, "args")
@@ -49,35 +49,16 @@ _CHUNK: Final = 1 << 16
 
 
 class Schedule(NamedTuple):
-    """All events in the order of time.
-
-    Attributes
-    ----------
-    ts : ndarray of int64, shape (n,)
-    kind : ndarray of int8
-        As Perfetto numbers them; 5 for an allocation.
-    row : ndarray of int64
-        Row of `slices`, behind them of the steps that are no slices; of `counters`; of `allocations`.
-    """
+    """All events in order of time; arrays of shape (n,)."""
 
     ts: IntArray
-    kind: npt.NDArray[np.int8]
+    kind: npt.NDArray[np.int8]  # as Perfetto numbers them; 5 for an allocation
+    # row of `slices`, or after these of the steps that are not slices; of `counters`; of `allocations`
     row: IntArray
 
 
 class Events:
-    """The events of a trace as packets.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Attributes
-    ----------
-    names, texts : list of str
-        Interned: names of events, and values of annotations. Their numbers begin at 1.
-    descriptions : Descriptions
-    """
+    """The events of a trace as packets; `names` and `texts` are interned, numbered from 1."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -90,7 +71,7 @@ class Events:
         modules = self._slices["name"][self._slices["category"] == "module"].cat.codes.unique()
         self._name_codes = np.zeros((2, len(words) + 1), np.int64)
         self._name_codes[:, :-1] = np.arange(len(words)) + 1
-        for code in modules.tolist():  # as Kineto's are called
+        for code in modules.tolist():  # named as Kineto's
             name = MODULE_PREFIX + words[code].removeprefix(MODULE_PREFIX)
             self._name_codes[1, code] = number.setdefault(name, len(number) + 1)
         self._memory_name = number.setdefault(MEMORY_NAME, len(number) + 1)
@@ -146,7 +127,7 @@ class Events:
         return np.concatenate([uuid, np.array([numbers[i] for i in lane.tolist()], np.int64)])
 
     def _schedule(self) -> Schedule:
-        """Order all events by time: at one instant ends, inner ones first, then begins, instants, values."""
+        """Sort all events by time: at one instant ends, inner ones first, then begins, instants, values."""
         long = np.flatnonzero(self._dur > 0)
         begins = long
         if len(self._dur) > len(self._slices):
@@ -177,7 +158,7 @@ class Events:
         return list(number), codes
 
     def _arrows(self, end: str) -> tuple[IntArray, IntArray]:
-        """Return the slices at one end of the arrows, in order, and the arrows' numbers."""
+        """Return the slices at one end of the flows, in order, and the flows' numbers."""
         flows = self._trace.flows
         row = as_ints(flows[end].to_numpy())
         order = np.argsort(row, kind="stable")
@@ -221,7 +202,7 @@ class Events:
         return concatenated(head.array(), *pieces)
 
     def _of_slices(self, slices: pd.DataFrame, row: IntArray) -> Any:
-        """Return annotations and arrows of slices."""
+        """Return annotations and flows of slices."""
         numbers = MessageColumn(len(slices))
         _put_number(numbers, ROW, row, np.ones(len(row), bool))
         for column in NUMBERS:
@@ -241,7 +222,7 @@ class Events:
 
 
 def _spread(column: Any, rows: IntArray, count: int) -> Any:
-    """Return the pieces at these positions of a longer column, and nothing elsewhere."""
+    """Return the pieces at these positions of a longer column, which is empty elsewhere."""
     size = np.zeros(count, np.int64)
     size[rows] = lengths(column)
     content = np.frombuffer(column.buffers()[2] or b"", np.uint8)
@@ -250,7 +231,7 @@ def _spread(column: Any, rows: IntArray, count: int) -> Any:
 
 
 def _put_number(pieces: MessageColumn, name: str, values: IntArray, where: BoolArray, field: int = 4) -> None:
-    """Add an annotation with a whole number, or with the number of an interned text."""
+    """Add an annotation with an integer, or with the number of an interned text."""
     before = number_field(1, ANNOTATIONS.index(name) + 1) + tag(field, VARINT)
     pieces.constant(tag(4, LENGTH), where).varint(sizes(values) + len(before), where)
     pieces.constant(before, where).varint(values, where)
@@ -267,7 +248,7 @@ def _memory_annotations(events: pd.DataFrame) -> Any:
 
 
 def _json_annotations(texts: npt.NDArray[np.object_]) -> Any:
-    """Return an annotation with what tables tell of slices, as JSON; None where they tell of none."""
+    """Return an annotation with the further attributes of slices as JSON; None if there are none."""
     codes, distinct = pd.factorize(texts)
     before = number_field(1, ANNOTATIONS.index("args") + 1)
     content = [
@@ -277,7 +258,7 @@ def _json_annotations(texts: npt.NDArray[np.object_]) -> Any:
 
 
 def _flow_fields(row: IntArray, ends: IntArray, number: IntArray, before: bytes) -> Any:
-    """Return the fields for arrows that begin, or end, at these slices."""
+    """Return the fields for flows that begin, or end, at these slices."""
     first, last = np.searchsorted(ends, row, "left"), np.searchsorted(ends, row, "right")
     count = last - first
     total = int(count.sum())
@@ -289,7 +270,7 @@ def _flow_fields(row: IntArray, ends: IntArray, number: IntArray, before: bytes)
 
 
 def _packets(ts: IntArray, events: Any) -> Any:
-    """Return whole packets around track events."""
+    """Return complete packets around track events."""
     size = lengths(events)
     fixed = tag(_SEQUENCE_ID, VARINT) + bytes([SEQUENCE]) + tag(_FLAGS, VARINT) + bytes([_NEEDS_STATE])
     fixed += tag(_TRACK_EVENT, LENGTH)

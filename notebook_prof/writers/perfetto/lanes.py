@@ -1,4 +1,4 @@
-"""Lanes of a track: Perfetto nests the slices of a track, so those that cross others lie beside it."""
+"""Lanes of a track: Perfetto nests a track's slices, so slices that cross others get tracks beside it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,14 @@ _ROUNDS: Final = 2
 
 
 def lanes(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
-    """Return a lane of its track for each slice, so that in a lane slices are apart or one inside another.
+    """Return the lane of each slice in its track, such that slices of a lane are disjoint or nested.
 
-    Parameters
-    ----------
-    track, ts, dur : ndarray of int64, shape (n,)
-        In the order of their start, the longest first.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        0 for all that cross nothing, and for the longest of those that do. The others are told apart in the
-        same way; those that cross again lie behind one another, on as many lanes as are open at a time.
-
-    Examples
-    --------
     >>> lanes(np.zeros(3, int), np.array([0, 5, 6]), np.array([9, 9, 2])).tolist()
     [0, 1, 0]
     """
+    # Slices are sorted by start, longest first. Lane 0 has all that cross nothing, and the longest of those
+    # that do. The others are divided in the same way; slices that still cross are placed disjointly, on as
+    # many lanes as are open at a time.
     lane = np.zeros(len(ts), np.int64)
     remaining = np.flatnonzero(dur > 0)
     for number in range(_ROUNDS):
@@ -43,11 +33,9 @@ def lanes(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
 
 
 def _nested(track: IntArray, ts: IntArray, dur: IntArray) -> BoolArray:
-    """Return which slices stay, so that none crosses another.
-
-    Each end is matched with the latest open begin. Where slices cross, ends are matched with begins of
-    others; these form cycles, of which the longest slice stays. What is left is looked at again.
-    """
+    """Return a set of slices of which none crosses another."""
+    # Each end is matched with the latest open begin. Where slices cross, ends are matched with begins of
+    # others; these form cycles, of which the longest slice stays. The rest is processed again.
     stays = np.ones(len(ts), bool)
     while True:
         rows = np.flatnonzero(stays)
@@ -67,7 +55,7 @@ def _nested(track: IntArray, ts: IntArray, dur: IntArray) -> BoolArray:
 
 
 def _partners(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
-    """Return whose end each begin is matched with."""
+    """Return the slice with the end matched to each begin."""
     owner, when, is_begin = _edges(ts, dur)
     pairs = pair(track[owner], when, is_begin)
     partner = np.full(len(ts), -1, np.int64)
@@ -76,7 +64,7 @@ def _partners(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
 
 
 def _edges(ts: IntArray, dur: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return slice, time and kind of all begins and ends in order; of one instant ends, inner ones first."""
+    """Return slice, time and kind of all begins and ends in order; at one instant ends, inner ones first."""
     n = len(ts)
     when = np.concatenate([(ts + dur)[::-1], ts])
     order = np.argsort(when, kind="stable")
@@ -85,10 +73,8 @@ def _edges(ts: IntArray, dur: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
 
 
 def _apart(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
-    """Return lanes of slices that do not touch one another there: each takes the lane that was left last.
-
-    So begins are matched with the ends before them, as ends are with begins elsewhere.
-    """
+    """Return lanes of slices, disjoint in each: a slice takes the lane that was left last."""
+    # so begins are matched with preceding ends, as ends are with begins elsewhere
     owner, when, is_begin = _edges(ts, dur)
     pairs = pair(track[owner], when, ~is_begin)
     first = np.arange(len(ts))

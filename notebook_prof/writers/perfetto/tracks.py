@@ -19,17 +19,7 @@ _UNITS: Final = {"ns": 1, "bytes": 3}
 
 
 class Descriptions:
-    """Numbers and descriptions of tracks.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Attributes
-    ----------
-    messages : list of bytes
-        Descriptions, parents before children.
-    """
+    """Numbers and descriptions of tracks; `messages` has parents before children."""
 
     def __init__(self, trace: Trace) -> None:
         rows = trace.tracks.astype(object).where(trace.tracks.notna(), None).to_dict("records")
@@ -41,19 +31,19 @@ class Descriptions:
             self._described(track, -1 if row["kind"] in _VALUES else 0)
 
     def slices(self, track: IntArray, lane: IntArray) -> IntArray:
-        """Return the numbers of the tracks that show these lanes."""
+        """Return the numbers of the tracks of these lanes."""
         width = int(lane.max(initial=0)) + 1
         keys, code = np.unique(track * width + lane, return_inverse=True)
         uuids = [self._described(*divmod(key, width)) for key in keys.tolist()]
         return np.array([*uuids, 0], np.int64)[code]
 
     def values(self, track: IntArray) -> IntArray:
-        """Return the numbers of the tracks that show these counters."""
+        """Return the numbers of the tracks of these counters."""
         keys, code = np.unique(track, return_inverse=True)
         return np.array([*(self._described(key, -1) for key in keys.tolist()), 0], np.int64)[code]
 
     def beside(self, name: str) -> int:
-        """Return the number of a further track at the top."""
+        """Return the number of a further top-level track."""
         return self._put(name, [bytes_field(NAME, name)])
 
     def _described(self, track: int, lane: int) -> int:
@@ -80,7 +70,7 @@ class Descriptions:
         return uuid
 
     def _thread(self, row: dict[str, Any]) -> bytes | None:
-        """Return the thread of a track; None where it is none, has no number, or is described already."""
+        """Return the thread of a track; None if it is not one, has no number, or is already described."""
         pid, tid = row["pid"], row["tid"]
         if row["kind"] != "thread" or not _is_number(pid) or not _is_number(tid):
             return None
@@ -110,5 +100,5 @@ class Descriptions:
 
 
 def _is_number(value: int | None) -> bool:
-    """Return whether Perfetto has room for this number of a process or thread."""
+    """Return whether this number of a process or thread fits Perfetto's field."""
     return value is not None and 0 < value <= _MOST_ID

@@ -1,4 +1,4 @@
-"""Protocol buffers, written: single messages, and columns of many messages at once."""
+"""Writes protocol buffers: single messages, and columns of many messages at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ _STARTS: Final = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 
 
 def varint(value: int) -> bytes:
-    """Return a number of seven bits a byte; negative ones as their 64 bits.
+    """Return a number as seven bits a byte; negative ones as their 64 bits.
 
-    Examples
-    --------
     >>> varint(150)
     b'\\x96\\x01'
     """
@@ -31,20 +29,18 @@ def varint(value: int) -> bytes:
 
 
 def tag(number: int, kind: int) -> bytes:
-    """Return what stands before a field."""
+    """Return the tag of a field."""
     return varint(number << 3 | kind)
 
 
 def number_field(number: int, value: int) -> bytes:
-    """Return a field with a whole number."""
+    """Return a field with an integer."""
     return tag(number, VARINT) + varint(value)
 
 
 def bytes_field(number: int, content: bytes | str) -> bytes:
     """Return a field with a text or a message; half a surrogate in a text becomes a question mark.
 
-    Examples
-    --------
     >>> bytes_field(2, "hi")
     b'\\x12\\x02hi'
     """
@@ -53,13 +49,7 @@ def bytes_field(number: int, content: bytes | str) -> bytes:
 
 
 def sizes(values: IntArray) -> IntArray:
-    """Return how many bytes each number takes.
-
-    Examples
-    --------
-    >>> sizes(np.array([0, 127, 128, -1])).tolist()
-    [1, 1, 2, 10]
-    """
+    """Return the encoded size of each number: 1 byte for 127, 2 for 128, 10 for -1."""
     words = values.view(np.uint64)
     most = words.max(initial=0)
     size = np.ones(len(values), np.int64)
@@ -69,15 +59,8 @@ def sizes(values: IntArray) -> IntArray:
 
 
 class MessageColumn:
-    """A piece of many messages: bytes that all of them have, and numbers of each.
+    """A part of many messages: common bytes, and numbers of each message.
 
-    Parameters
-    ----------
-    count : int
-        Of messages.
-
-    Examples
-    --------
     >>> MessageColumn(2).constant(b"\\x08").varint(np.array([1, 150])).array().to_pylist()
     [b'\\x08\\x01', b'\\x08\\x96\\x01']
     """
@@ -125,7 +108,7 @@ class MessageColumn:
 
 
 def binary_array(content: npt.NDArray[np.uint8], length: IntArray) -> Any:
-    """Return bytes that lie one behind another as a `pyarrow.LargeBinaryArray`, cut into these lengths."""
+    """Return concatenated bytes as a `pyarrow.LargeBinaryArray`, cut into these lengths."""
     import pyarrow as pa
 
     offsets = np.zeros(len(length) + 1, np.int64)
@@ -135,7 +118,7 @@ def binary_array(content: npt.NDArray[np.uint8], length: IntArray) -> Any:
 
 
 def chosen(texts: list[bytes], codes: IntArray) -> Any:
-    """Return one of `texts` for each code, and nothing for -1."""
+    """Return one of `texts` for each code; empty for -1."""
     import pyarrow as pa
 
     table = pa.array([*texts, b""], pa.large_binary())
@@ -143,7 +126,7 @@ def chosen(texts: list[bytes], codes: IntArray) -> Any:
 
 
 def concatenated(*columns: Any) -> Any:
-    """Return the pieces of each message one behind another."""
+    """Concatenate the pieces of each message."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -152,7 +135,7 @@ def concatenated(*columns: Any) -> Any:
 
 
 def lengths(column: Any) -> IntArray:
-    """Return how many bytes each message has."""
+    """Return the number of bytes of each message."""
     import pyarrow.compute as pc
 
     return np.asarray(pc.binary_length(column).to_numpy(zero_copy_only=False), np.int64)

@@ -1,4 +1,4 @@
-"""Write a Trace as Perfetto's protocol buffers."""
+"""Writes a Trace as Perfetto's protocol buffers."""
 
 from __future__ import annotations
 
@@ -18,28 +18,8 @@ _AT_ONCE: Final = 1 << 14
 
 
 def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a Trace as Perfetto protobuf, which ui.perfetto.dev and `read_trace` open.
+    """Write a Trace as Perfetto protobuf, which ui.perfetto.dev and `read_trace` open; ``.gz`` compresses.
 
-    Parameters
-    ----------
-    trace : Trace
-    path : path
-        Compressed with gzip if it ends in ``.gz``; an existing file is replaced.
-
-    Notes
-    -----
-    Threads are threads of their process, streams tracks of their GPU, counters have their unit. Slices are
-    begins and ends, in the order of time; where slices of a track cross, which Perfetto's tracks cannot show,
-    the shorter ones lie on tracks beside it, named ``main (2)``. Arrows are flows with a number each. Phase,
-    step, module, shapes, correlation, device and stream are annotations, and so is what the event was called
-    and launched with. Allocations are ``[memory]`` instants, as PyTorch's export has them. Times are
-    nanoseconds of the boot clock, from the start of the trace; a clock snapshot tells the Unix time.
-
-    What Perfetto has no place for (call stacks, the metadata and its tables, the import report) is not
-    written. The file is for other tools, and `read_trace` reads it as any of Perfetto's.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from notebook_prof import TraceBuilder, read_trace
@@ -50,6 +30,13 @@ def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     >>> read_trace(file).slices[["ts", "dur"]].values.tolist()
     [[0, 9], [2, 3]]
     """
+    # Threads are threads of their process, streams tracks of their GPU, counters have their unit. Slices are
+    # begins and ends, in order of time. If slices of a track cross, which Perfetto cannot show, the shorter
+    # ones are on tracks beside it, named ``main (2)``. Flows are numbered. Phase, step, module, shapes,
+    # correlation, device and stream are annotations, and so are the event's arguments and launch settings.
+    # Allocations are ``[memory]`` instants, as in PyTorch's export. Times are nanoseconds of the boot clock,
+    # from the start of the trace; a clock snapshot has the Unix time.
+    # Call stacks, the metadata with its tables, and the import report are not written.
     with atomic_gzip(path) as file:
         _write(trace, file)
 
@@ -70,7 +57,7 @@ def _write(trace: Trace, file: Sink) -> None:
 
 
 def _write_interned(events: Events, file: Sink) -> None:
-    """Write texts and their numbers, from 1; the first packet clears what the sequence has told before."""
+    """Write texts and their numbers, from 1; the first packet clears the sequence's earlier state."""
     flags = _STATE_CLEARED | _NEEDS_STATE
     for kind, texts in (
         (_CATEGORIES, CATEGORY_WORDS),
