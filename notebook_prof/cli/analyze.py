@@ -50,7 +50,7 @@ def add_analyze(commands: Any) -> None:
     add("--top-end-key", choices=["end", "kern"], default="end", help=ends)
     orders = f"COL: largest first, +COL: smallest first; one of {', '.join(ORDERS)} (default: time)"
     add("--order-by", default="time", metavar="±COL", help=orders)
-    add("--copy-time", action="store_true", help="also tell the time of copies")
+    add("--copy-time", action="store_true", help="also print the time of copies")
     add("--min-time", type=float, default=-math.inf, metavar="S", help="shortest time to print, in seconds")
     add("--max-time", type=float, default=math.inf, metavar="S", help="longest time to print, in seconds")
     add("--show-host", action="store_true", help="also rank by time on the host")
@@ -62,7 +62,7 @@ def add_analyze(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Rank and print; the exit code is returned."""
+    """Rank and print; returns the exit code."""
     table = calls(read_trace(options.file))
     totals = _totals(table, options.copy_time)
     if options.where:
@@ -114,7 +114,7 @@ def _ranked(
         min_time_s=options.min_time,
         max_time_s=options.max_time,
     )
-    total = totals[f"total {part} time"]  # of the whole file, whatever is filtered
+    total = totals[f"total {part} time"]  # of the whole file, without filters
     frame["share"] = frame["time_s"] / total if total else 0.0
     frame["cumulative_share"] = frame["cumulative_s"] / total if total else 0.0
     return frame

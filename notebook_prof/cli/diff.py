@@ -1,4 +1,4 @@
-"""``notebook-prof diff``: what changed between two recordings."""
+"""``notebook-prof diff``: the changes between two recordings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .output import say
 def add_diff(commands: Any) -> None:
     """Add the command to a parser."""
     description = (
-        "Compare two recordings, of any format: by how much a step is faster or slower, how sure that is, "
+        "Compare two recordings, of any format: by how much a step is faster or slower, with its interval, "
         "and in which phases, lines, operators and kernels. The differences of each table add up to that of "
         "a mean step."
     )
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def as_json(compared: Comparison, results: Expectations | None = None) -> str:
-    """Return verdict, change and tables as one JSON object; what is not known is null."""
+    """Return verdict, change and tables as one JSON object; unknown values are null."""
     import json
 
     low, high = (None if math.isnan(end) else end for end in compared.interval)

@@ -1,4 +1,4 @@
-"""Tables in characters: drawn with lines, as Markdown, or plain."""
+"""Tables as text: drawn with lines, as Markdown, or plain."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ Rows: TypeAlias = Sequence[Sequence[str]]
 
 
 def grid(heads: Sequence[str], rows: Rows) -> str:
-    """Return a table with lines around cells of several lines.
+    """Return a table with lines around cells, which may have several lines.
 
-    Examples
-    --------
     >>> print(grid(["a", "b"], [["1", "x\\ny"]]))
     ╒═════╤═════╕
     │ a   │ b   │
@@ -49,10 +47,8 @@ def grid(heads: Sequence[str], rows: Rows) -> str:
 
 
 def markdown(heads: Sequence[str], rows: Rows) -> str:
-    """Return a table for Markdown and Confluence; cells of several lines go on in further rows.
+    """Return a table for Markdown and Confluence; cells of several lines continue in further rows.
 
-    Examples
-    --------
     >>> print(markdown(["a", "b"], [["1", "x"]]))
     | a | b |
     |---|---|
@@ -72,10 +68,8 @@ def markdown(heads: Sequence[str], rows: Rows) -> str:
 
 
 def plain(heads: Sequence[str], rows: Rows) -> str:
-    """Lay columns out with two blanks between, a line a row.
+    """Return columns with two spaces between, one line a row.
 
-    Examples
-    --------
     >>> print(plain(["name", "n"], [["mm", "12"]]))
     name  n
     mm    12

@@ -1,4 +1,4 @@
-"""``notebook-prof expect``: does a recording hold what is expected of it?"""
+"""``notebook-prof expect``: checks a recording against limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .output import data_text, say
 def add_expect(commands: Any) -> None:
     """Add the command to a parser."""
     description = (
-        "Hold a recording, of any format, to what is expected of it: 'step p50 < 120ms', 'phase data < 5%', "
+        "Check expectations of a recording, of any format: 'step p50 < 120ms', 'phase data < 5%', "
         "'device idle < 10%', 'peak < 8GiB', 'sync == 0', 'operator aten::copy_ < 2%', 'line 12 < 5%'. "
         "Exit code 0: all passed; 1: one failed; 2: one could not be decided."
     )
     parser = commands.add_parser(
         "expect",
-        help="hold a recording to limits, for CI",
+        help="check a recording against limits, for CI",
         description=description.replace("%", "%%"),
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
@@ -36,16 +36,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_expect_option(parser: argparse.ArgumentParser, examples: str) -> None:
-    """Give a command ``--expect``."""
+    """Add ``--expect`` to a command."""
     parser.add_argument(
         "--expect",
         metavar="EXPECTATION",
         action="append",
         default=[],
-        help=f"what has to hold: {examples}; may be given again. Exit code 1: one failed; 2: not decided",
+        help=f"an expectation: {examples}; may be repeated. Exit code 1: one failed; 2: not decided",
     )
 
 
 def exit_code(results: Expectations) -> int:
-    """Return 0 where all passed, 1 where one failed, 2 where one could not be decided."""
+    """Return 0 if all passed, 1 if one failed, 2 if one could not be decided."""
     return {PASS: 0, FAIL: 1}.get(results.outcome, 2)

@@ -1,4 +1,4 @@
-"""``notebook-prof report``, ``convert`` and ``formats``: files in, files out."""
+"""``notebook-prof report``, ``convert`` and ``formats``: the commands that read and write files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_report(commands: Any) -> None:
     parser.add_argument("-o", "--output", metavar="REPORT.html", help=default)
     parser.add_argument("--ranks", action="store_true", help="FILE is a folder or a pattern of ranks' files")
     parser.add_argument(
-        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the guessing"
+        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the recognition"
     )
     parser.set_defaults(run=report)
 
@@ -44,7 +44,7 @@ def add_convert(commands: Any) -> None:
     parser.add_argument("output", metavar="OUTPUT", nargs="?")
     parser.add_argument("-o", "--output", dest="named", metavar="OUTPUT", help="the same, as for report")
     parser.add_argument(
-        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the guessing"
+        "--from", dest="format", metavar="FORMAT", help="format of FILE, to skip the recognition"
     )
     parser.set_defaults(run=convert)
 
@@ -57,7 +57,7 @@ def add_formats(commands: Any) -> None:
 
 
 def report(options: argparse.Namespace) -> int:
-    """Write the report; tells where it is."""
+    """Write the report; prints its path."""
     first = options.files[0]
     if options.ranks or len(options.files) > 1:
         return _report_ranks(options)
@@ -70,7 +70,7 @@ def report(options: argparse.Namespace) -> int:
 
 def _report_ranks(options: argparse.Namespace) -> int:
     if options.format is not None:
-        raise OptionError("--from is for one file: of ranks, each file's format is guessed")
+        raise OptionError("--from is for one file: the format of each rank's file is recognised")
     first = options.files[0]
     folder = first if os.path.isdir(first) else os.path.dirname(first)
     output = options.output or os.path.join(folder, "ranks.html")
@@ -82,7 +82,7 @@ def _report_ranks(options: argparse.Namespace) -> int:
 
 
 def convert(options: argparse.Namespace) -> int:
-    """Write the file; tells where it is."""
+    """Write the file; prints its path."""
     outputs = [path for path in (options.output, options.named) if path]
     if len(outputs) != 1:
         raise OptionError("convert writes one file: name it once, as in notebook-prof convert FILE -o OUTPUT")
@@ -93,7 +93,7 @@ def convert(options: argparse.Namespace) -> int:
 
 
 def formats(options: argparse.Namespace) -> int:
-    """Print what can be read."""
+    """Print the readable formats."""
     table = list_formats()
     shape = chosen_format(options.format)
     if shape in ("json", "csv"):
@@ -113,4 +113,4 @@ def _stem(path: str) -> str:
 
 def _not_the_same(source: str, target: str) -> None:
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
-        raise OptionError(f"{target} is the file to read: choose another name for what is written")
+        raise OptionError(f"{target} is the file to read: choose another name for the output")

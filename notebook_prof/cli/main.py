@@ -18,7 +18,7 @@ from .sql import add_sql
 from .summary import add_brief, add_summary
 
 FAILED: Final = 2
-"""Exit code of everything that we refuse, as of argparse's own errors."""
+"""Exit code for refused requests, as for argparse's errors."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,28 +35,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Without the program's name; those of the process unless given.
-
-    Returns
-    -------
-    int
-        0, or 2 with one sentence on standard error where something was asked that cannot be done; of
-        expectations 1 where one failed.
-
-    Examples
-    --------
-    >>> main(["analyze", "no-such-file.json"])
-    2
-    """
+    """Run a command; returns 0, or 2 with a sentence on standard error; 1 if an expectation failed."""
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""How results leave a command: drawn on a terminal, plain when piped, or as JSON or CSV."""
+"""Output of commands: tables drawn on a terminal, plain when piped, or as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMATS: Final = ("auto", "grid", "plain", "markdown", "json", "csv")
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Give a command ``--format`` and its short forms."""
+    """Add ``--format`` and its short forms to a command."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--format",
@@ -30,29 +30,21 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_format(format: str) -> str:
-    """Return what ``auto`` means for this standard output."""
+    """Return the format that ``auto`` means for this standard output."""
     if format != "auto":
         return format
     return "grid" if sys.stdout.isatty() else "plain"
 
 
 def drawn(format: str, heads: Sequence[str], rows: Rows) -> str:
-    """Return a table of texts.
-
-    Examples
-    --------
-    >>> drawn("plain", ["a"], [["1"]])
-    'a\\n1'
-    """
+    """Return a table of texts in this format."""
     draw = {"grid": grid, "markdown": markdown}.get(format, plain)
     return draw(heads, rows)
 
 
 def data_text(format: str, table: pd.DataFrame) -> str:
-    """Return a table of numbers as JSON records, a line each, or CSV.
+    """Return a table of numbers as JSON records, one a line, or CSV.
 
-    Examples
-    --------
     >>> data_text("json", pd.DataFrame({"name": ["mm"], "count": [3]}))
     '[\\n{"name":"mm","count":3}\\n]'
     """

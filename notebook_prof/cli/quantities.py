@@ -12,10 +12,8 @@ _WIDTH: Final = 30
 
 
 def flop_text(value: float, unit: str) -> str:
-    """Return ``12.46`` and ``MFLO`` on two lines; ``N/A`` where it is not known.
+    """Format as ``12.46`` and ``MFLO`` on two lines; ``N/A`` if unknown.
 
-    Examples
-    --------
     >>> flop_text(12_460_032, "FLO"), flop_text(float("nan"), "FLOPS")
     ('12.46\\nMFLO', 'N/A\\nFLOPS')
     """
@@ -26,10 +24,8 @@ def flop_text(value: float, unit: str) -> str:
 
 
 def byte_text(value: float, suffix: str = "") -> str:
-    """Return ``299.50`` and ``KiB`` on two lines; ``N/A`` where it is not known.
+    """Format as ``299.50`` and ``KiB`` on two lines; ``N/A`` if unknown.
 
-    Examples
-    --------
     >>> byte_text(306_688), byte_text(0, "/s")
     ('299.50\\nKiB', '0.00\\nbyte/s')
     """
@@ -40,21 +36,13 @@ def byte_text(value: float, suffix: str = "") -> str:
 
 
 def seconds_text(value: float) -> str:
-    """Write seconds with three significant digits.
-
-    Examples
-    --------
-    >>> seconds_text(0.007806), seconds_text(0)
-    ('0.00781', '0.0')
-    """
+    """Format seconds with three significant digits."""
     return f"{value:.3g}" if value else "0.0"
 
 
 def wrapped(text: str) -> str:
-    """Return a long name in pieces of 30, as in the tool's column of operators.
+    """Wrap a long name in pieces of 30 characters, as in MegEngine's column of operators.
 
-    Examples
-    --------
     >>> wrapped("backward.ConvolutionBackwardFilterV2")
     'backward.ConvolutionBackwardFi\\n-  lterV2'
     """
@@ -63,10 +51,8 @@ def wrapped(text: str) -> str:
 
 
 def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
-    """Write shapes as ``{8,3}``, followed by unusual strides.
+    """Format shapes as ``{8,3}``, followed by unusual strides.
 
-    Examples
-    --------
     >>> shape_lines("[[8, 3], [0]]", "[null, [1]]")
     ['{8,3}', '{0}\\n-[1]']
     """
@@ -83,13 +69,7 @@ def shape_lines(shapes: Any, layouts: Any = None) -> list[str]:
 
 
 def bar(value: float, largest: float, width: int = 15) -> str:
-    """Return a bar of ``#``.
-
-    Examples
-    --------
-    >>> bar(5, 10)
-    '#######'
-    """
+    """Return a bar of ``#``."""
     return "#" * int(value / largest * width) if math.isfinite(value) and largest > 0 else ""
 
 

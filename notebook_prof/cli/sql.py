@@ -1,4 +1,4 @@
-"""``notebook-prof sql``: ask a recording in SQL."""
+"""``notebook-prof sql``: queries a recording in SQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def add_sql(commands: Any) -> None:
     """Add the command to a parser."""
     parser = commands.add_parser(
         "sql",
-        help="ask a recording in SQL",
-        description="Answer one SELECT over the tables of a recording, of any format, and of its analyses: "
+        help="query a recording in SQL",
+        description="Run one SELECT over the tables of a recording, of any format, and of its analyses: "
         "slices, operators, kernels, lines, memory_names and more. Without a query it lists the tables.",
     )
     parser.add_argument("file", metavar="FILE", help="the recording")

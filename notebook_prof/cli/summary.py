@@ -1,4 +1,4 @@
-"""``notebook-prof summary`` and ``brief``: what a recording tells, or one analysis as a table."""
+"""``notebook-prof summary`` and ``brief``: the verdict of a recording, or one analysis as a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_summary(commands: Any) -> None:
     parser = commands.add_parser("summary", help="print the verdict and tables", description=description)
     add = parser.add_argument
     add("file", metavar="FILE")
-    add("--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing")
+    add("--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the recognition")
     add(
         "--style",
         choices=("short", "paddle", "torch"),
@@ -38,10 +38,10 @@ def add_summary(commands: Any) -> None:
     )
     add("--sorted-by", choices=SORTED_KEYS, metavar="KEY", help=" ".join(SORTED_KEYS))
     add("--views", action="append", choices=VIEWS, metavar="VIEW", help=" ".join(VIEWS))
-    add("--no-op-detail", action="store_true", help="do not list what is inside operators")
+    add("--no-op-detail", action="store_true", help="do not list the parts of operators")
     add("--thread-sep", action="store_true", help="list operators by thread")
     add("--time-unit", choices=UNITS, help="of Paddle's tables; default: ms")
-    add("--table", metavar="ANALYSIS", help="print this one: operators, kernels, memory.peak, …")
+    add("--table", metavar="ANALYSIS", help="print this analysis: operators, kernels, memory.peak, …")
     add("--by", metavar="COLUMNS", help="group by these, separated by commas (with --table)")
     add("--where", metavar="FILTER", help="as in 'conv self>1ms phase=backward step=3:7' (with --table)")
     add("-t", "--top", type=int, default=20, help="number of rows of --table; 0 for all (default: 20)")
@@ -74,12 +74,12 @@ def add_brief(commands: Any) -> None:
     parser = commands.add_parser(
         "brief",
         help="print the verdict, lines, advice and doubts as Markdown",
-        description="Print the verdict of a recording of any format with the calls that give its numbers in "
-        "Python, its lines, advice and doubts, as Markdown.",
+        description="Print the verdict of a recording of any format with the calls that return its numbers, "
+        "its lines, advice and doubts, as Markdown.",
     )
     parser.add_argument("file", metavar="FILE", help="the recording")
     parser.add_argument(
-        "--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the guessing"
+        "--from", dest="source", metavar="FORMAT", help="format of FILE, to skip the recognition"
     )
     parser.add_argument("--rows", metavar="N", type=int, default=5, help="rows of each table (default: 5)")
     parser.add_argument("--json", action="store_true", help="print JSON, with the numbers unrounded")
@@ -87,7 +87,7 @@ def add_brief(commands: Any) -> None:
 
 
 def run_brief(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the brief."""
     result = open_profile(options.file, format=options.source).brief(options.rows)
     say(result.to_json() if options.json else result.text)
     return 0
@@ -126,12 +126,12 @@ def _table(profile: Any, options: argparse.Namespace) -> pd.DataFrame:
         arguments[name] = value
     table = method(**arguments)
     if not isinstance(table, pd.DataFrame):
-        raise OptionError(f"{options.table} is no table: open the file in a notebook, or choose operators")
+        raise OptionError(f"{options.table} is not a table: open the file in a notebook, or choose operators")
     return table
 
 
 def _tables(kind: type) -> list[str]:
-    """Return names of the analyses as a Profile has them, those of namespaces dotted."""
+    """Return names of the analyses on a Profile, those of namespaces dotted."""
     names = [name for name in analysis.__all__ if inspect.isfunction(vars(kind).get(name))]
     for topic in TOPICS:
         names += [topic.path] if "__call__" in vars(topic) else []

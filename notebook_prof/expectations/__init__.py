@@ -1,4 +1,4 @@
-"""Expectations: what a run shall hold, in a line each, and whether it does."""
+"""Expectations: requirements for a run, one a line, and whether it meets them."""
 
 from __future__ import annotations
 

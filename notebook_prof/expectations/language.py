@@ -1,4 +1,4 @@
-"""What an expectation says: a quantity, an operator and a limit, as in ``step p50 < 120ms``."""
+"""Parses an expectation: a quantity, an operator and a limit, as in ``step p50 < 120ms``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS: Final = {
     "slower": ("share",),
     "faster": ("share",),
 }
-"""Quantities, and in what each can be limited."""
+"""Quantities, and the units of their limits."""
 _WRITE: Final = {
     "ns": "a time such as 120ms",
     "share": "a share such as 5%",
@@ -43,56 +43,35 @@ _BYTES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expectation.
+    """One expectation."""
 
-    Attributes
-    ----------
-    text : str
-        As it was written.
-    quantity : str
-        One of `UNITS`.
-    of : str
-        Statistic of ``step``, name of ``operator``, ``kernel`` and ``phase``, number of ``line``, ``busy`` or
-        ``idle`` of ``device``, ``host`` or ``device`` of ``peak``; empty where none was told.
-    operator : str
-        ``< <= > >= == !=``.
-    limit : float
-    unit : str
-        Of the limit: ``ns share bytes count``.
-    """
-
-    text: str
-    quantity: str
+    text: str  # as written
+    quantity: str  # one of `UNITS`
+    # statistic of ``step``, name of ``operator``, ``kernel`` and ``phase``, number of ``line``, ``busy`` or
+    # ``idle`` of ``device``, ``host`` or ``device`` of ``peak``; empty if not given
     of: str
-    operator: str
+    operator: str  # ``< <= > >= == !=``
     limit: float
-    unit: str
+    unit: str  # of the limit: ``ns share bytes count``
 
     @classmethod
     def parse(cls, text: str) -> Expectation:
-        """Read one expectation.
+        """Parse one expectation; OptionError says what can be written.
 
-        Raises
-        ------
-        OptionError
-            If it cannot be understood; the message says what can be written.
-
-        Examples
-        --------
         >>> one = Expectation.parse("step p50 < 120ms")
         >>> one.quantity, one.of, one.operator, one.limit, one.unit
         ('step', 'p50', '<', 120000000.0, 'ns')
         """
         match = _EXPECTATION.fullmatch(text)
         if match is None:
-            raise OptionError(f"{text!r} is no expectation: write one as 'step p50 < 120ms' or 'sync == 0'")
+            raise OptionError(f"{text!r} is not an expectation such as 'step p50 < 120ms' or 'sync == 0'")
         quantity, of, operator, value = match.groups()
         if quantity not in UNITS:
-            raise OptionError(f"{text!r}: nothing is called {quantity!r}; {nearest(quantity, UNITS)}")
+            raise OptionError(f"{text!r}: there is no quantity {quantity!r}; {nearest(quantity, UNITS)}")
         limit, unit = _limit(text, quantity, value)
         operator = "==" if operator == "=" else operator
         if operator in ("==", "!=") and unit != "count":
-            raise OptionError(f"{text!r}: only numbers of calls and steps can be compared by {operator}")
+            raise OptionError(f"{text!r}: only numbers of calls and steps can be compared with {operator}")
         return cls(text.strip(), quantity, _part(text, quantity, of), operator, limit, unit)
 
     def holds(self, value: float) -> bool:
@@ -108,10 +87,8 @@ class Expectation:
 
 
 def value_text(value: float, unit: str) -> str:
-    """Write a value of a unit of `UNITS`.
+    """Format a value in a unit of `UNITS`.
 
-    Examples
-    --------
     >>> value_text(1.5e6, "ns"), value_text(0.05, "share"), value_text(3, "count")
     ('1.5 ms', '5.0 %', '3')
     """
@@ -135,7 +112,7 @@ def _limit(text: str, quantity: str, value: str) -> tuple[float, str]:
         if written not in ("", "%", *_BYTES) and "ns" in units:
             return float(parse_ns(value)), "ns"
     choices = " or ".join(_WRITE[unit] for unit in units)
-    raise OptionError(f"{text!r}: {value!r} is no limit of {quantity!r}; write {choices}")
+    raise OptionError(f"{text!r}: {value!r} is not a limit of {quantity!r}; write {choices}")
 
 
 def _part(text: str, quantity: str, of: str) -> str:
@@ -150,7 +127,7 @@ def _part(text: str, quantity: str, of: str) -> str:
         if not of:
             raise OptionError(f"{text!r}: which {quantity}? Write '{quantity} NAME' before the limit")
         if quantity == "line" and not of.isdigit():
-            raise OptionError(f"{text!r}: {of!r} is no number of a line of the cell")
+            raise OptionError(f"{text!r}: {of!r} is not the number of a line of the cell")
     elif of:
         raise OptionError(f"{text!r}: {quantity} takes nothing before the limit, not {of!r}")
     return of

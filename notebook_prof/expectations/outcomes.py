@@ -1,4 +1,4 @@
-"""Whether a run holds what is expected of it: pass, fail, or not decided."""
+"""Whether a run meets its expectations: pass, fail, or not decided."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _COLUMNS: Final = [
 
 
 class Expectations:
-    """What was expected, and what came of it.
+    """Expectations and their outcomes.
 
     Attributes
     ----------
     table : DataFrame
-        A row an expectation, as given: ``expectation``; ``outcome`` (``pass fail inconclusive``); ``value``
-        with its interval at 95 % ``low high`` (both the value where it was counted), ``limit`` and their
-        ``unit`` (``ns share bytes count``); ``call`` that gives the value again; ``reason``; ``parts``: of
-        what did not pass, the rows that moved, or hold most of it, each with its call.
+        One row an expectation, in the given order: ``expectation``; ``outcome`` (``pass fail inconclusive``);
+        ``value`` with its interval at 95 % ``low high`` (both equal to a value that was counted), ``limit``
+        and their ``unit`` (``ns share bytes count``); ``call`` that returns the value; ``reason``; ``parts``:
+        if it did not pass, the rows that changed or have the largest share, each with its call.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
@@ -53,13 +53,13 @@ class Expectations:
 
     def check(self) -> None:
         """Raise `ExpectationError` unless everything passed."""
-        __tracebackhide__ = True  # pytest shows the line that expected it
+        __tracebackhide__ = True  # pytest shows the line with the expectation
         if self.outcome != PASS:
             raise ExpectationError(str(self))
 
     @property
     def lines(self) -> list[str]:
-        """What came of each, as text."""
+        """The outcome of each, as text."""
         return list(map(_line, self.table.to_dict("records")))
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Expectations:
 
 
 def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations:
-    """Hold a run to what is expected of it.
+    """Check expectations of a run.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     *expectations : str
         A quantity, an operator and a limit each: ``step p50 < 120ms`` (also ``p90 p95 p99 mean min max``),
         ``steps >= 10``, ``phase data < 5%``, ``device idle < 10%``, ``peak < 8GiB``, ``sync == 0``,
-        ``operator aten::copy_ < 2%``, ``kernel NAME == 0``, ``line 12 < 5%``. Shares are those of
-        `phases`, `device`, `operators`, `kernels` and `lines`; of several devices the worst counts.
+        ``operator aten::copy_ < 2%``, ``kernel NAME == 0``, ``line 12 < 5%``. Shares are those of `phases`,
+        `device`, `operators`, `kernels` and `lines`; the worst of several devices counts.
     check : bool
         Whether to raise unless everything passes.
 
@@ -97,15 +97,16 @@ def expect(trace: Trace, *expectations: str, check: bool = True) -> Expectations
     Raises
     ------
     ExpectationError
-        If one failed or was not decided: its interval holds the limit, or nothing was recorded that could
-        tell. It is an AssertionError.
+        If one failed or was not decided: its interval contains the limit, or nothing recorded can decide it.
+        It is an AssertionError.
     OptionError
-        For an expectation that cannot be understood.
+        For an invalid expectation.
 
     Notes
     -----
-    Intervals are at 95 % and of this run: a second run of the same code differs by more (`compare`).
-    Quantiles have order statistics', means Student's t over blocks of steps; see `statistics.intervals`.
+    Intervals are at 95 % and for this run: a second run of the same code differs by more (`compare`). Those
+    of quantiles use order statistics, those of means Student's t over blocks of steps; see
+    `statistics.intervals`.
 
     Examples
     --------
@@ -126,9 +127,9 @@ def _judged_together(trace: Trace, texts: Sequence[str]) -> Expectations:
 
 
 def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:
-    """Judge expectations, with what measures one."""
+    """Judge expectations with a function that measures one."""
     if not texts:
-        raise OptionError("nothing is expected: write what, as in expect('step p50 < 120ms')")
+        raise OptionError("no expectation was given: write one, as in expect('step p50 < 120ms')")
     rows = [_judged(one, measure(one)) for one in map(Expectation.parse, texts)]
     result = Expectations(pd.DataFrame(rows, columns=_COLUMNS))
     if check:
@@ -142,7 +143,7 @@ def _judged(one: Expectation, result: Measured) -> dict[str, object]:
     outcome = INCONCLUSIVE if not decided else PASS if ends == {True} else FAIL
     reason = result.reason if outcome == INCONCLUSIVE or result.low == result.high else ""
     if outcome == INCONCLUSIVE and not reason:
-        reason = "the interval holds the limit"
+        reason = "the interval contains the limit"
     numbers = {"value": result.value, "low": result.low, "high": result.high, "limit": one.limit}
     return {
         "expectation": one.text,

@@ -1,4 +1,4 @@
-"""What a recording says of each quantity that an expectation can name, and how sure that is."""
+"""Measures each quantity that an expectation can name, with its interval."""
 
 from __future__ import annotations
 
@@ -26,37 +26,28 @@ from ..trace import Trace
 from ..units import format_ns, format_share
 from .language import Expectation
 
-_SAMPLED: Final = "it was sampled: how often it ran was not seen"
-_NOT_COUNTED: Final = "operators are counted, as aten::copy_; Python functions are not: samples miss some"
+_SAMPLED: Final = "it was sampled: the number of calls is not known"
+_NOT_COUNTED: Final = "only operators such as aten::copy_ are counted: samples miss calls of Python functions"
 _SHOWN: Final = 3
 _NO_STEPS: Final = "no steps were recorded: --steps, or nbp.step() in the loop"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value, the ends of its interval at 95 %, the call that gives it, and why there is none.
-
-    `parts` gives what it consists of, the largest first, each with the call that gives it; asked only where
-    the expectation does not pass.
-    """
+    """A value, the ends of its interval at 95 %, the call that returns it, and why there is none."""
 
     value: float
     low: float
     high: float
     call: str
     reason: str = ""
+    # its parts, largest first, each with its call; used only if the expectation does not pass
     parts: Callable[[], list[str]] = list
 
 
 def measured(trace: Trace, expectation: Expectation) -> Measured:
-    """Measure what an expectation is about.
-
-    Returns
-    -------
-    Measured
-        Without interval (both ends are the value) where the recording is counted, not sampled; value nan and
-        a reason where it cannot tell.
-    """
+    """Measure the quantity of an expectation."""
+    # counted values have no interval: both ends are the value; an unknown value is nan, with a reason
     result = _MEASURES[expectation.quantity](trace, expectation)
     return (
         replace(result, parts=lambda: _parts(trace, expectation)) if not math.isnan(result.value) else result
@@ -64,7 +55,7 @@ def measured(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _parts(trace: Trace, expectation: Expectation) -> list[str]:
-    """Return the rows that hold most of what was measured."""
+    """Return the rows with the largest shares of the measured value."""
     used = _used(trace)
     step = [int(one) for one in used["step"]] if len(used) else None
     if expectation.quantity == "step":
@@ -86,7 +77,7 @@ def _parts(trace: Trace, expectation: Expectation) -> list[str]:
 
 
 def _largest(values: pd.Series[int], what: str, call: str) -> list[str]:
-    """Write the largest of some times, and their shares of all."""
+    """Format the largest of some times, and their shares of all."""
     whole = max(int(values.sum()), 1)
     shown = values[values > 0].sort_values(ascending=False, kind="stable").head(_SHOWN)
     return [
@@ -96,7 +87,7 @@ def _largest(values: pd.Series[int], what: str, call: str) -> list[str]:
 
 
 def missing(call: str, reason: str) -> Measured:
-    """Return what stands for a value that is not there."""
+    """Return the result for a missing value."""
     return Measured(math.nan, -math.inf, math.inf, call, reason)
 
 
@@ -105,7 +96,7 @@ def _exact(value: float, call: str, reason: str = "") -> Measured:
 
 
 def _shared(trace: Trace, table: Callable[[Trace], pd.DataFrame]) -> pd.DataFrame:
-    """Return a table that many expectations are held to, made once for all that are judged together."""
+    """Return a table that several expectations use, built once for all that are judged together."""
     return once(trace, ("expectations", table), lambda: table(trace))
 
 
@@ -127,7 +118,7 @@ def _kernels_by_step(trace: Trace) -> pd.DataFrame:
 
 
 def _call_of_steps(call: str, used: pd.DataFrame) -> str:
-    """Return the call with the steps that count, so that it gives nothing else."""
+    """Return the call with only the steps that count."""
     steps = [int(step) for step in used["step"]]
     whole = bool(steps) and steps == list(range(steps[0], steps[0] + len(steps)))
     return f"{call}(step={f'range({steps[0]}, {steps[-1] + 1})' if whole else steps})"
@@ -152,7 +143,7 @@ def _step(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _few(count: int, needed: int) -> str:
-    return f"{needed} steps are needed for that at least, and {count} count here"
+    return f"that needs at least {needed} steps, and {count} count here"
 
 
 def _mean(values: FloatArray, call: str) -> Measured:
@@ -171,7 +162,7 @@ def _mean_time(times: FloatArray, call: str) -> Measured:
 
 
 def _phase(trace: Trace, expectation: Expectation) -> Measured:
-    """Measure the time of a mean step, or its share: then by what each step lies off the common ratio."""
+    """Measure the time of a mean step, or its share: then by each step's residual from the common ratio."""
     used, table = _used(trace), _shared(trace, phases)
     if not len(used) or not len(table):
         return missing("p.phases()", _NO_STEPS)
@@ -214,7 +205,7 @@ def _sync(trace: Trace, expectation: Expectation) -> Measured:
     call = "p.trace.slices.query(\"category == 'sync' and step >= 0\")"
     slices = trace.slices
     if not len(_shared(trace, device)):
-        return missing(call, "no device was recorded that a call could wait for")
+        return missing(call, "no device was recorded")
     if not slices["category"].isin(("launch", "sync")).any():
         return missing(call, "no calls to the device's runtime were recorded")
     if not slices["step"].notna().any():
@@ -227,7 +218,7 @@ def _steps(trace: Trace, expectation: Expectation) -> Measured:
 
 
 def _operator(trace: Trace, expectation: Expectation) -> Measured:
-    """Measure calls of a name on the host; not those of Python functions, of which samples miss some."""
+    """Measure calls of a name on the host; not of Python functions, since samples miss some."""
     call, name, slices = "p.operators()", expectation.of, trace.slices
     if expectation.unit == "count" and len(slices):
         own, python = slices["name"].isin(_names(name)), slices["category"] == "python"
@@ -266,16 +257,14 @@ def _with_interval(
 def _interval_of_share(
     result: Measured, used: pd.DataFrame, spent: pd.Series[int], whole: pd.Series[int], total: float
 ) -> Measured:
-    """Return a share with Student's t over blocks of what each step lies off the ratio of all.
-
-    What ran outside of the steps that count is counted, not sampled, and has no part in it.
-    """
+    """Return a share with Student's t over blocks of each step's residual from the common ratio."""
+    # time outside of the steps that count is counted, not sampled, and has no part in the interval
     if len(used) < LEAST or not total:
         return result
     own, all_ = (one.reindex(used["step"], fill_value=0).to_numpy(np.float64) for one in (spent, whole))
     ratio = own.sum() / max(all_.sum(), 1.0)
     off = _mean(own - ratio * all_, result.call)
-    half = (off.high - off.value) * len(whole) / total  # of all steps, those that warm up included
+    half = (off.high - off.value) * len(whole) / total  # of all steps, including warm-up
     low, high = max(result.value - half, 0.0), min(result.value + half, 1.0)
     return replace(result, low=low, high=high)
 

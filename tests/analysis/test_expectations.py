@@ -153,7 +153,7 @@ def test_intervals_hold_the_truth() -> None:
 def test_few_steps_say_how_many_are_needed() -> None:
     row = one(recording(noisy(5)), "step p50 < 100ms")
     assert (row["outcome"], row["high"]) == ("inconclusive", math.inf)
-    assert str(row["reason"]).startswith("6 steps are needed")
+    assert str(row["reason"]).startswith("at least 6 steps")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_was_not_recorded_decides_nothing(text: str, words: str) -> None:
         ("device < 5%", "device idle"),
         ("peak < 5", "a size such as 8GiB"),
         ("step == 5ms", "only numbers of calls and steps"),
-        ("line x < 5%", "no number of a line"),
+        ("line x < 5%", "not the number of a line"),
         ("sync on 7 == 0", "takes nothing before the limit"),
     ],
 )
@@ -200,7 +200,7 @@ def test_what_cannot_be_understood_says_what_can(text: str, words: str) -> None:
 
 
 def test_nothing_expected_is_a_mistake() -> None:
-    with pytest.raises(OptionError, match="nothing is expected"):
+    with pytest.raises(OptionError, match="no expectation was given"):
         expect(ON_A_DEVICE)
 
 
