@@ -1,6 +1,6 @@
-"""For tests, ours and yours: Traces drawn as text, Traces made by hypothesis, and a clock that stands still.
+"""For tests, ours and yours: Traces drawn as text, Traces from hypothesis, and a clock moved by hand.
 
-`traces` needs hypothesis, which is imported when it is first asked for.
+`traces` needs hypothesis, which is imported on first use.
 """
 
 from __future__ import annotations

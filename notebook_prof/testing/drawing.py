@@ -27,10 +27,10 @@ def draw(
     picture : str
         Lines ``track: drawing``. A character of the drawing is a unit of time; ``[name ]`` is a slice from
         its first to its last bracket, ``[name/forward ]`` one with a phase, ``|name`` an instant. Lines of
-        the same track overlay each other. ``stream 7:`` is a stream of device 0; ``steps:`` holds numbered
+        the same track overlay each other. ``stream 7:`` is a stream of device 0; ``steps:`` has numbered
         steps.
     unit_ns : int
-        What a character stands for.
+        Duration of a character.
     categories : mapping of str to str, optional
         Name → category; others are ``kernel`` on streams and ``operator`` on threads.
     launches : iterable of (str, str), optional
@@ -44,7 +44,7 @@ def draw(
     Raises
     ------
     OptionError
-        For a line without a track, or a phase or category that does not exist.
+        For a line without a track, or an unknown phase or category.
 
     Examples
     --------

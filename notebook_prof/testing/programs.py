@@ -1,7 +1,7 @@
 """Random programs of threads, streams, events and waits, run to a Trace with its true critical path.
 
-A program is data. `Run` executes it instruction by instruction on a simulated clock and notes for every
-stretch of a thread or a stream which one had to end before it could begin; its `path` follows these notes.
+A program is data. `Run` executes it instruction by instruction on a simulated clock. For every stretch of a
+thread or a stream it records the one that had to end before it could begin; its `path` follows these records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .true_paths import Stretch, followed_back
 
 Instruction = tuple[Any, ...]
 Piece = tuple[int, int, str, str]
-"""Begin, end, thread or stream, and what is charged: empty for nobody."""
+"""Begin, end, thread or stream, and the charged name: empty for none."""
 
 _KINDS: Final = ("op", "launch", "graph", "sync", "device", "copy", "event", "event-sync", "hand-over")
 _WAITS: Final = {
@@ -30,12 +30,10 @@ _WAITS: Final = {
 
 @dataclass(frozen=True)
 class Costs:
-    """Latencies that no recorder sees, in ns: launch, stream, wait, hand-over; and a call's length.
+    """Latencies in ns that no recorder sees: launch, stream, wait, hand-over; and a call's length."""
 
-    `queue` is how much work a stream holds before launch calls are held up; 0 for no limit. With `noise`,
-    each launch, spacing, wake-up and hand-over takes up to so much longer, drawn anew from `seed`.
-    """
-
+    # `queue` is how much work a stream holds before launch calls block; 0 for no limit. With `noise`, each
+    # launch, spacing, wake-up and hand-over takes up to that much longer, drawn from `seed`.
     launch: int = 5_000
     spacing: int = 1_000
     wake: int = 4_000
@@ -49,40 +47,20 @@ class Costs:
 def program(
     seed: int, *, streams: int = 3, length: int = 40, events: bool = True, threads: bool = True
 ) -> list[Instruction]:
-    """Draw the instructions of a main thread; an autograd thread takes over in between.
-
-    Parameters
-    ----------
-    seed : int
-    streams, length : int
-    events : bool
-        Whether streams wait for events of one another.
-    threads : bool
-        Whether work is handed over to a second thread.
-    """
+    """Draw the instructions of a main thread; an autograd thread may take over in between."""
     return _draw(random.Random(seed), length, list(range(streams)), events, threads, iter(range(10**9)))
 
 
 def changed(
     instructions: Sequence[Instruction], factor: Callable[[str, int], float], *, waits: bool = True
 ) -> list[Instruction]:
-    """Return a program with other durations.
+    """Return a program with durations multiplied by `factor(kind, number)`; `waits` keeps waits for the
+    device.
 
-    Parameters
-    ----------
-    instructions : sequence
-        Of `program`.
-    factor : callable
-        Of the kind of what takes time (``op``: an operator, ``aten``: the one that launches, ``kernel``,
-        ``copy``) and the number of its instruction: what its duration is multiplied by.
-    waits : bool
-        Whether calls that wait for a device stay.
-
-    Examples
-    --------
     >>> changed([("op", 0, 100), ("device", 1, 0, 0)], lambda kind, number: 0.5, waits=False)
     [('op', 0, 50)]
     """
+    # kinds are ``op``, an operator; ``aten``, the operator that launches; ``kernel``; ``copy``
     out: list[Instruction] = []
     for kind, i, *arguments in instructions:
         if kind == "op":
@@ -103,8 +81,6 @@ def changed(
 def elsewhere(instructions: Sequence[Instruction], by: int = 1_000) -> list[Instruction]:
     """Return a program with other streams and numbers, for a helper thread, without waits for the device.
 
-    Examples
-    --------
     >>> elsewhere([("launch", 0, 1, [100], 5), ("device", 1, 0, 0)])
     [('launch', 1000, 1001, [100], 5)]
     """
@@ -146,26 +122,16 @@ def _draw(
 
 
 class Run:
-    """A program that was executed.
+    """An executed program.
 
-    Parameters
-    ----------
-    instructions : sequence
-        Of `program`.
-    costs : Costs
-    rank : int
-    helper : sequence, optional
-        Of `program`: what a second thread does meanwhile, with streams of its own. Calls that wait for the
-        device wait for them, too, as far as they had been launched.
-
-    Examples
-    --------
     >>> run = Run(program(3, length=5))
     >>> pieces = run.path()
     >>> pieces[0][0], pieces[-1][1] == run.end, run.trace().span.end == run.end
     (0, True, True)
     """
 
+    # `helper` is the program of a second thread, with its own streams. Calls that wait for the device wait
+    # for these too, as far as they had been launched.
     def __init__(
         self,
         instructions: Sequence[Instruction],
@@ -185,11 +151,11 @@ class Run:
 
     @property
     def end(self) -> int:
-        """When the main thread has done all."""
+        """When the main thread has finished."""
         return self._clock["main"]
 
     def _late(self, least: int) -> int:
-        """Return a latency: the least, and what is by chance."""
+        """Return a latency: the minimum plus noise."""
         return least + (self._rng.randrange(self._costs.noise) if self._costs.noise else 0)
 
     def _last(self, stream: int) -> Stretch | None:
@@ -214,14 +180,14 @@ class Run:
         return made
 
     def _queue(self, stream: int, call: Stretch) -> None:
-        """Let a launch call last until the queue of its stream has room."""
+        """Extend a launch call until the queue of its stream has room."""
         size, own = self._costs.queue, self.stretches.get(f"s{stream}", [])
         if size and len(own) >= size and own[-size].start > call.end:
             call.end, call.cause = own[-size].start, (own[-size].start, own[-size])
             self._clock[call.resource] = call.end
 
     def _block(self, call: Stretch, cause: Stretch | None) -> None:
-        """Let a call last until its cause is done, if that is later."""
+        """Extend a call until its cause has ended, if that is later."""
         wake = self._late(self._costs.wake)
         if cause is None or cause.end <= call.start or cause.end + wake <= call.end:
             return
@@ -259,7 +225,7 @@ class Run:
             self._hand_over(thread, arguments[0])
 
     def _ignores(self, work: Stretch) -> bool:
-        """Return whether calls that wait for a device do not wait for this work."""
+        """Return whether calls that wait for a device ignore this work."""
         return False
 
     def _wait(self, thread: str, kind: str, i: int, stream: int) -> None:
@@ -301,13 +267,7 @@ class Run:
         return sorted((start, end, where, name) for start, end, _, where, name in pieces)
 
     def trace(self, *, waits_told: bool = True) -> Trace:
-        """Return what a recorder would have made of it.
-
-        Parameters
-        ----------
-        waits_told : bool
-            Whether it says which streams events and waits are of.
-        """
+        """Return the recording of this run; with `waits_told`, events and waits have their streams."""
         builder = TraceBuilder()
         builder.steps(0, 0, self.end, "mark")
         track = {"main": builder.track("main")}
@@ -347,10 +307,8 @@ class Run:
 
 
 def joined(path: Sequence[Piece]) -> list[Piece]:
-    """Put neighbours of the same resource and name together.
+    """Merge neighbours of the same resource and name.
 
-    Examples
-    --------
     >>> joined([(0, 2, "main", "op"), (2, 5, "main", "op"), (5, 6, "main", "")])
     [(0, 5, 'main', 'op'), (5, 6, 'main', '')]
     """

@@ -16,18 +16,9 @@ _COLLECTIVES: Final = ("all-reduce", "host-all-reduce")
 def rank_programs(
     seed: int, *, ranks: int = 3, collectives: int = 4, length: int = 10, streams: int = 2, host: bool = False
 ) -> list[list[Instruction]]:
-    """Draw the instructions of each rank: its own, and the same collectives in between.
-
-    Parameters
-    ----------
-    seed, ranks, collectives : int
-    length : int
-        Instructions of a rank from one collective to the next.
-    streams : int
-        Of each rank; collectives have a further one.
-    host : bool
-        Whether collectives run on the main thread, as those of gloo, and not on a device.
-    """
+    """Draw the instructions of each rank: its own, and the same collectives in between."""
+    # `length` is the number of instructions between collectives, `streams` that of a rank, without the one
+    # for collectives. With `host`, collectives run on the main thread, as gloo's, not on a device.
     rng = random.Random(seed)
     moved = [(rng.randrange(5_000, 200_000), rng.random() < 0.5) for _ in range(collectives)]
     out: list[list[Instruction]] = []
@@ -51,19 +42,9 @@ def _renumbered(instruction: Instruction, by: int) -> Instruction:
 
 
 class Job:
-    """Programs of several ranks that were executed together.
+    """Programs of several ranks, executed together; nothing waits for communication on the ranks in
+    `overlaps`.
 
-    Parameters
-    ----------
-    programs : sequence of sequence of instructions
-        Of `rank_programs`.
-    costs : Costs or sequence of Costs, optional
-        Of all ranks, or of each.
-    overlaps : set of int
-        Ranks on which nothing waits for communication of devices.
-
-    Examples
-    --------
     >>> job = Job(rank_programs(3, ranks=2, length=2))
     >>> pieces = job.path()
     >>> pieces[0][0], pieces[-1][1] == job.end
@@ -90,28 +71,28 @@ class Job:
 
     @property
     def end(self) -> int:
-        """When the last rank has done all."""
+        """When the last rank has finished."""
         return max(run.end for run in self.runs)
 
     @property
     def device_end(self) -> int:
-        """When the last rank, and the last work of its device, has done all."""
+        """When the last rank, and the last work of its device, has finished."""
         return max(own[-1].end for run in self.runs for own in run.stretches.values())
 
     def path(self) -> list[tuple[int, int, int, str, str]]:
-        """Return the true critical path: begin, end, rank, thread or stream, and what is charged."""
+        """Return the true critical path: begin, end, rank, thread or stream, and the charged name."""
         last = max(self.runs, key=lambda run: run.end)
         return sorted(
             followed_back(last.stretches["main"][-1], last.end, [run.stretches for run in self.runs])
         )
 
     def traces(self) -> list[Trace]:
-        """Return what a recorder would have made of each rank."""
+        """Return the recording of each rank."""
         return [run.trace() for run in self.runs]
 
 
 class _RankRun(Run):
-    """A rank: it stops at each collective until all have come."""
+    """A rank, which stops at each collective until all have arrived."""
 
     arrived: tuple[Stretch, int] | None = None
     overlaps: bool = False
@@ -120,7 +101,7 @@ class _RankRun(Run):
         return self.overlaps and work.category == "collective"
 
     def until_collective(self, instructions: list[Instruction]) -> None:
-        """Execute, and take away, instructions up to and including the next collective."""
+        """Execute, and remove, instructions up to and including the next collective."""
         while instructions:
             kind, number, *arguments = instructions.pop(0)
             if kind not in _COLLECTIVES:
@@ -139,14 +120,14 @@ class _RankRun(Run):
         return self._device(stream, f"ncclAllReduce{number}", 0, call, "collective")
 
     def leave(self) -> None:
-        """Go on after a collective: a thread that was in it has waited for it."""
+        """Go on after a collective; a thread in it has waited for it."""
         if self.arrived is not None and self.arrived[0].resource == "main":
             self._clock["main"] = self.arrived[0].end
         self.arrived = None
 
 
 def meet(arrived: Sequence[tuple[Stretch, Any]]) -> None:
-    """End a collective on all ranks: with its transfer after the arrival of the last."""
+    """End a collective on all ranks: its transfer begins with the arrival of the last."""
     if not arrived:
         return
     last = max((one for one, _ in arrived), key=lambda one: one.start)

@@ -1,4 +1,4 @@
-"""Traces made by hypothesis."""
+"""A hypothesis strategy for Traces."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _END: Final = 120
 def traces(
     draw: st.DrawFn, *, max_slices: int = 24, steps: bool = True, devices: bool = True, lines: bool = False
 ) -> Trace:
-    """Draw small Traces with whatever real ones have.
+    """Draw small Traces with all features of real ones.
 
-    Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat
-    and be instants; phases, modules and launches on some; disjoint steps; allocations. All within
-    120 ns, so that laws can be checked instant by instant.
+    Slices of few names on up to three threads and two streams, which may nest, overlap in part, repeat and be
+    instants; phases, modules and launches on some; disjoint steps; allocations. All within 120 ns, so that
+    laws can be checked instant by instant.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def traces(
     devices : bool
         Whether there may be streams.
     lines : bool
-        Whether Python slices may stand for lines of the user's source; then backward and forward are joined,
-        and there are looks of the Python engine.
+        Whether Python slices may be lines of the user's source; then forward and backward are joined by
+        flows, and there are samples of the Python engine.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def _rows(
 
 
 def _added(builder: TraceBuilder, rows: list[dict[str, Any]]) -> list[int]:
-    """Add slices, a mapping each; return their handles."""
+    """Add slices, one mapping each; returns their handles."""
     if not rows:
         return []
     handles: list[int] = builder.slices(**{key: [row[key] for row in rows] for key in rows[0]}).tolist()

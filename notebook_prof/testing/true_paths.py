@@ -1,4 +1,4 @@
-"""The true critical path of simulated programs: each stretch knows what had to end before it could begin."""
+"""The true critical path of simulated programs: each stretch knows its cause."""
 
 from __future__ import annotations
 
@@ -9,59 +9,31 @@ from typing import Any
 
 @dataclass(eq=False)
 class Stretch:
-    """Something that a thread or a stream does, and what had to end before.
-
-    Attributes
-    ----------
-    resource, name : str
-    start, end : int
-    category : str
-    cause : (int, Stretch), optional
-        The instant at which what bound this was done, and what that was.
-    launcher : Stretch, optional
-    begun_by : (int, Stretch or None), optional
-        Of the first stretch of a hand-over: when, and what the other thread had done last.
-    wait : dict
-        What the recorder says of a wait.
-    rank : int
-    met : (int, Stretch), optional
-        Of a collective in which a rank waited: when the last rank came, and that one's collective.
-    """
+    """A piece of work of a thread or a stream, and what had to end before it."""
 
     resource: str
     name: str
     start: int
     end: int
     category: str = "operator"
+    # the instant at which the binding cause ended, and the cause
     cause: tuple[int, Stretch] | None = None
     launcher: Stretch | None = None
+    # for the first stretch of a hand-over: when, and the last work of the other thread
     begun_by: tuple[int, Stretch | None] | None = None
-    wait: dict[str, Any] = field(default_factory=dict)
+    wait: dict[str, Any] = field(default_factory=dict)  # the recorder's attributes of a wait
     rank: int = 0
+    # for a collective in which a rank waited: when the last rank arrived, and that one's collective
     met: tuple[int, Stretch] | None = None
 
 
 def followed_back(
     one: Stretch, t: int, runs: Sequence[Mapping[str, list[Stretch]]]
 ) -> list[tuple[int, int, int, str, str]]:
-    """Follow what each instant waited for, from an instant of a stretch to the start of its run or another.
-
-    Parameters
-    ----------
-    one : Stretch
-    t : int
-    runs : sequence of mapping of str to list of Stretch
-        By rank: what each thread and stream did, by name.
-
-    Returns
-    -------
-    list of (int, int, int, str, str)
-        Begin, end, rank, thread or stream, and what is charged; none is empty.
-
-    Notes
-    -----
-    A collective on a device begins with an arrival of 1 ns: the path goes through that of the last rank.
-    """
+    """Follow causes from an instant of a stretch to the start of its run or another."""
+    # `runs` has by rank the stretches of each thread and stream, by name. Pieces are begin, end, rank, thread
+    # or stream, and the charged name; none is empty. A collective on a device begins with an arrival of 1 ns:
+    # the path goes through that of the last rank.
     out: list[tuple[int, int, int, str, str]] = []
 
     def charge(begin: int, name: str, where: str) -> None:
@@ -82,7 +54,7 @@ def followed_back(
             charge(at, gap, one.resource)
             t, one = at, cause
             continue
-        if one.cause is not None and one.cause[0] <= t:  # else the path left this call before it was blocked
+        if one.cause is not None and one.cause[0] <= t:  # otherwise the path left this call before it blocked
             at, cause = one.cause
             charge(at, one.name, one.resource)
             t, one = at, cause
