@@ -8,11 +8,11 @@ In a notebook::
     for batch in loader:
         ...
 
-Collectors and readers make a `Trace`; analyses turn a Trace into tables; views draw tables; one
-`Selection` links the views. Importing this package loads none of the heavy libraries: names are
-resolved when they are first used (PEP 562).
+Collectors and readers make a `Trace`; analyses turn a Trace into tables; views draw tables; one `Selection`
+links the views. Importing this package imports no heavy library: names are imported when they are first used
+(PEP 562).
 
-PYTEST_DONT_REWRITE: there is no assertion here, and pytest would warn that this was imported before it.
+PYTEST_DONT_REWRITE: there is no assertion here, and pytest would warn that it was imported too early.
 """
 
 from __future__ import annotations

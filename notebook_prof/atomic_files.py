@@ -1,4 +1,4 @@
-"""Files that appear only when they are complete: a write that fails leaves what was there as it was."""
+"""Files that appear only when complete: a failed write leaves an existing file unchanged."""
 
 from __future__ import annotations
 
@@ -15,31 +15,13 @@ from typing import IO, Any, Final, Protocol
 from .errors import WriteError
 
 PRIVATE: Final = 0o600
-"""Mode of recordings and caches: they hold source code, paths and names of machines."""
+"""Mode of recordings and caches: they contain source code, paths and names of machines."""
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes the place of the one at `path` when the block has ended well.
+    """Open a file for writing that replaces `path` when the block has ended without an error.
 
-    Parameters
-    ----------
-    path : path
-        What is no regular file, such as a pipe or ``/dev/stdout``, is written to directly.
-    private : bool
-        Whether a new file is for its owner only. An existing one keeps its mode.
-
-    Yields
-    ------
-    binary file
-
-    Raises
-    ------
-    WriteError
-        If it cannot be written; an existing file is then what it was.
-
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "report.html"
     >>> with atomic_file(path) as file:
@@ -47,8 +29,10 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
     >>> path.read_text(), len(list(path.parent.iterdir()))
     ('<p>', 1)
     """
+    # Pipes, ``/dev/stdout`` and other special files are written to directly. A `private` file is for its
+    # owner only; an existing file keeps its mode. WriteError if it cannot be written.
     try:
-        target = Path(os.path.realpath(path))  # a link stays one
+        target = Path(os.path.realpath(path))  # a link stays a link
         mode = _mode(target)
         if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             with open(target, "wb") as direct:
@@ -56,7 +40,7 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
             return
         part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
         try:
-            # made anew, so that no link which somebody left there is followed
+            # created exclusively, so that no existing link is followed
             number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else 0o666)
             with open(number, "wb") as file:
                 yield file
@@ -77,7 +61,7 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
 
 @contextmanager
 def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """Do the same for UTF-8 text, whose line ends stay as they are given."""
+    """Open a UTF-8 text file as `atomic_file` does, without changing line ends."""
     with atomic_file(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
         yield text
@@ -85,10 +69,10 @@ def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
 
 
 class Sink(Protocol):
-    """What takes bytes."""
+    """A stream that takes bytes."""
 
     def write(self, data: Any, /) -> int:
-        """Write all of it, and return how many bytes that were."""
+        """Write all of it, and return the number of bytes."""
 
 
 @contextmanager
@@ -96,7 +80,7 @@ def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[Sink]:
     """Open a private file as `atomic_file` does; it is compressed if its name ends in ``.gz``."""
     with atomic_file(path, private=True) as raw:
         if os.fspath(path).endswith(".gz"):
-            # without time and name: what is equal makes equal files
+            # without time and name, so that equal contents make equal files
             with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
                 yield packed
         else:
@@ -104,9 +88,9 @@ def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[Sink]:
 
 
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> WriteError:
-    """Say which file could not be written, why, and that nothing was lost."""
+    """Return an error with the file, the reason, and that nothing was lost."""
     why = getattr(error, "strerror", None) or str(error)
-    return WriteError(f"{os.fspath(path)!r} could not be written: {why}; what was there is unchanged")
+    return WriteError(f"{os.fspath(path)!r} could not be written: {why}; an existing file is unchanged")
 
 
 def _mode(path: Path) -> int | None:

@@ -1,9 +1,9 @@
-"""Long work in a thread of its own that leaves the interpreter to the user's code.
+"""Long background work that yields the interpreter to the user's code.
 
-Python runs one thread at a time. Work that does not stop by itself keeps it for 5 ms whenever the user's code
-gives it up, as every small operator does: a training step would take ten times as long. So the work calls
-`checkpoint` often, and between two of them it rests: for eight times as long as it has worked where other
-threads compute, and hardly at all where nobody does, or where somebody waits for the result.
+CPython's switch interval is 5 ms, so a busy background thread delays every small operator by up to 5 ms: a
+training step would take ten times as long. So the work calls `checkpoint` often, and rests in between: for
+eight times as long as it has worked while other threads compute, and hardly at all while none does, or while
+somebody waits for the result.
 """
 
 from __future__ import annotations
@@ -15,29 +15,22 @@ from contextlib import contextmanager
 from typing import Final
 
 PIECE_S: Final = 0.001
-"""Shorter pieces of work are not worth a rest; where nobody computes, four times as long ones."""
+"""Shorter pieces of work need no rest; four times longer ones need none while nobody computes."""
 SHARE: Final = 8.0
-"""How many times as long as it has worked it rests beside code that computes."""
+"""How many times longer than its work it rests beside code that computes."""
 BUSY: Final = 0.1
-"""CPU time of other threads, as a share of the time by the clock, from which on they compute."""
+"""Share of wall time from which on the CPU time of other threads counts as computing."""
 _BREATH_S: Final = 0.0002
 _LOOK_S: Final = 0.02
 
 
 class Cancelled(BaseException):
-    """Ends work that nobody wants any more; no Exception, so that no handler takes it for a failure."""
+    """Ends cancelled work; not an Exception, so that no handler treats it as a failure."""
 
 
 class Pace:
-    """How one thread works in the background.
+    """The pace of one background thread. While `hold` returns True, nothing is done, unless somebody waits.
 
-    Parameters
-    ----------
-    hold : callable, optional
-        While it gives True, nothing is done, unless somebody waits.
-
-    Examples
-    --------
     >>> pace = Pace()
     >>> with pace.kept():
     ...     for number in range(3):
@@ -55,7 +48,7 @@ class Pace:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Let `checkpoint` in this thread keep this pace."""
+        """Make `checkpoint` in this thread keep this pace."""
         _local.pace = self
         self._last_times, self._resumed = _times(), time.perf_counter()
         try:
@@ -65,7 +58,7 @@ class Pace:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Do not rest meanwhile: this thread waits for the result."""
+        """Suspend the rests: this thread waits for the result."""
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
@@ -76,13 +69,13 @@ class Pace:
                 self._waiting -= 1
 
     def cancel(self) -> None:
-        """Let the next `checkpoint` raise `Cancelled`."""
+        """Make the next `checkpoint` raise `Cancelled`."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()
 
     def pause(self, ahead_s: float) -> None:
-        """Do what `checkpoint` does."""
+        """Implement `checkpoint`."""
         if self._cancelled:
             raise Cancelled
         worked = time.perf_counter() - self._resumed
@@ -111,7 +104,7 @@ class Pace:
             raise Cancelled
 
     def _look(self) -> None:
-        """Note whether other threads have computed since the last look, which was before a rest."""
+        """Note whether other threads have computed since the last call, which was before a rest."""
         (since, before), self._last_times = self._last_times, _times()
         self._others_compute = self._last_times[1] - before > BUSY * (self._last_times[0] - since)
 
@@ -120,24 +113,7 @@ _local = threading.local()
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread | None:
-    """Start a thread that does not keep the process alive.
-
-    Parameters
-    ----------
-    work : callable
-    name : str
-
-    Returns
-    -------
-    Thread or None
-        None where there are no threads: in a browser's Python (Pyodide), and in a process that ends.
-
-    Examples
-    --------
-    >>> thread = start_thread(lambda: None, "nothing")
-    >>> thread is None or thread.name
-    'nothing'
-    """
+    """Start a daemon thread; None if there are no threads, as in Pyodide and in an exiting process."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
         thread.start()
@@ -147,24 +123,14 @@ def start_thread(work: Callable[[], object], name: str) -> threading.Thread | No
 
 
 def checkpoint(ahead_s: float = 0.0) -> None:
-    """Let other threads run, if this one works in the background; elsewhere this does nothing.
-
-    Parameters
-    ----------
-    ahead_s : float
-        How long the next piece of work will keep the interpreter to itself. It waits for a moment in which
-        nobody computes, or until others have had eight times as long.
-
-    Raises
-    ------
-    Cancelled
-        If the work is to end.
-    """
+    """Let other threads run, if this is a background thread; raises `Cancelled` to end the work."""
+    # `ahead_s` is how long the next piece of work will hold the interpreter. It waits until nobody computes,
+    # or others have had eight times as long.
     pace = getattr(_local, "pace", None)
     if pace is not None:
         pace.pause(ahead_s)
 
 
 def _times() -> tuple[float, float]:
-    """Return the clock, and the CPU time of all other threads, in seconds."""
+    """Return wall time, and the CPU time of all other threads, in seconds."""
     return time.perf_counter(), time.process_time() - time.thread_time()

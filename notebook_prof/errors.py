@@ -3,17 +3,17 @@
 ::
 
     NotebookProfError
-    ├── FormatError            a file is not in the format that was asked for
-    ├── SelectionError         no such dimension, or a value that cannot be selected
-    ├── OptionError            an argument or option that cannot be understood
+    ├── FormatError            a file is not in the requested format
+    ├── SelectionError         an unknown dimension, or a value that cannot be selected
+    ├── OptionError            an invalid argument or option
     │   └── ExtraNotInstalledError   an optional library is missing
-    ├── ExpectationError       a run does not hold what was expected of it
+    ├── ExpectationError       a run does not meet an expectation
     ├── HistoryError           the history cannot be written or read
     └── RecordingError         recording cannot start, stop or be used
         ├── AlreadyRecordingError    one recording a process
         └── NotRecordedError         there is no result yet
 
-Messages say what was asked, what was found and what to do.
+Messages say what was requested, what was found and what to do.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = 5
 
 
 class NotebookProfError(Exception):
-    """Base of everything that notebook_prof raises on purpose."""
+    """Base of every error that notebook_prof raises on purpose."""
 
 
 class FormatError(NotebookProfError, ValueError):
-    """The bytes are not what the chosen reader reads."""
+    """The content is not in the format of the chosen reader."""
 
 
 class WriteError(NotebookProfError, OSError):
-    """A file could not be written; what was there before is unchanged."""
+    """A file could not be written; an existing file is unchanged."""
 
 
 class SelectionError(NotebookProfError, ValueError):
-    """A selection names a dimension or a value that does not exist."""
+    """A selection names an unknown dimension or a value that does not exist."""
 
 
 class OptionError(NotebookProfError, ValueError):
-    """An argument or an option of a magic cannot be understood."""
+    """An argument, or an option of a magic, is invalid."""
 
 
 class ExtraNotInstalledError(OptionError, ImportError):
@@ -58,7 +58,7 @@ class HistoryError(NotebookProfError, OSError):
 
 
 class ExpectationError(NotebookProfError, AssertionError):
-    """A run does not hold what was expected of it, or cannot tell."""
+    """A run does not meet an expectation, or cannot decide it."""
 
 
 class RecordingError(NotebookProfError, RuntimeError):
@@ -66,33 +66,16 @@ class RecordingError(NotebookProfError, RuntimeError):
 
 
 class AlreadyRecordingError(RecordingError):
-    """A second recording was asked for while one is running in this process."""
+    """A second recording was started while one is running in this process."""
 
 
 class NotRecordedError(RecordingError):
-    """A result was asked for before the recording ended."""
+    """A result was requested before the recording ended."""
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """End a sentence about an unknown name with the names that were probably meant.
-
-    Parameters
-    ----------
-    word : str
-        What the user wrote.
-    candidates : iterable of str
-        What exists.
-
-    Returns
-    -------
-    str
-        ``"did you mean 'steps'?"``, or the list of all known names if none is near.
-
-    Examples
-    --------
-    >>> nearest("stpes", ["steps", "phases"])
-    "did you mean 'steps'?"
-    """
+    """Return the end of a sentence about an unknown name: "did you mean 'steps'?", or the list of all
+    names."""
     names = list(candidates)
     if close := get_close_matches(word, names, n=2, cutoff=0.6):
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
@@ -100,17 +83,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
 
 
 def bounded_repr(value: Any) -> str:
-    """Return how messages show a value: at most three levels, five items of each and `LONGEST` characters.
-
-    Examples
-    --------
-    >>> nested = []
-    >>> for _ in range(60):
-    ...     nested = [nested, nested]  # written out it would have 2**60 brackets
-    >>> bounded_repr(nested)
-    '[[[[...], [...]], [[...], [...]]], [[[...], [...]], [[...], [...]]]]'
-    >>> len(bounded_repr("x" * 10**6))
-    120
-    """
+    """Return a value's text for messages: at most three levels, five items of each and `LONGEST`
+    characters."""
     text = _SHORT.repr(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,4 +1,4 @@
-"""Ctrl-C while our own code runs: it waits until that has come to an end, or is at least counted."""
+"""Ctrl-C while our own code runs: it waits until that has ended, or is at least counted."""
 
 from __future__ import annotations
 
@@ -9,30 +9,18 @@ from typing import Any
 
 
 class DelayedInterrupt:
-    """Lets an interrupt wait until a block has ended; a second one does not wait.
+    """Delays an interrupt until a block has ended; a second one is raised at once.
 
-    Starting and stopping collectors takes milliseconds and must not be left half done. Only the main thread
-    gets interrupts, so elsewhere this does nothing; nor does it inside of another one.
-
-    Parameters
-    ----------
-    deliver : bool
-        Whether an interrupt that came is handled at the end of the block, as a rule by raising
-        `KeyboardInterrupt` there. Otherwise only `count` tells.
-
-    Attributes
-    ----------
-    count : int
-        Interrupts that came within the block.
-
-    Examples
-    --------
     >>> with DelayedInterrupt(deliver=False) as interrupt:
     ...     signal.raise_signal(signal.SIGINT)
     >>> interrupt.count
     1
     """
 
+    # Starting and stopping collectors takes milliseconds and must not be left half done. Only the main thread
+    # gets interrupts, so it does nothing elsewhere, nor inside another one. With `deliver` an interrupt is
+    # handled at the end of the block, usually by raising `KeyboardInterrupt` there; without, it only
+    # increases `count`.
     def __init__(self, *, deliver: bool = True) -> None:
         self.count = 0
         self._deliver = deliver
@@ -42,7 +30,7 @@ class DelayedInterrupt:
         __tracebackhide__ = True
         if threading.current_thread() is threading.main_thread():
             before = signal.getsignal(signal.SIGINT)
-            # what is not a function of Python's is none that raises anything here
+            # a handler that is not a Python function raises nothing here
             if callable(before) and not isinstance(getattr(before, "__self__", None), DelayedInterrupt):
                 self._before = before
                 try:
@@ -74,20 +62,8 @@ class DelayedInterrupt:
 
 
 class CountedInterrupts:
-    """Counts the interrupts that come within a block, and passes each one on.
+    """Counts the interrupts within a block, and passes each one on.
 
-    Python drops a `KeyboardInterrupt` that is raised in a finalizer, which is where one lands that comes
-    while the garbage collector works; code of the user may catch one. The count tells of both. Other threads
-    than the main one get no interrupts, so there it stays 0.
-
-    Attributes
-    ----------
-    count : int
-    before : callable or None
-        The handler that was there.
-
-    Examples
-    --------
     >>> with CountedInterrupts() as interrupts:
     ...     try:
     ...         signal.raise_signal(signal.SIGINT)
@@ -97,6 +73,9 @@ class CountedInterrupts:
     1
     """
 
+    # Python drops a `KeyboardInterrupt` raised in a finalizer, as one is that arrives during a garbage
+    # collection, and user code may catch one. The count includes both. Only the main thread gets interrupts,
+    # so elsewhere it stays 0.
     def __init__(self) -> None:
         self.count = 0
         self.before: Any = None
@@ -118,7 +97,8 @@ class CountedInterrupts:
     ) -> None:
         __tracebackhide__ = True
         before, self.before = self.before, None
-        if before is not None and signal.getsignal(signal.SIGINT) == self._count:  # else the user set another
+        # otherwise the user set another
+        if before is not None and signal.getsignal(signal.SIGINT) == self._count:
             signal.signal(signal.SIGINT, before)
 
     def _count(self, number: int, frame: FrameType | None) -> None:

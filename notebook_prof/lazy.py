@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first used (PEP 562)."""
+"""Packages with names that are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class LazyPackage(ModuleType):
-    """A package that gives names of its modules, also where a folder in it has the same name."""
+    """A package with names of its modules, even if a folder in it has the same name."""
 
     _homes: Mapping[str, str] = {}
 
@@ -31,20 +31,8 @@ class LazyPackage(ModuleType):
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> list[str]:
-    """Let a package import names when they are first used; call it in its ``__init__``.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    modules : mapping of str to str
-        Module, relative to the package, to the names that it gives, separated by spaces.
-
-    Returns
-    -------
-    list of str
-        All names, for ``__all__``.
-    """
+    """Make a package import names when first used; call it in its ``__init__``. Returns ``__all__``."""
+    # `modules` maps a module, relative to the package, to its names, separated by spaces
     made = sys.modules[package]
     homes = {name: module for module, names in modules.items() for name in names.split()}
     made.__dict__["_homes"] = homes

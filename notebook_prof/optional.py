@@ -1,4 +1,4 @@
-"""Import an optional library, or say in one sentence how to get it."""
+"""Imports an optional library, or says in one sentence how to install it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,7 @@ from .errors import ExtraNotInstalledError
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import `module`, which belongs to the optional extra `extra`.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name to import.
-    extra : str
-        Name of the extra in ``pip install "notebook-prof[extra]"``.
-    purpose : str
-        What it is needed for; ends up in the message.
-
-    Returns
-    -------
-    ModuleType
-
-    Raises
-    ------
-    ExtraNotInstalledError
-        If it is not installed.
-
-    Examples
-    --------
-    >>> require("json", extra="none", purpose="this example").__name__
-    'json'
-    """
+    """Import a module of the optional extra `extra`; ExtraNotInstalledError says what it is needed for."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

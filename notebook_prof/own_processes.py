@@ -1,6 +1,6 @@
-"""Processes of ours that the user's code does not meet: no SIGCHLD, nothing for ``os.wait()`` to return.
+"""Processes that are invisible to the user's code: no SIGCHLD, nothing for ``os.wait()`` to return.
 
-They are no children of this process. `pids` tells them from the user's.
+They are not children of this process. `pids` separates them from the user's.
 """
 
 from __future__ import annotations
@@ -47,31 +47,25 @@ if os.read(0, 1):
                 pass
     os.execvp(sys.argv[1], sys.argv[1:])
 """
-# A session of its own keeps the kernel's Ctrl-C away; descriptors that the user made inheritable are closed.
+# Its own session keeps the kernel's Ctrl-C away; descriptors that the user made inheritable are closed.
 
-_pids: deque[int] = deque(maxlen=100)  # older numbers may be the user's by now
+_pids: deque[int] = deque(maxlen=100)  # older pids may have been reused by the user
 _cpu_ns = 0
 _at_exit: list[Callable[[], object]] = []
 
 
 def pids() -> frozenset[int]:
-    """Return the last processes that were started here; recordings ask after their end."""
+    """Return the latest processes started here; recordings use them after their end."""
     return frozenset(_pids)
 
 
 def reaped_cpu_ns() -> int:
-    """Return the CPU time of ours that is in ``RUSAGE_CHILDREN``.
-
-    Examples
-    --------
-    >>> reaped_cpu_ns() >= 0
-    True
-    """
+    """Return the CPU time of our processes in ``RUSAGE_CHILDREN``."""
     return _cpu_ns
 
 
 def at_exit(function: Callable[[], object]) -> None:
-    """Call something when this process ends, once, and not when a forked child does."""
+    """Call `function` once when this process ends, but not when a forked child does."""
     if function not in _at_exit:
         _at_exit.append(function)
         atexit.register(function)
@@ -87,17 +81,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class Process:
-    """A process that is no child of this one, by a descriptor that never comes to mean another.
-
-    Parameters
-    ----------
-    pid : int
-
-    Raises
-    ------
-    OSError
-        If there is no such process, or this kernel has no such descriptors (Linux 5.3).
-    """
+    """A process that is not a child of this one, by a pidfd: OSError before Linux 5.3, or without the
+    process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -108,7 +93,7 @@ class Process:
         return not self.wait(0)
 
     def wait(self, patience_s: float | None) -> bool:
-        """Wait for its end; whether it has ended."""
+        """Wait for its end; returns whether it has ended."""
         return self._file is None or bool(_readable([self._file], patience_s))
 
     def send_signal(self, number: int) -> None:
@@ -118,7 +103,7 @@ class Process:
                 signal.pidfd_send_signal(self._file, number)
 
     def fileno(self) -> int:
-        """Return the descriptor, which can be read once the process has ended; -1 when closed."""
+        """Return the descriptor, readable once the process has ended; -1 when closed."""
         return -1 if self._file is None else self._file
 
     def close(self) -> None:
@@ -129,7 +114,7 @@ class Process:
 
 
 def refusal() -> str:
-    """Return why no such process can be started here; empty if one can."""
+    """Return why no such process can be started here; empty if it can."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return "it needs Linux 5.3"
     if not sys.executable:
@@ -139,30 +124,16 @@ def refusal() -> str:
         if name == "glibc" and tuple(map(int, version.split(".")[:2])) < (2, 29):
             return f"glibc {version} is older than 2.29"
     if os.getpid() == 1 or _is_subreaper():  # processes without a parent become its children
-        return "this process adopts the processes that lose their parent"
+        return "this process adopts orphaned processes"
     return ""
 
 
 def start(
     command: Sequence[str], output: int, errors: int, fourth: int, allow: Callable[[int], object] = id
 ) -> Process:
-    """Start a program that is no child of this process.
-
-    Parameters
-    ----------
-    command : sequence of str
-    output, errors : int
-        Descriptors of files for what it prints.
-    fourth : int
-        Descriptor of a file that it has open as 4.
-    allow : callable
-        Called with its number before the program begins.
-
-    Raises
-    ------
-    OSError
-        If it cannot be started.
-    """
+    """Start a program that is not a child of this process; OSError if that fails."""
+    # `output`, `errors` and `fourth` are descriptors of files for its descriptors 1, 2 and 4; `allow` is
+    # called with its pid before the program begins
     if why := refusal():
         raise OSError(why)
     files = [*os.pipe(), *os.pipe()]
@@ -188,13 +159,7 @@ def start(
 
 
 def run(command: Sequence[str], seconds: float | None = None) -> tuple[str, str] | None:
-    """Return what a program prints on standard output and error; None where it has not ended in time.
-
-    Raises
-    ------
-    OSError
-        If it cannot be started.
-    """
+    """Return the standard output and error of a program; None on a timeout, OSError if it cannot start."""
     if refusal():
         with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(
@@ -220,12 +185,10 @@ def libc() -> ctypes.CDLL:
 
 
 def _run_in_shell(line: str) -> None:
-    """Run a shell in a child that no SIGCHLD and no plain ``wait()`` tells of.
-
-    Such a child (`clone` with no signal at its end) becomes an ordinary one when it executes a program. So it
-    calls the C library's ``system``, whose child does. It shares our memory, as after ``vfork``: a signal of
-    its own would call this process's handlers in it, so all are blocked.
-    """
+    """Run a shell in a child that causes no SIGCHLD and that a plain ``wait()`` does not return."""
+    # Such a child (`clone` without a signal at its end) becomes an ordinary one when it executes a program.
+    # So it calls the C library's ``system``, and that one's child does. It shares our memory, as after
+    # ``vfork``: a signal in it would call this process's handlers, so all are blocked.
     library = libc()
     library.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
     with mmap.mmap(-1, _STACK_BYTES) as stack:
@@ -249,13 +212,13 @@ def _run_in_shell(line: str) -> None:
 def _reap(pid: int) -> None:
     global _cpu_ns
     _pids.append(pid)
-    with contextlib.suppress(ChildProcessError):  # somebody else waited for it, with __WALL
+    with contextlib.suppress(ChildProcessError):  # another thread waited for it, with __WALL
         used = os.wait4(pid, _WALL)[2]
         _cpu_ns += round((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def _wait_until_begun(news: int) -> Process:
-    """Return the process once it has a session of its own and waits to be allowed."""
+    """Return the process once it has its own session and waits for permission."""
     os.set_blocking(news, False)
     said, process = b"", None
     until = time.monotonic() + _START_S
@@ -270,7 +233,7 @@ def _wait_until_begun(news: int) -> Process:
             process = Process(int(match[2]))
         if b"." not in said and _readable([news, process.fileno()], _START_S) == [process.fileno()]:
             process.close()
-            raise OSError("it ended before it began")
+            raise OSError("it ended before the program started")
     return process
 
 

@@ -1,7 +1,7 @@
-"""The pytest plugin: tests that record what they run, and hold it to limits and to a baseline.
+"""The pytest plugin: tests record their code, and compare it with limits and a baseline.
 
-pytest loads it by its entry point. It imports nothing heavy until a test asks for a recording;
-``-p no:notebook_prof`` leaves it out.
+pytest loads it by its entry point. It imports nothing heavy until a test requests a recording; ``-p
+no:notebook_prof`` disables it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = ".profiles"
 _MARKER: Final = (
-    "profile(*collectors, expect=(), baseline=(), **options): record the test and hold it to expectations, "
-    'as in expect=["step p50 < 120ms"]; baseline=["slower < 3%"] compares with the recording that '
-    "--profile-update has left; options are those of nbp.profile"
+    "profile(*collectors, expect=(), baseline=(), **options): record the test and check expectations, "
+    'as in expect=["step p50 < 120ms"]; baseline=["slower < 3%"] compares with the recording from '
+    "--profile-update; options are those of nbp.profile"
 )
 
 
@@ -49,13 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Recorder:
-    """What the fixture ``profile`` gives: records blocks of a test, and holds them to limits.
-
-    Parameters
-    ----------
-    item : Item
-        The test.
-    """
+    """The fixture ``profile``: records blocks of a test, and checks limits."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item, self._recordings = item, 0
@@ -67,23 +61,23 @@ class Recorder:
         baseline: str | Sequence[str] = (),
         **options: Any,
     ) -> RecordedBlock:
-        """Record a block, and hold it to expectations when it has ended without an exception.
+        """Record a block, and check expectations when it has ended without an exception.
 
         Parameters
         ----------
         *collectors : str
-            As of `notebook_prof.profile`.
+            As for `notebook_prof.profile`.
         expect : str or sequence of str
-            Limits, as of ``Profile.expect``.
+            Limits, as for ``Profile.expect``.
         baseline : str or sequence of str
-            What a comparison with the test's baseline is held to, as ``slower < 3%``.
+            Limits for a comparison with the test's baseline, such as ``slower < 3%``.
         **options
-            Of `notebook_prof.profile`, as ``steps="3:14"``.
+            As for `notebook_prof.profile`, such as ``steps="3:14"``.
 
         Returns
         -------
         RecordedBlock
-            For ``with``; gives the Profile.
+            For ``with``; returns the Profile.
         """
         import notebook_prof as nbp
 
@@ -93,13 +87,8 @@ class Recorder:
         )
 
     def judge(self, recording: Profile, limits: list[str], changes: list[str], number: int) -> None:
-        """Hold a recording to limits, and to the baseline; see `__call__`.
-
-        Raises
-        ------
-        ExpectationError
-            If one failed or could not be decided.
-        """
+        """Check limits and changes against the baseline; ExpectationError if one fails or cannot be
+        decided."""
         __tracebackhide__ = True
         import notebook_prof as nbp
 
@@ -111,12 +100,12 @@ class Recorder:
             outcomes.append(self._noted(comparison.expect(*changes, check=False)))
         for one in outcomes:
             one.check()
-        if changes and update:  # a recording that is beyond the limits is no baseline
+        if changes and update:  # a recording beyond the limits must not become the baseline
             path.parent.mkdir(parents=True, exist_ok=True)
             recording.save(path)
 
     def baseline_path(self, number: int = 0) -> Path:
-        """Return where the baseline of a recording of the test is kept, the first, the second …"""
+        """Return the path of the baseline of a test's n-th recording."""
         folder = self._item.config.getoption("--profile-baselines")
         home = Path(folder) if folder else self._item.path.parent / _FOLDER
         name = re.sub(r"[^\w.\[\]-]+", "_", self._item.nodeid.rpartition("/")[2])[:100]
@@ -137,14 +126,14 @@ class Recorder:
         return baseline
 
     def _noted(self, outcomes: Expectations) -> Expectations:
-        """Leave what was measured with the test: in JUnit's file, and for other plugins."""
+        """Attach the measured values to the test: in JUnit's file, and for other plugins."""
         for expectation, text in zip(outcomes.table["expectation"], outcomes.lines, strict=True):
             self._item.user_properties.append((f"profile: {expectation}", text))
         return outcomes
 
 
 class RecordedBlock:
-    """Records a ``with`` block; gives the Profile, which can be used from the end of the block on."""
+    """Records a ``with`` block; returns the Profile, usable from the end of the block on."""
 
     def __init__(
         self, recorder: Recorder, recording: nbp.profile, limits: list[str], changes: list[str], number: int
@@ -176,11 +165,9 @@ def profile(request: pytest.FixtureRequest) -> Recorder:
 
 
 def _joined(markers: Sequence[pytest.Mark]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the collectors and options of a test's markers, the nearest first.
-
-    What is expected adds up, from the module's marker to the test's own; of collectors and other options,
-    the nearest that names them holds.
-    """
+    """Return the collectors and options of a test's markers."""
+    # expectations are added up, from the module's marker to the test's; of collectors and other options the
+    # nearest marker with them counts
     collectors = next((marker.args for marker in markers if marker.args), ())
     options: dict[str, Any] = {}
     for marker in reversed(markers):
@@ -195,13 +182,13 @@ def _joined(markers: Sequence[pytest.Mark]) -> tuple[tuple[str, ...], dict[str, 
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Drop what an earlier try of the same test has left, where a plugin runs failed tests again."""
+    """Drop the results of an earlier try of the same test, if a plugin reruns failed tests."""
     item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("profile: ")]
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Record the call of a test that has the marker, and hold it to what the marker says."""
+    """Record the call of a test with the marker, and check the marker's expectations."""
     markers = [*item.iter_markers("profile")]
     if not markers:
         yield
@@ -214,12 +201,12 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             if outcome.excinfo is not None:
                 raise _TestFailed
     except _TestFailed:
-        pass  # pytest has its exception
+        pass  # pytest reports its exception
     except (Exception, pytest.fail.Exception) as error:
         if outcome is None:
             outcome = yield  # the recording could not begin
         if outcome.excinfo is None:
-            judged = isinstance(error, AssertionError)  # what failed stands in its text
+            judged = isinstance(error, AssertionError)  # its text says what failed
             outcome.force_exception(pytest.fail.Exception(str(error), pytrace=False) if judged else error)
 
 

@@ -1,7 +1,7 @@
-"""Numbers to text and back: nanoseconds, bytes and shares.
+"""Formats and parses numbers: nanoseconds, bytes and shares.
 
-Tables hold plain numbers (int64 nanoseconds, int64 bytes, shares between 0 and 1). Only views and
-reprs format, and they do it here.
+Tables contain plain numbers (int64 nanoseconds, int64 bytes, shares between 0 and 1). Only views and reprs
+format.
 """
 
 from __future__ import annotations
@@ -14,32 +14,14 @@ from typing import Final
 from .errors import OptionError
 
 CLOCK_FROM_NS: Final = 120e9
-"""From here on `format_ns` writes minutes, and positions on time axes are written by `format_clock`."""
+"""From here on `format_ns` writes minutes, and `format_clock` writes positions on time axes."""
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]*)\s*")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def format_ns(ns: float, digits: int = 3) -> str:
-    """Write a duration with the unit that keeps it readable.
-
-    Parameters
-    ----------
-    ns : float
-        Nanoseconds; may be negative.
-    digits : int
-        Significant digits.
-
-    Returns
-    -------
-    str
-        ``"0 ns"``, ``"1.23 µs"``, ``"45.6 ms"``, ``"7.89 s"``, ``"2 min 5 s"``; ``"–"`` for NaN.
-
-    Examples
-    --------
-    >>> format_ns(45_600_000)
-    '45.6 ms'
-    """
+    """Format a duration: ``0 ns``, ``1.23 µs``, ``45.6 ms``, ``7.89 s``, ``2 min 5 s``; ``–`` for NaN."""
     if not math.isfinite(ns):
         return "–"
     sign, size = ("-" if ns < 0 else ""), abs(ns)
@@ -54,27 +36,13 @@ def format_ns(ns: float, digits: int = 3) -> str:
 
 
 def format_clock(ns: float, resolution_ns: float = 1e9, of_ns: float | None = None) -> str:
-    """Write a position on a long time axis as minutes and seconds, or hours and minutes.
+    """Format a position on a long time axis as minutes and seconds, or hours and minutes.
 
-    Parameters
-    ----------
-    ns : float
-        Nanoseconds; may be negative.
-    resolution_ns : float
-        Distance to what it must be told from: decimals of a second are written below one.
-    of_ns : float, optional
-        The largest position of the axis, which decides between ``min`` and ``h``; `ns` when not given.
-
-    Returns
-    -------
-    str
-        ``"16:40 min"``, ``"2:05.25 min"``, ``"1:30 h"``, ``"1:30:05 h"``; ``"–"`` for NaN.
-
-    Examples
-    --------
     >>> format_clock(1000e9), format_clock(5400e9, 60e9), format_clock(900e9, 60e9, 7200e9)
     ('16:40 min', '1:30 h', '0:15 h')
     """
+    # `resolution_ns` is the distance to neighbours: below a second it adds decimals. `of_ns`, the axis's
+    # largest position, decides between ``min`` and ``h``.
     if not math.isfinite(ns):
         return "–"
     hours = abs(ns if of_ns is None else of_ns) >= 3600e9
@@ -92,13 +60,7 @@ def format_clock(ns: float, resolution_ns: float = 1e9, of_ns: float | None = No
 
 
 def format_bytes(count: float, digits: int = 3) -> str:
-    """Write a number of bytes with binary units.
-
-    Examples
-    --------
-    >>> format_bytes(3 * 2**20)
-    '3 MiB'
-    """
+    """Format a number of bytes with binary units: ``3 MiB``."""
     if not math.isfinite(count):
         return "–"
     sign, size = ("-" if count < 0 else ""), abs(float(count))
@@ -110,10 +72,8 @@ def format_bytes(count: float, digits: int = 3) -> str:
 
 
 def byte_ticks(counts: Sequence[float], digits: int = 3) -> list[str]:
-    """Write the ticks of an axis of bytes, all in the unit of the largest.
+    """Format the ticks of an axis of bytes, all in the unit of the largest.
 
-    Examples
-    --------
     >>> byte_ticks([0, 2**29, 2**30])
     ['0', '0.5 GiB', '1 GiB']
     """
@@ -124,13 +84,7 @@ def byte_ticks(counts: Sequence[float], digits: int = 3) -> list[str]:
 
 
 def format_share(share: float, digits: int = 1) -> str:
-    """Write a share (0–1) as a percentage.
-
-    Examples
-    --------
-    >>> format_share(0.8231)
-    '82.3 %'
-    """
+    """Format a share (0–1) as a percentage: ``82.3 %``."""
     if not math.isfinite(share):
         return "–"
     percent = 100 * share
@@ -140,21 +94,13 @@ def format_share(share: float, digits: int = 1) -> str:
 
 
 def format_count(count: int) -> str:
-    """Write a count with thin groups of three digits.
-
-    Examples
-    --------
-    >>> format_count(1234567)
-    '1,234,567'
-    """
+    """Format a count in groups of three digits: ``1,234,567``."""
     return f"{count:,}"
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Write a number without a unit: three figures, and all of its whole ones.
+    """Format a number without a unit: three digits, but all of its integer part.
 
-    Examples
-    --------
     >>> format_number(0.151515), format_number(1234567.0), format_number(2.0)
     ('0.152', '1234567', '2')
     """
@@ -164,62 +110,24 @@ def format_number(value: float, digits: int = 3) -> str:
 
 
 def format_items(count: int, noun: str) -> str:
-    """Return a number of things.
-
-    Examples
-    --------
-    >>> format_items(1, "call"), format_items(1_408, "call")
-    ('1 call', '1,408 calls')
-    """
+    """Format a number of things: ``1 call``, ``1,408 calls``."""
     return f"{format_count(count)} {noun}{'s' * (count != 1)}"
 
 
 def parse_share(text: str | float, what: str = "until") -> float:
-    """Read a share between 0 and 1 such as ``"2%"``, or 0.02.
-
-    Raises
-    ------
-    OptionError
-        If it is none, or not between 0 and 1.
-
-    Examples
-    --------
-    >>> parse_share("2%"), parse_share(0.5)
-    (0.02, 0.5)
-    """
+    """Parse a share between 0 and 1 such as ``"2%"``, or 0.02; OptionError for anything else."""
     words = str(text).strip()
     try:
         share = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
     except ValueError:
         share = math.nan
     if not 0 < share < 1:
-        raise OptionError(f"{what} {text!r} is no share between 0 and 1: write it as 2%")
+        raise OptionError(f"{what} {text!r} is not a share between 0 and 1: write it as 2%")
     return share
 
 
 def parse_ns(text: str | float) -> int:
-    """Read a duration such as ``"5us"``, ``"1.5 ms"`` or a plain number of nanoseconds.
-
-    Parameters
-    ----------
-    text : str or number
-        A number with a unit out of ``ns us µs ms s min``; without a unit, nanoseconds.
-
-    Returns
-    -------
-    int
-        Nanoseconds, rounded to the nearest.
-
-    Raises
-    ------
-    OptionError
-        If it is not a finite duration.
-
-    Examples
-    --------
-    >>> parse_ns("1.5ms")
-    1500000
-    """
+    """Parse a duration such as ``"5us"``, ``"1.5 ms"`` or a number of nanoseconds; else OptionError."""
     if isinstance(text, int | float):
         if not math.isfinite(text):
             raise OptionError(f"{text!r} is not a duration: a finite number of nanoseconds is needed")
