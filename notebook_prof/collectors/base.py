@@ -29,8 +29,12 @@ class Collector(ABC):
     reports what it could not record in `report`. The `Recording` catches an exception from any method and
     turns it into an issue.
 
-    Attributes ---------- name : str     As in ``%%profile --with NAME``. holds : frozenset of str
-    Process-wide resources that only one collector can hold at a time.
+    Attributes
+    ----------
+    name : str
+        As in ``%%profile --with NAME``.
+    holds : frozenset of str
+        Process-wide resources that only one collector can hold at a time.
     """
 
     name: ClassVar[str]

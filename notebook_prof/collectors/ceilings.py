@@ -29,23 +29,38 @@ Timed = Callable[[], float]
 def measure_device(device: str | None = None, *, dtype: str = "float32", again: bool = False) -> Ceilings:
     """Measure the ceilings of the roofline on this machine; takes about a second, once.
 
-    Parameters ---------- device : str, optional     ``host``, or ``cuda`` with or without a number
-    (``cuda:1``). Default: the first GPU that PyTorch or CuPy finds,     else the host. dtype : {"float32",
-    "float64", "float16", "bfloat16"}     Element type of the matrix product. The host needs PyTorch for
-    ``bfloat16``. again : bool     Measure again even if this process has measured it before.
+    Parameters
+    ----------
+    device : str, optional
+        ``host``, or ``cuda`` with or without a number (``cuda:1``). Default: the first GPU that PyTorch or
+        CuPy finds, else the host.
+    dtype : {"float32", "float64", "float16", "bfloat16"}
+        Element type of the matrix product. The host needs PyTorch for ``bfloat16``.
+    again : bool
+        Measure again even if this process has measured it before.
 
-    Returns ------- Ceilings     The best of several runs. The result is remembered: from then on it is the
-    roofline's ceiling for recordings of     this device. ``p.device.roofline(**nbp.measure_device().limits)``
-    uses it explicitly.
+    Returns
+    -------
+    Ceilings
+        The best of several runs. The result is remembered: from then on it is the roofline's ceiling for
+        recordings of this device. ``p.device.roofline(**nbp.measure_device().limits)`` uses it explicitly.
 
-    Raises ------ OptionError     If the device does not exist, or does not support the type.
+    Raises
+    ------
+    OptionError
+        If the device does not exist, or does not support the type.
 
-    Notes ----- FLOP/s: 2 n³ for the product of two square matrices, by PyTorch, CuPy or NumPy, whichever is
-    installed, with their current threads and modes (such as TF32). Bytes/s: twice the bytes of a copy that is
-    too large for the caches, since each byte is read and written.
+    Notes
+    -----
+    FLOP/s: 2 n³ for the product of two square matrices, by PyTorch, CuPy or NumPy, whichever is installed,
+    with their current threads and modes (such as TF32). Bytes/s: twice the bytes of a copy that is too large
+    for the caches, since each byte is read and written.
 
-    Examples -------- >>> ceilings = measure_device("host") >>> ceilings.flops_per_s > 1e6 and
-    ceilings.bytes_per_s > 1e6 True
+    Examples
+    --------
+    >>> ceilings = measure_device("host")
+    >>> ceilings.flops_per_s > 1e6 and ceilings.bytes_per_s > 1e6
+    True
     """
     if dtype not in DTYPES:
         raise OptionError(f"there is no element type {dtype!r} to measure: {nearest(dtype, DTYPES)}")

@@ -73,14 +73,29 @@ class annotate:
     A context manager, a decorator, or a pair of calls. The slice is on the track of the thread that opened
     it. It costs next to nothing when nothing records.
 
-    Parameters ---------- name : str     Name of the slice. phase : {"data", "forward", "backward",
-    "optimizer", "communication", "evaluation", "other"}, optional     Phase of the step that this part
-    belongs to; nested slices inherit it.
+    Parameters
+    ----------
+    name : str
+        Name of the slice.
+    phase : {"data", "forward", "backward", "optimizer", "communication", "evaluation", "other"}, optional
+        Phase of the step that this part belongs to; nested slices inherit it.
 
-    Raises ------ OptionError     For an unknown phase, also when nothing records.
+    Raises
+    ------
+    OptionError
+        For an unknown phase, also when nothing records.
 
-    Examples -------- >>> with annotate("augment", phase="data"): ...     batch = [1, 2] >>> @annotate("loss")
-    ... def loss(x): ...     return x + 1 >>> loss(1) 2 >>> span = annotate("copy").begin() >>> span.end()
+    Examples
+    --------
+    >>> with annotate("augment", phase="data"):
+    ...     batch = [1, 2]
+    >>> @annotate("loss")
+    ... def loss(x):
+    ...     return x + 1
+    >>> loss(1)
+    2
+    >>> span = annotate("copy").begin()
+    >>> span.end()
     """
 
     __slots__ = ("_open", "name", "phase")
@@ -169,11 +184,16 @@ def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Call
 def step(*, tokens: Any = None, samples: Any = None) -> None:
     """Mark the end of one step of the loop; a no-op when nothing records.
 
-    Parameters ---------- tokens, samples : number, optional     How many of them the step processed, for
-    ``p.training()``. A tensor with one number is read after the recording,     so the step does not wait for
-    it.
+    Parameters
+    ----------
+    tokens, samples : number, optional
+        How many of them the step processed, for ``p.training()``. A tensor with one number is read after the
+        recording, so the step does not wait for it.
 
-    Examples -------- >>> for batch in range(3): ...     step(samples=32, tokens=32 * 1024)
+    Examples
+    --------
+    >>> for batch in range(3):
+    ...     step(samples=32, tokens=32 * 1024)
     """
     if _sink is not None:
         if _journal is not None and (tokens is not None or samples is not None):
@@ -187,9 +207,14 @@ class steps(Generic[T]):
     A step begins when the item is fetched and ends when the loop's body has ended, also by ``break`` or an
     exception. It has the length of `iterable`, so progress bars work. ``async for`` works too.
 
-    Parameters ---------- iterable : iterable or async iterable
+    Parameters
+    ----------
+    iterable : iterable or async iterable
 
-    Examples -------- >>> [batch for batch in steps("ab")] ['a', 'b']
+    Examples
+    --------
+    >>> [batch for batch in steps("ab")]
+    ['a', 'b']
     """
 
     def __init__(self, iterable: Any) -> None:

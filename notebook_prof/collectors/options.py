@@ -18,24 +18,42 @@ GONE: Mapping[str, str] = {"alarm": "its signals interrupted calls into C; use '
 class CollectorOptions:
     """The options of collectors; each reads those that concern it.
 
-    Attributes ---------- shapes : bool or None     Input shapes of operators (torch). They make the stop and
-    the table two to three times slower. None records them,     unless the stop of the same cell took longer
-    than the cell because of them. memory : bool     Allocations and frees with their addresses (torch).
-    modules : bool     One slice for every call of a module, named by its attribute path (torch). stack : bool
-    Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones. python :
-    {"sample", "calls"} or None     How the `python` collector works: sample lines, or trace every call.
-    ``None`` lets the collector choose. min_duration_ns : int     Shorter Python calls are dropped. devices :
-    tuple of int or None     Keep device work, memory and counters of these GPUs only; None for all. pcie :
-    bool     Throughput of PCIe too (nvml): each reading takes its thread 20 ms. engine : {"auto", "py-spy",
-    "thread"}     The sampler of Python stacks: py-spy from outside the process, or a thread in it. ``auto``
-    uses py-spy if it may     read this process. heap : bool     Record which code allocated the host's heap
-    at its peak, and what is kept.
+    Attributes
+    ----------
+    shapes : bool or None
+        Input shapes of operators (torch). They make the stop and the table two to three times slower. None
+        records them, unless the stop of the same cell took longer than the cell because of them.
+    memory : bool
+        Allocations and frees with their addresses (torch).
+    modules : bool
+        One slice for every call of a module, named by its attribute path (torch).
+    stack : bool
+        Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones.
+    python : {"sample", "calls"} or None
+        How the `python` collector works: sample lines, or trace every call. ``None`` lets the collector
+        choose.
+    min_duration_ns : int
+        Shorter Python calls are dropped.
+    devices : tuple of int or None
+        Keep device work, memory and counters of these GPUs only; None for all.
+    pcie : bool
+        Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
+    engine : {"auto", "py-spy", "thread"}
+        The sampler of Python stacks: py-spy from outside the process, or a thread in it. ``auto`` uses py-spy
+        if it may read this process.
+    heap : bool
+        Record which code allocated the host's heap at its peak, and what is kept.
 
-    Raises ------ OptionError     For an unknown `python` mode or engine, a negative duration, no device or a
-    negative one, or `heap` together with     `stack` or ``python="calls"``: each needs the interpreter's
-    profile function.
+    Raises
+    ------
+    OptionError
+        For an unknown `python` mode or engine, a negative duration, no device or a negative one, or `heap`
+        together with `stack` or ``python="calls"``: each needs the interpreter's profile function.
 
-    Examples -------- >>> CollectorOptions(stack=True).shapes True
+    Examples
+    --------
+    >>> CollectorOptions(stack=True).shapes
+    True
     """
 
     shapes: bool | None = True

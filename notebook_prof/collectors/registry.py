@@ -72,11 +72,16 @@ _BUILT_IN: Final = {
 def list_collectors() -> pd.DataFrame:
     """Return every collector, and whether it can record in this process.
 
-    Returns ------- DataFrame     ``name``, ``available``, ``reason`` and ``records`` (what it puts into a
-    trace); the built-in ones first, then     those of other packages by name. Never empty. Loads no
-    framework.
+    Returns
+    -------
+    DataFrame
+        ``name``, ``available``, ``reason`` and ``records`` (what it puts into a trace); the built-in ones
+        first, then those of other packages by name. Never empty. Loads no framework.
 
-    Examples -------- >>> bool(list_collectors().set_index("name").loc["marks", "available"]) True
+    Examples
+    --------
+    >>> bool(list_collectors().set_index("name").loc["marks", "available"])
+    True
     """
     entries = _entries()
     states = [entry.availability() for entry in entries.values()]

@@ -24,7 +24,7 @@ _CALL: Final = "__import__('notebook_prof.jupyter.run', None, None, ['{name}']).
 
 
 def strip_magic(lines: list[str]) -> list[str]:
-    r"""Turn a first line ``%%profile …`` into a constant without effect, if its options are valid.
+    """Turn a first line ``%%profile …`` into a constant without effect, if its options are valid.
 
     >>> strip_magic(["%%profile p --steps 3:14\\n", "train()\\n"])
     ["b'%%profile p --steps 3:14'\\n", 'train()\\n']

@@ -90,7 +90,7 @@ class FoundLoop:
 
 
 def head(loop: Loop) -> str:
-    r"""Return the source of a loop's head.
+    """Return the source of a loop's head.
 
     >>> head(ast.parse("for x in range( 3 ):\\n    pass").body[0])
     'for x in range(3)'
@@ -110,7 +110,7 @@ def find_loops(
     weak: bool = False,
     namespace: Mapping[str, Any] | None = None,
 ) -> list[FoundLoop]:
-    r"""Choose the loops with iterations that are the steps, by line; none of them is inside another.
+    """Choose the loops with iterations that are the steps, by line; none of them is inside another.
 
     >>> [loop.text for loop in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
     ['for x, y in loader']

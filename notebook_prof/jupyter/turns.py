@@ -69,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(line: str, cell: str) -> Turns:
-    r"""Parse the magic's line, and split the cell; OptionError for wrong options or not two bodies.
+    """Parse the magic's line, and split the cell; OptionError for wrong options or not two bodies.
 
     >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
     >>> turns.name, turns.rounds, turns.a, turns.b, turns.line

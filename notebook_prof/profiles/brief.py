@@ -64,10 +64,13 @@ class Brief:
     def to_dict(self) -> dict[str, Any]:
         """Return the content for JSON, with unrounded numbers.
 
-        Returns ------- dict     ``version verdict lines claims tables absent``. A claim has its ``text``, its
-        ``line`` and the position of its     first character (``start``), its ``value``, and the source of the
-        value: the ``call`` of a table, the rows     (``where``), the ``column`` and how they ``reduce``; with
-        ``of``, the value is the share of that. A table is a     list of its rows.
+        Returns
+        -------
+        dict
+            ``version verdict lines claims tables absent``. A claim has its ``text``, its ``line`` and the
+            position of its first character (``start``), its ``value``, and the source of the value: the
+            ``call`` of a table, the rows (``where``), the ``column`` and how they ``reduce``; with ``of``,
+            the value is the share of that. A table is a list of its rows.
         """
         content = {
             "version": VERSION,

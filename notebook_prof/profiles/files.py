@@ -24,8 +24,8 @@ def open_profile(
     format : str, optional
         Name of the format, to skip the recognition.
     max_bytes : int, optional
-        Limit for the size of a decompressed file. By default 8 GiB, 300 times its size (or 256 MiB) or the free memory,
-        whichever is least.
+        Limit for the size of a decompressed file. By default 8 GiB, 300 times its size (or 256 MiB) or the
+        free memory, whichever is least.
     **options
         Options of the format's reader, as for `read_trace`.
 
@@ -37,7 +37,8 @@ def open_profile(
     Raises
     ------
     FormatError
-        If no reader recognises the content, the named one cannot read it, or it becomes larger than `max_bytes`.
+        If no reader recognises the content, the named one cannot read it, or it becomes larger than
+        `max_bytes`.
     FileNotFoundError
         If the file does not exist.
 

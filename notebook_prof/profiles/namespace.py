@@ -24,13 +24,21 @@ class Namespace:
     A subclass defines `path`, its name on a Profile, and its methods; with ``__call__`` it is also a method
     itself.
 
-    Parameters ---------- profile : Profile
+    Parameters
+    ----------
+    profile : Profile
 
-    Examples -------- >>> from notebook_prof import Profile >>> from notebook_prof.testing import draw >>> p =
-    Profile(draw("main: [mm ]")) >>> p.mindspore p.mindspore.cluster_steps()   Compare the ranks of a
-    MindSpore folder, as MindInsight's cluster page does. p.mindspore.cluster_links()   List the links between
-    ranks, as MindInsight's communication page does. p.mindspore.cluster_advice()  Name the ranks, links and
-    stages that stand out. >>> dir(p.lines) ['calls', 'imports', 'source', 'steps']
+    Examples
+    --------
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> p = Profile(draw("main: [mm ]"))
+    >>> p.mindspore
+    p.mindspore.cluster_steps()   Compare the ranks of a MindSpore folder, as MindInsight's cluster page does.
+    p.mindspore.cluster_links()   List the links between ranks, as MindInsight's communication page does.
+    p.mindspore.cluster_advice()  Name the ranks, links and stages that stand out.
+    >>> dir(p.lines)
+    ['calls', 'imports', 'source', 'steps']
     """
 
     __slots__ = ("_profile",)

@@ -28,7 +28,10 @@ class Plot:
     Each call builds a new model under the current selection. If there is nothing to draw, the model is a
     sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab is one picture.
 
-    Parameters ---------- trace : Trace selection : Selection
+    Parameters
+    ----------
+    trace : Trace
+    selection : Selection
     """
 
     def __init__(self, trace: Trace, selection: Selection) -> None:

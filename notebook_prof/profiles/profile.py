@@ -41,17 +41,30 @@ _STYLES: Final = ("short", "paddle", "torch")
 class Profile:
     """A recording, with all its analyses and views.
 
-    Parameters ---------- trace : Trace or DeferredTrace     A deferred one is waited for on first use.
-    selection : Selection, optional     One to share with other Profiles; by default a new one.
+    Parameters
+    ----------
+    trace : Trace or DeferredTrace
+        A deferred one is waited for on first use.
+    selection : Selection, optional
+        One to share with other Profiles; by default a new one.
 
-    Notes ----- The methods are functions of `notebook_prof.analysis` with the trace filled in. Those of one
-    topic are in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists its methods. They cover the whole
-    trace unless restricted, as in ``p.operators(window=p.selection.window)``.
+    Notes
+    -----
+    The methods are functions of `notebook_prof.analysis` with the trace filled in. Those of one topic are in
+    a namespace, as in ``p.memory.peak()``; ``p.memory`` lists its methods. They cover the whole trace unless
+    restricted, as in ``p.operators(window=p.selection.window)``.
 
-    Examples -------- >>> from notebook_prof import TraceBuilder >>> b = TraceBuilder() >>> _ =
-    b.slices(ts=[0, 2, 6], dur=[10, 3, 3], name=["linear", "mm", "mm"], track=b.track("main")) >>> p =
-    Profile(b.seal()) >>> p.operators()["name"].tolist() ['mm', 'linear'] >>> p.selection.name = "mm" >>>
-    p.selected["ts"].tolist() [2, 6]
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2, 6], dur=[10, 3, 3], name=["linear", "mm", "mm"], track=b.track("main"))
+    >>> p = Profile(b.seal())
+    >>> p.operators()["name"].tolist()
+    ['mm', 'linear']
+    >>> p.selection.name = "mm"
+    >>> p.selected["ts"].tolist()
+    [2, 6]
     """
 
     _trace: Trace | DeferredTrace
@@ -88,8 +101,11 @@ class Profile:
     def selected(self) -> pd.DataFrame:
         """The slices under the selection.
 
-        Returns ------- DataFrame     Rows of ``trace.slices`` with their row numbers as index. A slice that
-        crosses the selected window's edge keeps     its `ts` and `dur`.
+        Returns
+        -------
+        DataFrame
+            Rows of ``trace.slices`` with their row numbers as index. A slice that crosses the selected
+            window's edge keeps its `ts` and `dur`.
         """
         slices = self.trace.slices
         return slices[self.selection.mask(slices)]
@@ -97,20 +113,33 @@ class Profile:
     def sql(self, query: str | None = None, *, timeout: str | float = "30s") -> pd.DataFrame:
         """Run a SQL query over the tables of the Trace and of the analyses, by DuckDB.
 
-        Parameters ---------- query : str, optional     One SELECT or EXPLAIN. Tables are those of the Trace
-        (``slices`` with its row number ``slice``, ``tracks     counters flows stacks allocations``),
-        ``selected``, and the analyses without arguments: ``operators lines     memory_names`` … timeout : str
-        or float     Such as ``"30s"``, or ns.
+        Parameters
+        ----------
+        query : str, optional
+            One SELECT or EXPLAIN. Tables are those of the Trace (``slices`` with its row number ``slice``,
+            ``tracks counters flows stacks allocations``), ``selected``, and the analyses without arguments:
+            ``operators lines memory_names`` …
+        timeout : str or float
+            Such as ``"30s"``, or ns.
 
-        Returns ------- DataFrame     The answer, in DuckDB's order; without a query the tables, and the call
-        for each in pandas.
+        Returns
+        -------
+        DataFrame
+            The answer, in DuckDB's order; without a query the tables, and the call for each in pandas.
 
-        Raises ------ OptionError     If the query is invalid, names an unknown table, takes too long, or does
-        more than read: files, the network,     extensions and Python variables are closed to it.
-        ExtraNotInstalledError     Without DuckDB: ``pip install "notebook-prof[sql]"``.
+        Raises
+        ------
+        OptionError
+            If the query is invalid, names an unknown table, takes too long, or does more than read: files,
+            the network, extensions and Python variables are closed to it.
+        ExtraNotInstalledError
+            Without DuckDB: ``pip install "notebook-prof[sql]"``.
 
-        Examples -------- >>> from notebook_prof.testing import draw >>> Profile(draw("main:
-        [mm][relu]")).sql("select name from slices order by ts").values.tolist() [['mm'], ['relu']]
+        Examples
+        --------
+        >>> from notebook_prof.testing import draw
+        >>> Profile(draw("main: [mm][relu]")).sql("select name from slices order by ts").values.tolist()
+        [['mm'], ['relu']]
         """
         from . import sql
 
@@ -123,8 +152,13 @@ class Profile:
         Parameters, errors and result are those of `sql`; an answer without rows, or without such a column, is
         an OptionError too. The query replaces the whole selection.
 
-        Examples -------- >>> from notebook_prof.testing import draw >>> p = Profile(draw("main: [mm][relu]"))
-        >>> _ = p.select("select name from operators order by name limit 1") >>> p.selection.name ('mm',)
+        Examples
+        --------
+        >>> from notebook_prof.testing import draw
+        >>> p = Profile(draw("main: [mm][relu]"))
+        >>> _ = p.select("select name from operators order by name limit 1")
+        >>> p.selection.name
+        ('mm',)
         """
         from . import sql
 
@@ -170,8 +204,11 @@ class Profile:
     def trust(self) -> pd.DataFrame:
         """What in this recording cannot be trusted, how much of it, and what to do: `analysis.trust`.
 
-        Returns ------- DataFrame     ``code severity count device_share effect advice example``, errors and
-        losses first; no rows if nothing was found.
+        Returns
+        -------
+        DataFrame
+            ``code severity count device_share effect advice example``, errors and losses first; no rows if
+            nothing was found.
         """
         trace = self.trace
         if self._trust is None or self._trust[0] != len(trace.report):
@@ -284,16 +321,27 @@ class Profile:
     ) -> Text:
         """Write the Profile as a short text: verdict, account, hottest lines, operators, memory.
 
-        Parameters ---------- by : str, optional     Only a table of operators, grouped by ``name``,
-        ``module``, ``phase``, ``category`` or ``shapes``. rows : int     Number of lines and operators. style
-        : {"short", "paddle", "torch"}, optional     ``paddle``: the output of
-        ``paddle.profiler.Profiler.summary``, see `p.compat.paddle_summary`; ``torch``: that of
-        ``prof.key_averages().table()``, see `p.compat.torch_table`. **paddle     Arguments of
-        `p.compat.paddle_summary`; any of them implies Paddle's style.
+        Parameters
+        ----------
+        by : str, optional
+            Only a table of operators, grouped by ``name``, ``module``, ``phase``, ``category`` or ``shapes``.
+        rows : int
+            Number of lines and operators.
+        style : {"short", "paddle", "torch"}, optional
+            ``paddle``: the output of ``paddle.profiler.Profiler.summary``, see `p.compat.paddle_summary`;
+            ``torch``: that of ``prof.key_averages().table()``, see `p.compat.torch_table`.
+        **paddle
+            Arguments of `p.compat.paddle_summary`; any of them implies Paddle's style.
 
-        Returns ------- Text     A str that a notebook shows without quotes.
+        Returns
+        -------
+        Text
+            A str that a notebook shows without quotes.
 
-        Raises ------ OptionError     For an unknown grouping, style or argument.
+        Raises
+        ------
+        OptionError
+            For an unknown grouping, style or argument.
         """
         if by is not None:
             return operator_table(self.operators(by=by), by, rows)
@@ -310,14 +358,20 @@ class Profile:
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         """Write the trace, or a report, to a file.
 
-        Parameters ---------- path : path     ``.nbprof``, or no suffix: a folder in our own format, which
-        loses nothing and opens at once; ``.nbprof.zip``:     the same as a single file. For other tools,
-        ``.json`` or ``.json.gz``: Chrome trace JSON, ``.pftrace`` or     ``.pftrace.gz``: Perfetto's own
-        format; `open_profile` opens them as it does files of PyTorch. ``.html``: the     report of
-        ``p.export.html``. format : str, optional     ``native``, ``chrome``, ``perfetto`` or another writer,
-        whatever the suffix.
+        Parameters
+        ----------
+        path : path
+            ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
+            ``.nbprof.zip``: the same as a single file. For other tools, ``.json`` or ``.json.gz``: Chrome
+            trace JSON, ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format; `open_profile` opens them as
+            it does files of PyTorch. ``.html``: the report of ``p.export.html``.
+        format : str, optional
+            ``native``, ``chrome``, ``perfetto`` or another writer, whatever the suffix.
 
-        Raises ------ OptionError     For an unknown suffix or format.
+        Raises
+        ------
+        OptionError
+            For an unknown suffix or format.
         """
         if format is None and os.fspath(path).endswith(".html"):
             self.export.html(path)

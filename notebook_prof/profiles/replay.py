@@ -135,32 +135,50 @@ def replay(
     seconds: float = 5.0,
     memory: int = MEMORY,
 ) -> Replayed:
-    r"""Run an operator of PyTorch alone, as recorded and with each try, in this process.
+    """Run an operator of PyTorch alone, as recorded and with each try, in this process.
 
-    Parameters ---------- trace : Trace operator : str     Such as ``aten::convolution_backward``; or
-    ``Optimizer.step#Adam.step``, a step of an optimizer. tries : str or sequence of str
-    ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
-    ``threads=1,2``: number of host threads, each a try; ``compile``: by ``torch.compile``; for an optimizer
-    ``fused`` and ``foreach``, its arguments. ``channels_last+bf16`` is both at once. calls : int     Number
-    of distinct calls to replay, the longest first (`operator_arguments`); each is weighted by how often it
-    was recorded. seconds : float     About how long the runs may take. Conversions are extra, and so is
-    compilation, which takes from seconds to a     minute and cannot be cut short. memory : int     Bytes of
-    all inputs, of all tries together; results, and an operator's own workspace, are extra.
+    Parameters
+    ----------
+    trace : Trace
+    operator : str
+        Such as ``aten::convolution_backward``; or ``Optimizer.step#Adam.step``, a step of an optimizer.
+    tries : str or sequence of str
+        ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
+        ``threads=1,2``: number of host threads, each a try; ``compile``: by ``torch.compile``; for an
+        optimizer ``fused`` and ``foreach``, its arguments. ``channels_last+bf16`` is both at once.
+    calls : int
+        Number of distinct calls to replay, the longest first (`operator_arguments`); each is weighted by how
+        often it was recorded.
+    seconds : float
+        About how long the runs may take. Conversions are extra, and so is compilation, which takes from
+        seconds to a minute and cannot be cut short.
+    memory : int
+        Bytes of all inputs, of all tries together; results, and an operator's own workspace, are extra.
 
-    Returns ------- Replayed     With ``tries calls alone_ns recorded_ns covered rounds``; its text is one
-    sentence a try.
+    Returns
+    -------
+    Replayed
+        With ``tries calls alone_ns recorded_ns covered rounds``; its text is one sentence a try.
 
-    Raises ------ OptionError     For an unknown try; if the operator is not in the recording, or none of its
-    calls can be made here: with the     reason, and what to do. NotRecordedError     If its shapes were not
-    recorded. ExtraNotInstalledError     Without PyTorch.
+    Raises
+    ------
+    OptionError
+        For an unknown try; if the operator is not in the recording, or none of its calls can be made here:
+        with the reason, and what to do.
+    NotRecordedError
+        If its shapes were not recorded.
+    ExtraNotInstalledError
+        Without PyTorch.
 
-    Notes ----- Tensors have the recorded shapes, strides and element types, and random numbers, since values
-    are not recorded. Files before PyTorch 2.4 have no strides: their inputs are contiguous. Runs are without
-    autograd and autocast. All ways run in turns, A B C C B A, so that changes of the machine affect all of
-    them; the interval is Student's t over the rounds, paired (`shift_of_runs`). The processor's caches are
-    warm, which they may not be in the loop. An optimizer has parameters of the shapes that got gradients, and
-    default arguments. Times do not include the conversion of inputs: in the program their producer would have
-    to use that layout or type.
+    Notes
+    -----
+    Tensors have the recorded shapes, strides and element types, and random numbers, since values are not
+    recorded. Files before PyTorch 2.4 have no strides: their inputs are contiguous. Runs are without autograd
+    and autocast. All ways run in turns, A B C C B A, so that changes of the machine affect all of them; the
+    interval is Student's t over the rounds, paired (`shift_of_runs`). The processor's caches are warm, which
+    they may not be in the loop. An optimizer has parameters of the shapes that got gradients, and default
+    arguments. Times do not include the conversion of inputs: in the program their producer would have to use
+    that layout or type.
 
     The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
     its interval; calls that were not replayed count as unchanged. It is missing if no change is shown,
@@ -170,10 +188,14 @@ def replay(
     Tensors, random states, number of threads, element type and flags of PyTorch belong to the user, and are
     restored afterwards.
 
-    Examples -------- >>> from notebook_prof.testing import draw >>> replay(draw("main: [aten::mm ]"),
-    "aten::mm", "bf16") Traceback (most recent call last):     ... notebook_prof.errors.NotRecordedError:
-    replay needs the shapes of the inputs of aten::mm, which are not \ on record: record again with %%profile
-    --shapes, or record_shapes=True
+    Examples
+    --------
+    >>> from notebook_prof.testing import draw
+    >>> replay(draw("main: [aten::mm ]"), "aten::mm", "bf16")
+    Traceback (most recent call last):
+        ...
+    notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
+    on record: record again with %%profile --shapes, or record_shapes=True
     """
     from ..collectors.torch.replay.tries import tries_of
     from ..collectors.torch.replay.turns import replay as run_in_turns

@@ -209,7 +209,7 @@ def _lineage_of(store: Store, what: str) -> int | None:
 def _change(
     store: Store, entries: dict[int, HistoryRun], run: int, earlier: Any
 ) -> tuple[float, float, float, bool, str]:
-    """Return the change of a run with its interval, whether it is more than noise, and which lines differ."""
+    """Return the change of a run with its interval, whether it exceeds the noise, and the changed lines."""
     before, this = entries.get(earlier) if not pd.isna(earlier) else None, entries[run]
     if before is None:
         return math.nan, math.nan, math.nan, False, ""

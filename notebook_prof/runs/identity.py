@@ -71,7 +71,7 @@ class Link:
 
 @lru_cache(maxsize=256)
 def tokens(source: str) -> tuple[str, ...]:
-    r"""Return the program of a source: tokens, without comments, blank lines and our magic.
+    """Return the program of a source: tokens, without comments, blank lines and our magic.
 
     >>> tokens("%%profile --steps 3:14\\nx = 1  # one\\n\\n") == tokens("x=1")
     True

@@ -65,21 +65,37 @@ _STORED: Final = {
 def history(cell: str | None = None, *, name: str | None = None, notebook: str | None = None) -> pd.DataFrame:
     """List the recorded runs of this project.
 
-    Parameters ---------- cell : str, optional     Only runs of this cell: its id, or text of its source. name
-    : str, optional     Only runs of this name. notebook : str, optional     Only runs of notebooks with a
-    path that ends like this.
+    Parameters
+    ----------
+    cell : str, optional
+        Only runs of this cell: its id, or text of its source.
+    name : str, optional
+        Only runs of this name.
+    notebook : str, optional
+        Only runs of notebooks with a path that ends like this.
 
-    Returns ------- DataFrame     One row a run, the oldest first; the columns are those of
-    `runs.table.COLUMNS`, units are in their names. No rows     if nothing was recorded. Waits for rows that
-    are being written, a minute at most; a warning names missing runs of     this process. ``attrs`` has the
-    ``folder``, how many runs of this process were ``lost``, the ``reason`` of the     last loss, and files
-    set ``aside`` as damaged.
+    Returns
+    -------
+    DataFrame
+        One row a run, the oldest first; the columns are those of `runs.table.COLUMNS`, units are in their
+        names. No rows if nothing was recorded. Waits for rows that are being written, a minute at most; a
+        warning names missing runs of this process. ``attrs`` has the ``folder``, how many runs of this
+        process were ``lost``, the ``reason`` of the last loss, and files set ``aside`` as damaged.
 
-    Raises ------ HistoryError     If the history is switched off, or the file cannot be read.
+    Raises
+    ------
+    HistoryError
+        If the history is switched off, or the file cannot be read.
 
-    Examples -------- >>> import os, tempfile >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "") >>>
-    os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp() >>> table = history() >>> len(table),
-    table["p50_ns"].dtype (0, dtype('float64')) >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
+    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
+    >>> table = history()
+    >>> len(table), table["p50_ns"].dtype
+    (0, dtype('float64'))
+    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
     warn_of_missing()
@@ -122,20 +138,34 @@ def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> 
 def load(run: int | str) -> Profile | HistoryRun:
     """Load a run of the history: its recording if it was kept, else its totals.
 
-    Parameters ---------- run : int or str     Its number in `history`, or its name: the newest run of that
-    name.
+    Parameters
+    ----------
+    run : int or str
+        Its number in `history`, or its name: the newest run of that name.
 
-    Returns ------- Profile or HistoryRun     `compare` accepts both. A `HistoryRun` has ``steps`` and totals
-    by phase, operator, line and kernel; any other     attribute of a Profile raises `NotRecordedError`, with
-    the reason.
+    Returns
+    -------
+    Profile or HistoryRun
+        `compare` accepts both. A `HistoryRun` has ``steps`` and totals by phase, operator, line and kernel;
+        any other attribute of a Profile raises `NotRecordedError`, with the reason.
 
-    Raises ------ OptionError     For an unknown run; with the nearest name. HistoryError     If the history
-    is switched off, or cannot be read.
+    Raises
+    ------
+    OptionError
+        For an unknown run; with the nearest name.
+    HistoryError
+        If the history is switched off, or cannot be read.
 
-    Examples -------- >>> import os, tempfile >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "") >>>
-    os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp() >>> load("baseline") Traceback (most recent call
-    last):     ... notebook_prof.errors.OptionError: the history has no run 'baseline': no run has a name >>>
-    os.environ["NOTEBOOK_PROF_HISTORY"] = before
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> before = os.environ.get("NOTEBOOK_PROF_HISTORY", "")
+    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = tempfile.mkdtemp()
+    >>> load("baseline")
+    Traceback (most recent call last):
+        ...
+    notebook_prof.errors.OptionError: the history has no run 'baseline': no run has a name
+    >>> os.environ["NOTEBOOK_PROF_HISTORY"] = before
     """
     store = open_store()
     warn_of_missing()

@@ -20,19 +20,35 @@ def tensorboard_trace_handler(
 ) -> TraceHandler:
     """Make an ``on_trace_ready`` that writes each cycle as PyTorch's handler of this name does.
 
-    Parameters ---------- dir_name : path     Folder for the files; created if missing. worker_name : str,
-    optional     Start of the file names; ``<host>_<pid>`` by default. use_gzip : bool     Compress the files.
+    Parameters
+    ----------
+    dir_name : path
+        Folder for the files; created if missing.
+    worker_name : str, optional
+        Start of the file names; ``<host>_<pid>`` by default.
+    use_gzip : bool
+        Compress the files.
 
-    Returns ------- callable     Takes a Profile and writes ``<worker>.<time in ns>.pt.trace.json``, with
-    ``.gz`` if compressed: a Chrome trace     in PyTorch's dialect, which TensorBoard, Perfetto and
-    `open_profile` open.
+    Returns
+    -------
+    callable
+        Takes a Profile and writes ``<worker>.<time in ns>.pt.trace.json``, with ``.gz`` if compressed: a
+        Chrome trace in PyTorch's dialect, which TensorBoard, Perfetto and `open_profile` open.
 
-    Raises ------ OptionError     If the folder cannot be created, or `worker_name` is not a plain name.
+    Raises
+    ------
+    OptionError
+        If the folder cannot be created, or `worker_name` is not a plain name.
 
-    Examples -------- >>> import tempfile >>> from notebook_prof import profile >>> folder =
-    Path(tempfile.mkdtemp()) >>> with profile("python", on_trace_ready=tensorboard_trace_handler(folder,
-    "worker0")): ...     total = sum(range(10)) >>> [file.name.split(".")[0] for file in
-    folder.glob("*.pt.trace.json")] ['worker0']
+    Examples
+    --------
+    >>> import tempfile
+    >>> from notebook_prof import profile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with profile("python", on_trace_ready=tensorboard_trace_handler(folder, "worker0")):
+    ...     total = sum(range(10))
+    >>> [file.name.split(".")[0] for file in folder.glob("*.pt.trace.json")]
+    ['worker0']
     """
     folder, worker = _folder(dir_name), _worker(worker_name)
     ending = ".pt.trace.json.gz" if use_gzip else ".pt.trace.json"
@@ -46,23 +62,39 @@ def tensorboard_trace_handler(
 def export_chrome_tracing(dir_name: str | os.PathLike[str], worker_name: str | None = None) -> TraceHandler:
     """Make an ``on_trace_ready`` that writes each cycle under the name that Paddle uses.
 
-    Parameters ---------- dir_name : path     Folder for the files; created if missing. worker_name : str,
-    optional     Start of the file names; Paddle's ``host_<host>pid_<pid>`` by default.
+    Parameters
+    ----------
+    dir_name : path
+        Folder for the files; created if missing.
+    worker_name : str, optional
+        Start of the file names; Paddle's ``host_<host>pid_<pid>`` by default.
 
-    Returns ------- callable     Takes a Profile and writes
-    ``<worker>_time_<YYYY_MM_DD_HH_MM_SS_ffffff>.paddle_trace.json``. The name is Paddle's;     the content is
-    the Chrome trace of ``trace.to_chrome``, for Perfetto and `open_profile`, not the Paddle dialect     that
-    VisualDL reads.
+    Returns
+    -------
+    callable
+        Takes a Profile and writes ``<worker>_time_<YYYY_MM_DD_HH_MM_SS_ffffff>.paddle_trace.json``. The name
+        is Paddle's; the content is the Chrome trace of ``trace.to_chrome``, for Perfetto and `open_profile`,
+        not the Paddle dialect that VisualDL reads.
 
-    Raises ------ OptionError     If the folder cannot be created, or `worker_name` is not a plain name.
+    Raises
+    ------
+    OptionError
+        If the folder cannot be created, or `worker_name` is not a plain name.
 
-    Notes ----- After ``paddle.profiler.export_chrome_tracing``
+    Notes
+    -----
+    After ``paddle.profiler.export_chrome_tracing``
     (https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/profiler/export_chrome_tracing_en.html).
 
-    Examples -------- >>> import tempfile >>> from notebook_prof import profile >>> folder =
-    Path(tempfile.mkdtemp()) >>> with profile("python", on_trace_ready=export_chrome_tracing(folder,
-    "worker0")): ...     total = sum(range(10)) >>> [file.name[:13] for file in
-    folder.glob("*.paddle_trace.json")] ['worker0_time_']
+    Examples
+    --------
+    >>> import tempfile
+    >>> from notebook_prof import profile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with profile("python", on_trace_ready=export_chrome_tracing(folder, "worker0")):
+    ...     total = sum(range(10))
+    >>> [file.name[:13] for file in folder.glob("*.paddle_trace.json")]
+    ['worker0_time_']
     """
     folder, worker = _folder(dir_name), _worker(worker_name, "host_{host}pid_{pid}")
 

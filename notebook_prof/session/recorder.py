@@ -33,36 +33,63 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class profile:
     """Record the code in a ``with`` block, a function, or between `start` and `stop`.
 
-    Parameters ---------- *collectors : str or Collector     Names from `list_collectors`; by default
-    ``python``, ``torch`` if it is imported, and always ``system`` and the     marks. steps : tuple of int,
-    slice, range, int or str, optional     ``(3, 14)`` records steps 3 … 13 only, after a warm-up. By default
-    everything is recorded. schedule : callable, optional     Instead of `steps`: a function from step number
-    to `RecordingState`, as made by `schedule`; schedules of     ``torch.profiler`` work too. Each cycle gives
-    its own Profile, see `cycles`. on_trace_ready : callable, optional     Called with the Profile of each
-    cycle when the cycle ends, also with that in which the code ended. See     `tensorboard_trace_handler` and
-    `export_chrome_tracing`. step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}     What counts
-    steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``. warmup : int     Number of
-    steps before the first of `steps` in which collectors run and the data is dropped. shapes, memory,
-    modules, stack : bool     See `CollectorOptions`. python : {"sample", "calls"}, optional     How the
-    Python collector works. engine : {"auto", "py-spy", "thread"}     The sampler of Python stacks, see
-    `CollectorOptions`. min_duration : str or number     Shorter Python calls are dropped: ``"5us"``, or
-    nanoseconds. devices : iterable of int, optional     Keep device work, memory and counters of these GPUs
-    only. pcie : bool     Record the throughput of PCIe too, in the thread that reads counters of GPUs.
-    stop_after : bool     Leave the ``with`` block, by an exception that ends there, after the last requested
-    step. until : str or float, optional     End the recording when the median step is known to this share of
-    itself, such as ``"2%"``: half of its interval     at 95 %. Later steps are counted only. measure_overhead
-    : bool     After the window, record every other pair of steps, four steps a measurement and at most twelve
-    measurements.     The overhead of recording is then in `overhead` and `trust`. Without `steps`, steps 1 to
-    10 are recorded. heap : bool     Trace the host's heap: which code allocated it at its peak, see
-    ``p.memory.heap()``. name : str, optional     Add a row of this name to the project's history, see
-    `notebook_prof.history`, and report changes since the     previous run of the same name. Without a name
-    there is no row. keep : bool     Keep the recording in the history, not only its totals; needs `name`.
+    Parameters
+    ----------
+    *collectors : str or Collector
+        Names from `list_collectors`; by default ``python``, ``torch`` if it is imported, and always
+        ``system`` and the marks.
+    steps : tuple of int, slice, range, int or str, optional
+        ``(3, 14)`` records steps 3 … 13 only, after a warm-up. By default everything is recorded.
+    schedule : callable, optional
+        Instead of `steps`: a function from step number to `RecordingState`, as made by `schedule`; schedules
+        of ``torch.profiler`` work too. Each cycle gives its own Profile, see `cycles`.
+    on_trace_ready : callable, optional
+        Called with the Profile of each cycle when the cycle ends, also with that in which the code ended. See
+        `tensorboard_trace_handler` and `export_chrome_tracing`.
+    step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}
+        What counts steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``.
+    warmup : int
+        Number of steps before the first of `steps` in which collectors run and the data is dropped.
+    shapes, memory, modules, stack : bool
+        See `CollectorOptions`.
+    python : {"sample", "calls"}, optional
+        How the Python collector works.
+    engine : {"auto", "py-spy", "thread"}
+        The sampler of Python stacks, see `CollectorOptions`.
+    min_duration : str or number
+        Shorter Python calls are dropped: ``"5us"``, or nanoseconds.
+    devices : iterable of int, optional
+        Keep device work, memory and counters of these GPUs only.
+    pcie : bool
+        Record the throughput of PCIe too, in the thread that reads counters of GPUs.
+    stop_after : bool
+        Leave the ``with`` block, by an exception that ends there, after the last requested step.
+    until : str or float, optional
+        End the recording when the median step is known to this share of itself, such as ``"2%"``: half of its
+        interval at 95 %. Later steps are counted only.
+    measure_overhead : bool
+        After the window, record every other pair of steps, four steps a measurement and at most twelve
+        measurements. The overhead of recording is then in `overhead` and `trust`. Without `steps`, steps 1 to
+        10 are recorded.
+    heap : bool
+        Trace the host's heap: which code allocated it at its peak, see ``p.memory.heap()``.
+    name : str, optional
+        Add a row of this name to the project's history, see `notebook_prof.history`, and report changes since
+        the previous run of the same name. Without a name there is no row.
+    keep : bool
+        Keep the recording in the history, not only its totals; needs `name`.
 
-    Raises ------ OptionError     For an unknown collector, an impossible window, or `steps` and `schedule`
-    together.
+    Raises
+    ------
+    OptionError
+        For an unknown collector, an impossible window, or `steps` and `schedule` together.
 
-    Examples -------- >>> with profile("python") as p: ...     total = sum(range(10)) >>>
-    p.trace.metadata["source"] 'recording'
+    Examples
+    --------
+    >>> with profile("python") as p:
+    ...     total = sum(range(10))
+    >>> p.trace.metadata["source"]
+    'recording'
     """
 
     def __init__(

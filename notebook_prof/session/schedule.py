@@ -85,20 +85,38 @@ def schedule(
 ) -> Schedule:
     """Make a schedule with the arguments and the states of ``torch.profiler.schedule``.
 
-    Parameters ---------- wait, warmup, active : int     Number of steps of a cycle in which nothing runs; in
-    which collectors run and the data is dropped; and which are     recorded. repeat : int     Number of
-    cycles; 0 repeats until the recording ends. skip_first : int     Number of steps before the first cycle.
-    skip_first_wait : int     If not 0, the first cycle has no ``wait``.
+    Parameters
+    ----------
+    wait, warmup, active : int
+        Number of steps of a cycle in which nothing runs; in which collectors run and the data is dropped; and
+        which are recorded.
+    repeat : int
+        Number of cycles; 0 repeats until the recording ends.
+    skip_first : int
+        Number of steps before the first cycle.
+    skip_first_wait : int
+        If not 0, the first cycle has no ``wait``.
 
-    Returns ------- Schedule     A function from step number (from 0) to `RecordingState`.
+    Returns
+    -------
+    Schedule
+        A function from step number (from 0) to `RecordingState`.
 
-    Raises ------ OptionError     If a number is negative, or no step would be active.
+    Raises
+    ------
+    OptionError
+        If a number is negative, or no step would be active.
 
-    Notes ----- The states follow the PyTorch documentation of ``torch.profiler.schedule``
+    Notes
+    -----
+    The states follow the PyTorch documentation of ``torch.profiler.schedule``
     (https://docs.pytorch.org/docs/stable/profiler.html). In contrast to it, ``warmup=0`` prints no warning.
 
-    Examples -------- >>> states = schedule(wait=1, warmup=1, active=2, repeat=1) >>> [states(step).name for
-    step in range(5)] ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    Examples
+    --------
+    >>> states = schedule(wait=1, warmup=1, active=2, repeat=1)
+    >>> [states(step).name for step in range(5)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     numbers = {"wait": wait, "warmup": warmup, "repeat": repeat, "skip_first": skip_first}
     for name, value in numbers.items():

@@ -164,7 +164,7 @@ def test_blocks_of_code_are_recorded_where_they_have_a_name(history: Path) -> No
     assert p.earlier is not None
     assert p.verdict.lines[1].startswith("≈ It took ")
     for wrong in ({"keep": True}, {"name": "12"}):
-        with pytest.raises(OptionError, match="needs a name that is no number"):
+        with pytest.raises(OptionError, match="needs a name that is not a number"):
             nbp.profile(**wrong)  # type: ignore[arg-type]
 
 

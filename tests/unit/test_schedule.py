@@ -98,7 +98,12 @@ def test_steps_that_make_no_sense(option: object) -> None:
 
 @pytest.mark.parametrize(
     ("option", "word"),
-    [((4, 4), "contains no step"), ("7:3", "contains no step"), ("-3:2", "from 0"), (range(0, 9, 2), "stride")],
+    [
+        ((4, 4), "contains no step"),
+        ("7:3", "contains no step"),
+        ("-3:2", "from 0"),
+        (range(0, 9, 2), "stride"),
+    ],
 )
 def test_impossible_steps(option: object, word: str) -> None:
     with pytest.raises(OptionError, match=word):

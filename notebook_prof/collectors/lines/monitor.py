@@ -41,7 +41,7 @@ def available() -> bool:
 
 
 def loops_of(source: str) -> list[tuple[int, int, int]]:
-    r"""Return head, first and last line of every loop; none if the source cannot be parsed.
+    """Return head, first and last line of every loop; none if the source cannot be parsed.
 
     >>> loops_of("x = 1\\nfor i in y:\\n    f(i)\\n    g(i)\\n")
     [(2, 2, 4)]
