@@ -72,7 +72,7 @@ def test_a_listing_reads_like_a_table_of_contents() -> None:
 
 
 def test_small_modules_of_one_user_are_concepts() -> None:
-    """What has one importer and under 80 lines joins it, unless it names a concept of the field."""
+    """What has one importer and under 70 lines joins it, unless it names a concept of the field."""
     lines = {
         module_name(p): len(p.read_text(encoding="utf-8").splitlines()) for p in FILES if not _is_package(p)
     }
@@ -81,7 +81,7 @@ def test_small_modules_of_one_user_are_concepts() -> None:
         for module in imported(path):
             if module in users:
                 users[module].add(module_name(path))
-    alone = sorted(name for name, users_of in users.items() if len(users_of) == 1 and lines[name] < 80)
+    alone = sorted(name for name, users_of in users.items() if len(users_of) == 1 and lines[name] < 70)
     assert len(alone) <= 25, alone
 
 
