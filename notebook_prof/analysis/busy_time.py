@@ -1,4 +1,4 @@
-"""How long something is busy, and of what that is a share: the one place where this is worked out."""
+"""Busy time and its shares, defined in this one place."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from .scope import Scope, WindowLike, ints, length_within
 
 
 class BusyTime(NamedTuple):
-    """Busy time inside some windows, and the length of those windows; both in ns.
-
-    Examples
-    --------
-    >>> time = BusyTime(busy_ns=30, window_ns=40)
-    >>> time.idle_ns, time.share
-    (10, 0.75)
-    """
+    """Busy time inside some windows, and the length of those windows; both in ns."""
 
     busy_ns: int
     window_ns: int
@@ -32,27 +25,18 @@ class BusyTime(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Busy part of the windows, 0–1; 0 where they are empty."""
+        """Busy share of the windows, 0–1; 0 if they are empty."""
         return self.busy_ns / self.window_ns if self.window_ns else 0.0
 
 
 def busy_within(work: Scope, start: IntArray, end: IntArray) -> IntArray:
-    """Return for each ``[start, end)`` how long some slice of `work` is open in it, in ns.
-
-    Slices that overlap or nest count once, so that it never exceeds ``end - start``.
-    """
+    """Return how long some slice of `work` is open in each ``[start, end)``, ns; overlaps count once."""
     return length_within(union(work.ts, work.end), start, end)
 
 
 def busy_time(work: Scope, start: IntArray, end: IntArray) -> BusyTime:
-    """Sum the busy time of `work` over windows that do not overlap, such as steps.
-
-    Parameters
-    ----------
-    work : Scope
-        As `on_device` gives it: what is drawn around work, as ``ProfilerStep``, is not work.
-    start, end : ndarray of int64, shape (windows,)
-        ns. What `work` does outside them is neither busy nor idle.
+    """Sum the busy time of `work` over disjoint windows, such as steps; work outside is neither busy nor
+    idle.
     """
     return BusyTime(int(busy_within(work, start, end).sum()), int((end - start).sum()))
 
@@ -67,31 +51,21 @@ def device_of(trace: Trace, work: Scope) -> IntArray:
 
 
 def device_window(work: Scope, window: WindowLike = None) -> Window:
-    """Return what the times of a device are of: `window`, or from its first work to its last."""
+    """Return the window of a device's times: `window`, or from its first work to its last."""
     if window is not None:
         return Window.of(window)
     return Window(int(work.ts.min()), int(work.end.max())) if len(work.ts) else Window(0, 0)
 
 
 def stream_busy_times(trace: Trace) -> dict[int, BusyTime]:
-    """Return the busy time of every stream that has work, by track, of the window of its device in `device`.
-
-    Of a device with one stream it is the device's busy time; of one with several, each has a part of it.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("stream 7: [gemm][gemm]  [gemm]")
-    >>> [round(time.share, 3) for time in stream_busy_times(trace).values()]
-    [0.9]
-    """
+    """Return, by track, the busy time of every stream with work, in its device's window as in `device`."""
     slices, tracks = trace.slices, trace.tracks
     track, ts, own = (slices[name].to_numpy() for name in ("track", "ts", "self_ns"))
     is_work = np.append(slices["category"].cat.categories.isin(DEVICE_CATEGORIES), False)
     working = is_work[slices["category"].cat.codes.to_numpy()]
     streams: dict[int, Scope] = {}
     for stream in tracks.loc[tracks["kind"] == "stream", "track"].tolist():
-        # a stream at a time: columns of all device work at once take several times as long
+        # one stream at a time: columns of all device work at once take several times as long
         rows = np.flatnonzero(working & (track == stream))
         if len(rows):
             begins = ts[rows]

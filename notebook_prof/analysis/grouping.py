@@ -1,4 +1,4 @@
-"""Group slices by columns, and add up the time that a group covers. Pure numpy."""
+"""Grouping of slices by columns, and the time that a group covers. Pure numpy."""
 
 from __future__ import annotations
 
@@ -22,15 +22,7 @@ _TEXT: Final = frozenset({"name", "shapes", "module", "phase", "category", "line
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Every slice of a trace has a group.
-
-    Attributes
-    ----------
-    code : ndarray of int64, shape (slices,)
-        Group of each slice.
-    keys : DataFrame
-        A row a group, a column for each of `by`.
-    """
+    """The group of every slice of a trace, and a row of keys a group."""
 
     code: IntArray
     keys: pd.DataFrame
@@ -42,19 +34,9 @@ class Groups:
 
 
 def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = False) -> Groups:
-    """Number the groups of slices that agree in all columns of `by`.
+    """Number the groups of slices that agree in all columns of `by`; OptionError for an unknown column.
 
-    Parameters
-    ----------
-    slices : DataFrame
-    by : str or sequence of str
-    merge_names : bool
-        Whether names that differ in the number of a step or in an address are one; see `labels.merged_name`.
-
-    Raises
-    ------
-    OptionError
-        If `by` names a column that slices cannot be grouped by.
+    `merge_names` joins names that differ in a step number or an address; see `labels.merged_name`.
     """
     columns = [by] if isinstance(by, str) else list(by)
     for column in columns:
@@ -77,47 +59,15 @@ def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = 
 
 
 def merged_names(names: Iterable[str]) -> IntArray:
-    """Return under which code each name is counted: that of the first with the same merged name.
-
-    Parameters
-    ----------
-    names : iterable of str
-        In the order of their codes.
-
-    Returns
-    -------
-    ndarray of int64, shape (names + 1,)
-        The last is -1: what code -1 (no name) reads.
-
-    Examples
-    --------
-    >>> merged_names(["mm", "ProfilerStep#1", "ProfilerStep#2"]).tolist()
-    [0, 1, 1, -1]
-    """
+    """Return the code under which each name is counted: the first with the same merged name."""
+    # The last place is -1: what code -1 (no name) reads.
     first: dict[str, int] = {}
     codes = [first.setdefault(merged_name(name), code) for code, name in enumerate(names)]
     return np.array([*codes, -1], np.int64)
 
 
 def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:
-    """Return how much each slice adds to the union of the earlier ones with the same code.
-
-    Parameters
-    ----------
-    code, ts, end : ndarray of int64, shape (n,)
-        `ts` ascending.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        ns. The sum over a code is the length of the union of its slices, so what is nested in (or
-        overlaps) another of the same code counts once.
-
-    Examples
-    --------
-    >>> covered(np.array([0, 0, 1]), np.array([0, 2, 3]), np.array([10, 12, 4])).tolist()
-    [10, 2, 1]
-    """
+    """Return what each slice adds to the union of earlier ones with the same code, ns; `ts` ascending."""
     return np.asarray(np.maximum(end - np.maximum(ts, reach_before(code, end)), 0), dtype=np.int64)
 
 
@@ -129,11 +79,9 @@ def reach_before(code: IntArray, end: IntArray) -> IntArray:
 
 
 def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt.NDArray[np.bool_]:
-    """Return which slices have an ancestor of their own group; shape (slices,), for `rows` and ancestors.
-
-    Ancestors are those of the ``parent`` column. Where slices overlap in part, one of them may have ended
-    before the slice began, so that ends of slices cannot be used to leave some out.
-    """
+    """Return which of all slices have an ancestor of their own group; valid for `rows` and ancestors."""
+    # Ancestors follow the ``parent`` column. Slices that overlap in part may end before an inner one begins,
+    # so ends cannot rule any out.
     is_nested = np.zeros(len(code), dtype=bool)
     rows = with_ancestors(parent, rows)
     up = parent[rows]
@@ -149,20 +97,8 @@ def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt
 def inclusive(
     groups: Groups, parent: IntArray, rows: IntArray, weights: npt.NDArray[np.float64]
 ) -> tuple[IntArray, IntArray]:
-    """Sum weights by group, each counted for every group around its row once; and for the row's only.
-
-    Parameters
-    ----------
-    groups : Groups
-    parent : ndarray of int64, shape (slices,)
-    rows : ndarray of int64
-        Slices that weights belong to; -1 for none.
-    weights : ndarray of float64
-        Whole numbers.
-
-    Returns
-    -------
-    total, own : ndarray of int64, a value a group
+    """Sum whole-number weights once for every group around each row (-1: none), and for the row's own group
+    only.
     """
     total = np.zeros(len(groups.keys), dtype=np.int64)
     row, weight = _merge(rows, weights)
@@ -176,7 +112,7 @@ def inclusive(
 
 
 def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Return each row once, with the sum of its weights; without the missing ones."""
+    """Return each row once, with the sum of its weights, without missing rows."""
     present = rows >= 0
     row, inverse = _present(rows[present])
     return row, np.bincount(inverse, weights[present], minlength=len(row)).astype(np.float64)
@@ -203,7 +139,7 @@ def _codes(slices: pd.DataFrame, column: str) -> IntArray:
 
 
 def _present(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Do as np.unique with return_inverse, without a sort where codes are dense."""
+    """Return np.unique with return_inverse, without sorting if codes are dense."""
     top = int(codes.max(initial=-1)) + 2
     if top > 4 * len(codes) + 1024:
         values, inverse = np.unique(codes, return_inverse=True)

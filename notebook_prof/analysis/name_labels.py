@@ -1,4 +1,4 @@
-"""What is written for the names of a trace, in its sentences as in its views."""
+"""Labels of a trace's names, for sentences and views."""
 
 from __future__ import annotations
 
@@ -11,33 +11,21 @@ from .time.recorded_steps import recorded_table
 
 
 def name_labels(trace: Trace) -> dict[str, str]:
-    """Return what to write for every name of the slices; no two names get the same.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> name_labels(draw("main: [aten::mm]"))
-    {'aten::mm': 'mm'}
-    """
+    """Return the label of every name of the slices; no two names get the same."""
     names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
     labels = short_names(with_classes(names, name_classes(trace)), kernel_names(trace).tolist())
     return dict(zip(names, labels, strict=True))
 
 
 def kernel_names(trace: Trace) -> BoolArray:
-    """Return which names of the slices ran on a device.
-
-    Returns
-    -------
-    ndarray of bool, shape (names,)
-    """
+    """Return which names of the slices ran on a device."""
     tracks = trace.tracks
     streams = tracks.loc[tracks["kind"] == "stream", "track"].to_numpy()
     return names_of(trace, np.isin(trace.slices["track"].to_numpy(), streams))
 
 
 def module_classes(trace: Trace) -> dict[str, str]:
-    """Return the class of each module whose class was recorded, by its path."""
+    """Return the class of each module with a recorded class, by its path."""
     table = recorded_table(trace, "modules")
     if table is None or "class" not in table:
         return {}
@@ -58,13 +46,7 @@ def name_classes(trace: Trace) -> dict[str, str]:
 
 
 def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
-    """Write the class of a module behind its path, where it is not in it; all stay different.
-
-    Examples
-    --------
-    >>> with_classes(["2", "Net", "fc"], {"2": "ReLU", "Net": "Net", "fc": "Linear"})
-    ['2 ReLU', 'Net', 'fc Linear']
-    """
+    """Append the class of a module to its path if the path lacks it; labels stay distinct."""
     used = set(names)
     out = []
     for name in names:
@@ -75,16 +57,7 @@ def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
 
 
 def names_of(trace: Trace, slices: BoolArray) -> BoolArray:
-    """Return which names some of these slices have.
-
-    Parameters
-    ----------
-    slices : ndarray of bool, shape (slices,)
-
-    Returns
-    -------
-    ndarray of bool, shape (names,)
-    """
+    """Return which names some of these slices have."""
     column = trace.slices["name"].astype("category").cat
     named = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) falls into the last place
     named[column.codes.to_numpy()[slices]] = True

@@ -1,4 +1,4 @@
-"""Which slices an analysis looks at, and how much of them and of its steps lies in the window. Pure numpy."""
+"""The slices of an analysis, and their times inside its window. Pure numpy."""
 
 from __future__ import annotations
 
@@ -37,13 +37,7 @@ def length_before(intervals: Intervals, instants: IntArray) -> IntArray:
 
 
 def length_within(intervals: Intervals, start: IntArray, end: IntArray) -> IntArray:
-    """Return the length of disjoint, sorted intervals inside each ``[start, end)``, in ns; shape of `start`.
-
-    Examples
-    --------
-    >>> length_within((np.array([0, 10]), np.array([4, 12])), np.array([2, 5]), np.array([11, 9])).tolist()
-    [3, 0]
-    """
+    """Return the length of disjoint, sorted intervals inside each ``[start, end)``, in ns."""
     return length_before(intervals, np.maximum(end, start)) - length_before(intervals, start)
 
 
@@ -55,11 +49,11 @@ R = TypeVar("R")
 
 
 _FEW_CODES = 8
-"""Up to so many codes are compared one by one."""
+"""Up to this many codes are compared one by one."""
 
 
 class _Shared(threading.local):
-    """What the analysis that runs in this thread has worked out of its trace."""
+    """Results that the analysis in this thread has computed from its trace."""
 
     def __init__(self) -> None:
         self.trace: Trace | None = None
@@ -70,7 +64,7 @@ _shared = _Shared()
 
 
 def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenate[Trace, P], R]:
-    """Let `once` work things out once for all that this analysis calls, and drop them when it ends."""
+    """Let `once` cache results for everything that this analysis calls; drop them when it ends."""
 
     @functools.wraps(analysis)
     def run(trace: Trace, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -87,7 +81,7 @@ def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenat
 
 
 def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
-    """Return what `make` gives; inside an analysis that is `sharing`, what it gave before for this key."""
+    """Return the result of `make`, cached by key inside an analysis that is `sharing`."""
     if _shared.trace is not trace:
         return make()
     if key not in _shared.results:
@@ -97,66 +91,52 @@ def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
 
 
 def matching_codes(codes: npt.NDArray[np.integer], matching: npt.ArrayLike) -> BoolArray:
-    """Return which codes are among those that match; `matching` is a mask of all codes but -1.
-
-    Examples
-    --------
-    >>> matching_codes(np.array([1, -1, 0], np.int8), [False, True]).tolist()
-    [True, False, False]
-    """
+    """Return which codes match; `matching` is a mask of all codes but -1."""
     some = np.flatnonzero(matching).tolist()
     if len(some) > _FEW_CODES:
         return np.asarray(np.append(matching, False)[codes], dtype=bool)
     out = np.zeros(len(codes), dtype=bool)
-    for code in some:  # comparing narrow codes is ten times as quick as looking each of them up
+    for code in some:  # comparing narrow codes is ten times faster than looking each up
         out |= codes == code
     return out
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The slices of some tracks that touch a window, as arrays.
+    """The slices of some tracks that touch a window, as arrays."""
 
-    Attributes
-    ----------
-    slices : DataFrame
-        All slices of the trace.
-    rows : ndarray of int64, shape (n,)
-        Rows of `slices`, by start.
-    ts, end : ndarray of int64, shape (n,)
-        ns, cut at the window.
-    self_ns : ndarray of int64, shape (n,)
-        Self time inside the window.
-    """
-
+    # All slices of the trace.
     slices: pd.DataFrame
+    # Rows of `slices`, by start.
     rows: IntArray
+    # ns, cut at the window.
     ts: IntArray
     end: IntArray
+    # Self time inside the window.
     self_ns: IntArray
 
     def only(self, keep: BoolArray) -> Scope:
-        """Return the slices where `keep`, with the self times that they have among all."""
+        """Return the slices in `keep`, with their self times among all slices."""
         return Scope(self.slices, self.rows[keep], self.ts[keep], self.end[keep], self.self_ns[keep])
 
     def ints(self, column: str) -> IntArray:
-        """Return a nullable integer column of these slices; -1 where missing."""
+        """Return a nullable integer column of these slices; -1 if missing."""
         values = self.slices[column]
         return ints(values if self._is_whole else values.iloc[self.rows])
 
     def values(self, column: str) -> npt.NDArray[Any]:
-        """Return a column that nothing is missing from of these slices, as narrow as it is stored."""
+        """Return a column without missing values, as narrow as it is stored."""
         values = self.slices[column].to_numpy()
         return np.asarray(values if self._is_whole else values[self.rows])
 
     def codes(self, column: str) -> IntArray:
-        """Return the codes of a categorical column of these slices; -1 where missing."""
+        """Return the codes of a categorical column of these slices; -1 if missing."""
         return as_ints(self._narrow_codes(column))
 
     def where(
         self, *, step: Numbers = None, phase: Texts = None, category: Texts = None, line: Texts = None
     ) -> Scope:
-        """Return the slices whose step, phase, category and line are among the given ones."""
+        """Return which slices have one of the given steps, phases, categories and lines."""
         keep = np.ones(len(self.rows), dtype=bool)
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
@@ -169,7 +149,7 @@ class Scope:
         return self if keep.all() else self.only(keep)
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
-        """Return whether a categorical column holds one of `words`."""
+        """Return which slices have one of `words` in a categorical column."""
         return matching_codes(
             self._narrow_codes(column), self.slices[column].cat.categories.isin(list(words))
         )
@@ -191,7 +171,7 @@ def on_host(trace: Trace, window: WindowLike = None) -> Scope:
 
 
 def on_device(trace: Trace, window: WindowLike = None) -> Scope:
-    """Return the work on device streams, cut at the window; ranges drawn over it do not count."""
+    """Return the work on device streams, cut at the window, without ranges drawn over it."""
     key = ("device", window and tuple(window))
     return once(
         trace,
@@ -201,7 +181,7 @@ def on_device(trace: Trace, window: WindowLike = None) -> Scope:
 
 
 def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
-    """Return which slices are on a track of one of these kinds; shape (slices,)."""
+    """Return which slices are on a track of one of these kinds."""
     return once(trace, ("kind", *kinds), lambda: _of_kind(trace, kinds))
 
 
@@ -216,12 +196,12 @@ def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
 
 
 def many(value: Any) -> list[Any]:
-    """Return one value or an iterable of values, as a list."""
+    """Return one value or an iterable of values as a list."""
     return [value] if isinstance(value, str | int | np.integer) else list(value)
 
 
 def checked_words(what: str, value: Texts, allowed: Sequence[str]) -> list[str]:
-    """Return the words as a list; SelectionError, with the nearest ones, for a word that does not exist."""
+    """Return the words as a list; SelectionError with close matches for an unknown word."""
     words = many(value)
     for word in words:
         if word not in allowed:
@@ -230,12 +210,12 @@ def checked_words(what: str, value: Texts, allowed: Sequence[str]) -> list[str]:
 
 
 def ints(column: pd.Series[Any]) -> IntArray:
-    """Return a nullable integer column as int64; -1 where missing."""
+    """Return a nullable integer column as int64; -1 if missing."""
     return as_ints(column.to_numpy(dtype=np.int64, na_value=-1))
 
 
 def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
-    """Return the texts behind codes of a categorical column; missing where the code is -1."""
+    """Return the texts of codes of a categorical column; missing for -1."""
     words = np.array([*column.cat.categories, None], dtype=object)
     return pd.Series(words[codes], dtype="str")
 
@@ -258,11 +238,9 @@ def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
 
 
 def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: Window) -> IntArray:
-    """Return the self time up to the end of the window, less self time before its start.
-
-    Cutting ends (never starts) leaves it unchanged who owns the instants before the cut, also where
-    slices overlap only in part.
-    """
+    """Return the self time before the end of the window, less that before its start."""
+    # Cutting ends (never starts) does not change who owns the instants before the cut, even if slices overlap
+    # in part.
     inside = nest(track, ts, np.minimum(end, window.end) - ts).self_ns
     early = np.flatnonzero(ts < window.start)
     before = nest(track[early], ts[early], np.minimum(end[early], window.start) - ts[early]).self_ns
@@ -271,13 +249,7 @@ def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: W
 
 
 def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Return steps that touch the window, cut at its edges.
-
-    Returns
-    -------
-    DataFrame
-        ``step ts dur source`` as in ``trace.steps``, by step; without a window, unchanged.
-    """
+    """Return ``step ts dur source`` of steps that touch the window, cut at its edges."""
     table = trace.steps
     keep = np.ones(len(table), dtype=bool)
     if step is not None:

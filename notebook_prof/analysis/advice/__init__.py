@@ -1,1 +1,1 @@
-"""Advice: rules that look at the measured run, ranked by what they could gain."""
+"""Advice: rules over a recorded run, ranked by what they could gain."""

@@ -1,4 +1,4 @@
-"""What to try, ranked by what it could gain."""
+"""What to try, ranked by the possible gain."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ __all__ = ["RULES", "Finding", "Run", "small_operators"]
 
 @sharing
 def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) -> pd.DataFrame:
-    """Say what could make the run faster or smaller, with the evidence and the size of the gain.
+    """List what could make the run faster or smaller, with evidence and the size of the gain.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     window : (int, int), optional
         Half-open, in ns: judge this part only.
     min_share : float
-        Leave out advice about time whose gain is below this share of the measured time.
+        Leave out advice about time that gains less than this share of the measured time.
 
     Returns
     -------
     DataFrame
-        By gain, largest first, time before memory; no rows where no rule applies.
+        By gain, largest first, time before memory; empty if no rule applies.
 
         - ``rule`` str: of data ``input-bound dataloader-workers items-one-by-one``; of pandas and NumPy
           ``pandas-apply-rows pandas-iterrows pandas-python-function pandas-scalar-access object-column
@@ -79,28 +79,28 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           copy-bound low-occupancy tensor-cores-unused``; of memory ``memory-growth memory-near-full
           memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
-        - ``gain_ns`` int64: what that should save, of the time without the cost of recording; ``gain_share``
-          float64: of the cell or, without an account of it, of the steps or all work, one-time work left
-          out; ``gain_bytes`` int64: of memory, a step for ``memory-growth``;
-        - ``bound`` bool: the gain is an upper bound; otherwise it is what the same remedy saved on a program
-          of ``benchmarks/advice.py``;
-        - ``place`` str: the line that it is about, as ``cell:7``; of a rule that looks at slices, that for
-          which most of the time of its evidence ran; empty for none;
-        - ``what_if`` object: a dict of arguments: ``gain_ns`` is at most what `what_if` answers to them,
-          times the steps; empty where it was not asked;
-        - ``count`` int64: slices that are the evidence; ``rows`` object: int64 array of their row numbers in
-          ``trace.slices``, at most the 1,000 longest;
-        - ``select`` object: a dict that shows the evidence: ``p.selection.update(**row.select)``;
+        - ``gain_ns`` int64: expected saving, without the cost of recording; ``gain_share`` float64: of the
+          cell or, without an account of it, of the steps or all work, one-time work left out; ``gain_bytes``
+          int64: of memory, a step for ``memory-growth``;
+        - ``bound`` bool: the gain is an upper bound; otherwise the remedy saved as much on a program of
+          ``benchmarks/advice.py``;
+        - ``place`` str: the line it is about, as ``cell:7``; for rules on slices, the line with most of the
+          evidence's time; empty for none;
+        - ``what_if`` object: a dict of arguments of `what_if`; its answer times the steps bounds ``gain_ns``;
+          empty if it was not asked;
+        - ``count`` int64: number of slices in the evidence; ``rows`` object: int64 array of their row numbers
+          in ``trace.slices``, at most the 1,000 longest;
+        - ``select`` object: a dict that selects the evidence: ``p.selection.update(**row.select)``;
         - ``claims`` object: tuple of `Claim`, the numbers of `finding` and the public tables that have them.
 
-        ``attrs["withheld"]`` is a dict of rules that were left out, and why: they could not be judged from
-        this recording, or `what_if` says that steps would not be shorter.
+        ``attrs["withheld"]`` maps rules that were left out to the reason: this recording cannot judge them,
+        or `what_if` finds no shorter steps.
 
     Notes
     -----
-    Gains are not independent: work that is launched faster may then wait for data. What happens once
-    (imports, compilation, a slow first step: `one_time`) is left out before anything is judged. Each rule
-    with its condition is a function of `notebook_prof.analysis.advice`.
+    Gains are not independent: work that is launched faster may then wait for data. One-time work (imports,
+    compilation, a slow first step: `one_time`) is left out first. Each rule is a function of
+    `notebook_prof.analysis.advice`.
 
     Examples
     --------
@@ -144,20 +144,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
 
 def line_of(trace: Trace, rows: IntArray) -> str:
-    """Return the line for which most of the time of some slices ran; empty where no line has over half of it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> names, categories = ["cell:2  step()", "mm", "add"], ["python", "operator", "operator"]
-    >>> _ = b.slices(ts=[0, 0, 12], dur=[10, 9, 4], name=names, category=categories, track=b.track("main"))
-    >>> trace = b.seal()
-    >>> mm, add = (np.flatnonzero(trace.slices["name"] == name) for name in ("mm", "add"))
-    >>> line_of(trace, mm), line_of(trace, add)
-    ('cell:2', '')
-    """
+    """Return the line in which over half of the time of some slices ran; empty if no line has so much."""
     evidence = trace.slices.iloc[rows]
     dur = evidence.groupby("line", observed=True)["dur"].sum()
     if 2 * int(dur.max() if len(dur) else 0) <= int(evidence["dur"].sum()):
@@ -166,7 +153,7 @@ def line_of(trace: Trace, rows: IntArray) -> str:
 
 
 def _replayed(run: Run, findings: Sequence[Finding], least_ns: int) -> list[Finding]:
-    """Hold gains to the replay; leave out what would make steps shorter by less than `least_ns`."""
+    """Limit gains by the replay; drop findings that would shorten the steps by less than `least_ns`."""
     out = []
     for item in findings:
         most = run.most_gain_ns(item.what_if)

@@ -1,8 +1,8 @@
-"""Habits of pandas and NumPy code that handle one element, row or copy at a time.
+"""Rules on pandas and NumPy code that handles one element, row or copy at a time.
 
-Each is recognised from the library functions that a line of the user's calls, as `line_calls` has them. What
-the remedy saves is a part of the time of that function or line: `SAVED`, as measured by
-``benchmarks/advice.py``; of rules that are not in it the gain is a bound.
+Each is recognised by the library functions that a line of the user's calls (`line_calls`). A remedy saves the
+share `SAVED` of the time of that function or line, as measured by ``benchmarks/advice.py``; without a
+measurement the gain is a bound.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..verdict.claims import Claim
 from .finding import Finding, Run, evidence
 
 WORTH: Final = 0.05
-"""Share of the measured time from which a line is worth a word."""
+"""Share of the measured time from which a line is reported."""
 SAVED: Final = {
     "pandas-apply-rows": 0.97,
     "pandas-iterrows": 0.95,
@@ -37,7 +37,7 @@ SAVED: Final = {
     "numpy-vectorize": 0.9,
 }
 _OFTEN: Final = 3
-"""A line that was seen in so many stretches of time is in a loop."""
+"""A line seen in this many stretches of time is in a loop."""
 _AXIS: Final = re.compile(r"\.apply\(.*axis\s*=\s*(?:1|['\"]columns['\"])")
 _GROWS: Final = re.compile(
     r"(?P<name>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*=\s*(?:[\w.]+\.)?"
@@ -54,9 +54,7 @@ def apply_rows(run: Run) -> Finding | None:
     by_row = _calls_of(calls, "pandas.core.apply", "series_generator")
     whole = _calls_of(calls, "pandas.core.frame", "apply")
     keys = set(zip(by_row["file"], by_row["line"], strict=True))
-    texts = source_texts(
-        run.trace
-    )  # names of lines are cut, and a short cell may not be seen in the generator
+    texts = source_texts(run.trace)  # line names are cut, and samples may miss the generator in a short cell
     keep = [
         (file, line) in keys or _AXIS.search((*texts.get(file, ())[line - 1 : line], text)[0]) is not None
         for file, line, text in zip(whole["file"], whole["line"], whole["text"], strict=True)
@@ -72,7 +70,7 @@ def apply_rows(run: Run) -> Finding | None:
 
 
 def iterate_rows(run: Run) -> Finding | None:
-    """Find `iterrows`, which makes a Series of every row, and looks a label up at each access to it."""
+    """Find `iterrows`, which makes a Series of every row and looks up a label at each access."""
     loops = _calls_of(run.line_calls, "pandas.core.frame", "iterrows")
     if not len(loops):
         return None
@@ -115,7 +113,7 @@ def python_function(run: Run) -> Finding | None:
 
 
 def scalar_access(run: Run) -> Finding | None:
-    """Find elements of a Series or DataFrame that are read one by one."""
+    """Find elements of a Series or DataFrame read one by one."""
     single = _calls_of(run.line_calls, "pandas.core.indexing", "__getitem__")
     single = single[
         (single["count"] >= _OFTEN)
@@ -135,7 +133,7 @@ def scalar_access(run: Run) -> Finding | None:
 
 
 def object_column(run: Run) -> Finding | None:
-    """Find a column of Python objects that is compared, grouped or searched object by object."""
+    """Find a column of Python objects compared, grouped or searched object by object."""
     calls = pd.concat(
         [
             _calls_of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
@@ -154,7 +152,7 @@ def object_column(run: Run) -> Finding | None:
 
 
 def growing_array(run: Run) -> Finding | None:
-    """Find an array or table that is copied to add a little to it, again and again."""
+    """Find an array or table copied again and again to append a little."""
     calls = run.line_calls
     grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
     numpy = _called_in(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
@@ -173,7 +171,7 @@ def growing_array(run: Run) -> Finding | None:
 
 
 def repeated_copies(run: Run) -> Finding | None:
-    """Find a table that is copied whole, again and again."""
+    """Find a table copied again and again."""
     copies = _calls_of(run.line_calls, "pandas.core.generic", "copy")
     keep = (copies["count"] >= _OFTEN) & copies["text"].str.contains(_COPY.pattern, regex=True)
     return _finding(
@@ -187,11 +185,9 @@ def repeated_copies(run: Run) -> Finding | None:
 
 
 def chained_indexing(run: Run) -> Finding | None:
-    """Find rows of a whole table that are copied for one of its columns, as in ``df[df['a'] > 2]['b']``.
-
-    The gain is the time of that copy: a bound, since the rows of the column are still to be taken.
-    """
+    """Find rows of a table copied for one of its columns, as in ``df[df['a'] > 2]['b']``."""
     copies = _calls_of(run.line_calls, "pandas.core.frame", "_getitem_bool_array")
+    # The gain is a bound: the rows of the column must still be taken.
     return _finding(
         run,
         "pandas-chained-indexing",
@@ -203,7 +199,7 @@ def chained_indexing(run: Run) -> Finding | None:
 
 
 def vectorized_function(run: Run) -> Finding | None:
-    """Find `np.vectorize` and `np.apply_along_axis`, which are loops over a Python function."""
+    """Find `np.vectorize` and `np.apply_along_axis`, which loop over a Python function."""
     calls = _calls_of(run.line_calls, "numpy", "_vectorize_call", "apply_along_axis")
     return _finding(
         run,
@@ -261,7 +257,7 @@ def _called_in(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[
 
 
 def _calls_of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame:
-    """Return calls of these functions of a module or of one below it, longest first."""
+    """Return calls of these functions of a module or its submodules, longest first."""
     return calls[_called_in(calls, module, *functions)]
 
 
@@ -288,7 +284,7 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
 
 
 def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
-    """Return slices of a line, how many there are, and their names."""
+    """Return the slices of a line, their number and their names."""
     scope, _ = line_slices(run.trace, run.whole_window)
     words = scope.slices["name"].cat.categories.astype("str")
     ending = f":{line}  {text}"
@@ -299,7 +295,7 @@ def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, 
 
 
 def _adds_to_itself(text: str) -> bool:
-    """Return whether a line assigns to a name what it makes of that name and more."""
+    """Return whether a line assigns to a name a value made from that name and more."""
     growth = _GROWS.search(text)
     return (
         growth is not None

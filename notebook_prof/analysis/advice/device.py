@@ -1,4 +1,4 @@
-"""Rules of devices: waits, copies that make the host wait, kernels that use a part of a card, and ranks."""
+"""Rules on devices: waits, blocking copies, kernels that use part of a card, exposed communication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN: Final = 3
 
 
 def sync_points(run: Run) -> Finding | None:
-    """Find calls in the steps after which the host has waited and the device has run dry."""
+    """Find calls in the steps for which the host waits while the device runs dry."""
     host = run.host
     waits = host.among("category", ("sync",))
     if not waits.any() or int(waits.sum()) < run.step_count or not len(run.idle):
@@ -66,7 +66,7 @@ def _callers(run: Run, rows: IntArray) -> pd.Series[int]:
 
 
 def pageable_copies(run: Run) -> Finding | None:
-    """Find copies to the device from memory that is not pinned, for which the host waits."""
+    """Find blocking copies to the device from memory that is not pinned."""
     work = run.device
     copies = work.among("category", ("memcpy",)) & named(work, ("pageable",)) & named(work, ("htod", "host"))
     if not copies.any():
@@ -97,11 +97,11 @@ def pageable_copies(run: Run) -> Finding | None:
 
 _MOST: Final = 0.5
 _SMALL_BYTES: Final = 1 << 16
-"""Copies of fewer bytes take about as long as they take to begin: PCIe 3 moves 64 KiB in 5 µs."""
+"""Smaller copies take about as long as their start-up: PCIe 3 moves 64 KiB in 5 µs."""
 
 
 def copy_bound(run: Run) -> Finding | None:
-    """Find a device that is busy with copies for most of its time, and say what its longest copies allow."""
+    """Find a device busy with copies most of its time, and say what its longest copies allow."""
     table = device(run.trace, **run.looking)
     if not len(table):
         return None
@@ -149,7 +149,7 @@ def copy_bound(run: Run) -> Finding | None:
 
 
 def _longest_copies(run: Run, table: pd.DataFrame) -> tuple[Sentence, list[str]]:
-    """Say which copies take most of the time, and what they allow: no more than the recording tells."""
+    """Say which copies take most time, and what the recording shows they allow."""
     first = table.iloc[0]
     words = [str(first[name]) for name in ("direction", "source", "target")]
     where = dict(
@@ -203,7 +203,7 @@ _FASTER: Final = 2
 
 
 def low_occupancy(run: Run) -> Finding | None:
-    """Find kernels whose grids are too small to fill the device, or that leave it mostly empty."""
+    """Find kernels with grids too small to fill the device, or that leave it mostly empty."""
     work = run.device
     attributes = device_attributes(run.trace, work)
     if attributes is None:
@@ -237,7 +237,7 @@ def low_occupancy(run: Run) -> Finding | None:
 
 
 def _filled(work: Scope, few: BoolArray, spent: FloatArray, empty: FloatArray) -> dict[str, float]:
-    """Return by name what part of their time kernels would take on a full device."""
+    """Return, by name, the share of their time that kernels would take on a full device."""
     rows = pd.DataFrame({"code": work.codes("name")[few], "spent": spent[few]})
     rows["filled"] = rows["spent"] * (1 - np.nan_to_num(empty[few]))
     sums = rows.groupby("code")[["filled", "spent"]].sum()
@@ -246,7 +246,7 @@ def _filled(work: Scope, few: BoolArray, spent: FloatArray, empty: FloatArray) -
 
 
 def tensor_cores_unused(run: Run) -> Finding | None:
-    """Find matrix products and convolutions that run without the device's tensor cores."""
+    """Find matrix products and convolutions that do not use the device's tensor cores."""
     if not _has_tensor_cores(run):
         return None
     work = run.device
@@ -281,7 +281,7 @@ def _has_tensor_cores(run: Run) -> bool:
 
 
 WAITS: Final = 0.05
-"""Share of the measured time from which a wait is worth a word."""
+"""Share of the measured time from which a wait is reported."""
 
 
 def communication_exposed(run: Run) -> Finding | None:

@@ -1,4 +1,4 @@
-"""What a rule says, and what it looks at."""
+"""Advice of a rule, and the inputs of rules."""
 
 from __future__ import annotations
 
@@ -27,65 +27,39 @@ from ..verdict.facts import Facts, gather
 
 MOST_ROWS: Final = 1000
 RECORDED_NS: Final = 700
-"""What torch's profiler itself takes for one slice of a thread: measured by ``benchmarks/advice.py``."""
+"""Cost of one thread slice in torch's profiler: measured by ``benchmarks/advice.py``."""
 COSTLY: Final = 1.2
 """Recorded time over plain time from which small operators cannot be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One piece of advice.
-
-    Attributes
-    ----------
-    rule : str
-    finding : str
-        What was found, with its numbers.
-    remedy : str
-        What to try.
-    gain_ns : int
-        What the remedy is expected to save, over all that was measured, without the cost of recording.
-    gain_bytes : int
-        The same of memory; 0 for advice about time.
-    bound : bool
-        Whether that is an upper bound by its arithmetic, and not what was measured on a program.
-    place : str
-        The line that it is about, as ``cell:7`` or ``/home/me/train.py:7``; empty for none.
-    what_if : mapping
-        Arguments of `what_if` for the most that the remedy could do; the gain is no more than its answer.
-    claims : tuple of Claim
-        The numbers of `finding`, each with the public table that has it.
-    select : mapping
-        A selection that shows the evidence.
-    rows : ndarray of int64
-        Rows of ``trace.slices``, the longest first; at most `MOST_ROWS`.
-    count : int
-        How many rows there are.
-    """
+    """One piece of advice."""
 
     rule: str
+    # What was found, with its numbers.
     finding: str
+    # What to try.
     remedy: str
+    # Expected saving over all that was measured, without the cost of recording.
     gain_ns: int = 0
     gain_bytes: int = 0
+    # The gain is an arithmetical upper bound, not measured on a program.
     bound: bool = False
+    # The line it is about, as ``cell:7`` or ``/home/me/train.py:7``; empty for none.
     place: str = ""
+    # Arguments of `what_if` for the most that the remedy could do; its answer bounds the gain.
     what_if: Mapping[str, Any] = field(default_factory=dict)
+    # The numbers of `finding`, each with the public table that has it.
     claims: tuple[Claim, ...] = ()
     select: Mapping[str, Any] = field(default_factory=dict)
+    # The longest slices, at most `MOST_ROWS` of `count`.
     rows: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     count: int = 0
 
 
 class Run:
-    """What the rules look at; each part is worked out when it is first asked for.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns.
-    """
+    """The inputs of the rules, each computed when first needed."""
 
     def __init__(self, trace: Trace, window: WindowLike = None) -> None:
         self.trace, self.whole_window = trace, window
@@ -94,12 +68,12 @@ class Run:
 
     @cached_property
     def facts(self) -> Facts:
-        """The numbers that the verdict rests on, of all steps but a first one with one-time work."""
+        """The verdict's inputs over all steps but a first one with one-time work."""
         return gather(self.trace, self.window)
 
     @cached_property
     def total_ns(self) -> int:
-        """Measured wall time: the cell or, without an account, the steps or all work; one-time work apart."""
+        """Measured wall time without one-time work: the cell or else the steps or all work."""
         once = int(imports(self.trace, **self.asking)["total_ns"].sum())
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.whole_window is None:
@@ -112,21 +86,19 @@ class Run:
 
     @property
     def plain_ns(self) -> int:
-        """`total_ns` as it would be without the recording."""
+        """`total_ns` without the recording."""
         return max(self.total_ns - self.cost_ns(), 1)
 
     @property
     def whole(self) -> str:
-        """What shares are of, in words."""
+        """The whole that shares refer to, in words."""
         if recorded_table(self.trace, ACCOUNT) is not None and self.whole_window is None:
             return "the cell"
         return "the steps" if len(self.facts.steps) else "the time"
 
     def cost_ns(self, keep: BoolArray | None = None) -> int:
-        """Return what recording torch's slices took, of all or of those of `host` where `keep`.
-
-        0 beside a device, since the host runs ahead of it.
-        """
+        """Return the cost of recording torch's slices, or those of `host` in `keep`; 0 beside a device."""
+        # Beside a device the host runs ahead, so recording costs nothing.
         if len(self.device.rows):
             return 0
         recorded = ~self.host.among("category", ("python",))
@@ -135,11 +107,9 @@ class Run:
         )
 
     def most_gain_ns(self, question: Mapping[str, Any]) -> int | None:
-        """Return by how much all steps together would be shorter at most; None where the replay refuses.
-
-        It is asked where devices work beside the host and the critical path is known. Elsewhere what a thread
-        does is what steps take, and rules know it.
-        """
+        """Return how much shorter all steps could be at most; None if the replay refuses."""
+        # Without device work, or without a known critical path, a step takes as long as its thread; the rules
+        # know that.
         if not question or self.facts.path is None:
             return None
         answer = what_if(self.trace, **question, **self.replay_arguments)
@@ -149,12 +119,12 @@ class Run:
 
     @property
     def replay_arguments(self) -> dict[str, Any]:
-        """Arguments of `what_if` for the steps that are judged."""
+        """Arguments of `what_if` for the judged steps."""
         return self.looking if self._numbers is None else {**self.looking, "step": self._numbers}
 
     @property
     def slowdown(self) -> float:
-        """Recorded time over plain time: as it was measured in this run or, if not, as slices tell."""
+        """Recorded time over plain time, measured in this run or else estimated from the number of slices."""
         measured = self.trace.metadata.get("overhead")
         if isinstance(measured, dict) and "ratio" in measured:
             return float(measured["ratio"])
@@ -163,54 +133,54 @@ class Run:
 
     @property
     def machine(self) -> Mapping[str, Any]:
-        """What is known of the machine: `collectors.machine`; empty for files of other profilers."""
+        """Facts of the machine (`collectors.machine`); empty for files of other profilers."""
         facts = self.trace.metadata.get("machine")
         return facts if isinstance(facts, Mapping) else {}
 
     @property
     def cpus(self) -> int:
-        """Whole cores that the process may use, its container's quota considered; 0 where not known."""
+        """Cores available to the process, container quota included; 0 if unknown."""
         return whole_cores(self.trace)
 
     @property
     def asking(self) -> dict[str, Any]:
-        """Arguments of an analysis of what `advice` was asked to judge."""
+        """Arguments of an analysis for the scope of `advice`."""
         return {} if self.whole_window is None else {"window": self.whole_window}
 
     @property
     def looking(self) -> dict[str, Any]:
-        """Arguments of an analysis of the steps that are judged: all but a slow first one."""
+        """Arguments of an analysis for the judged steps: all but a slow first one."""
         return {} if self.window is None else {"window": self.window}
 
     @cached_property
     def loader_facts(self) -> pd.DataFrame:
-        """The DataLoaders that were used."""
+        """The DataLoaders in use."""
         return loaders(self.trace)
 
     @cached_property
     def line_calls(self) -> pd.DataFrame:
-        """Library functions by the user's line, with what is imported left out."""
+        """Library functions by the user's line, without imports."""
         table = line_calls(self.trace, window=self.whole_window)
         return table[~table["module"].str.startswith("importlib")]
 
     @property
     def step_count(self) -> int:
-        """Steps, at least 1."""
+        """Number of steps, at least 1."""
         return max(len(self.facts.steps), 1)
 
     @property
     def a_step(self) -> str:
-        """Words after a time or a number that was divided by `step_count`."""
+        """Words after a number divided by `step_count`."""
         return " a step" if len(self.facts.steps) else ""
 
     @property
     def each_step(self) -> str:
-        """Words for who spends such a time."""
+        """Words before such a number."""
         return "Each step" if len(self.facts.steps) else "The run"
 
     @cached_property
     def host(self) -> Scope:
-        """Slices of the thread that runs the steps, in the steps."""
+        """Slices of the steps' thread, in the steps."""
         return self.threads.only(self.threads.ints("track") == stepping_track(self.trace))
 
     @cached_property
@@ -220,7 +190,7 @@ class Run:
 
     @cached_property
     def device(self) -> Scope:
-        """Device work that the steps launched."""
+        """Device work launched by the steps."""
         return on_device(self.trace, self.window).where(step=self._numbers)
 
     @cached_property
@@ -236,7 +206,7 @@ class Run:
 
     @cached_property
     def input(self) -> pd.DataFrame:
-        """How the steps got their data: `input_pipeline`."""
+        """Where the steps got their data: `input_pipeline`."""
         return input_pipeline(self.trace, window=self.window)
 
     @property
@@ -246,7 +216,7 @@ class Run:
 
     @property
     def fetches(self) -> int:
-        """Batches that the steps asked for."""
+        """Batches requested by the steps."""
         return int(self.input["fetches"].sum())
 
     @property
@@ -256,7 +226,7 @@ class Run:
 
 
 def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
-    """Return rows of the longest slices where `keep`, and how many there are."""
+    """Return the rows of the longest slices in `keep`, and how many there are."""
     positions = np.flatnonzero(keep)
     spent = (scope.end - scope.ts)[positions]
     order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
@@ -264,7 +234,7 @@ def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
 
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:
-    """Return which slices have a name that holds (or starts with) one of `words`, whatever the case."""
+    """Return which slices have a name that contains (or starts with) one of `words`, ignoring case."""
     lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
     matching = [any(test(name, word.lower()) for word in words) for name in lowered]
@@ -272,13 +242,13 @@ def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArr
 
 
 def names_of(scope: Scope, keep: BoolArray) -> list[str]:
-    """Return the distinct names of the slices where `keep`."""
+    """Return the distinct names of the slices in `keep`."""
     words = scope.slices["name"].cat.categories
     return [str(words[code]) for code in np.unique(scope.codes("name")[keep]) if code >= 0]
 
 
 def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
-    """Leave out a first step with one-time work in it; the window is unchanged where there is none."""
+    """Cut a first step with one-time work off the window."""
     steps = step_spans(trace, window).sort_values("ts")
     several = "loop" in steps and len(steps["loop"].unique()) > 1
     if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):

@@ -1,4 +1,4 @@
-"""Memory: what grows, fills up, lies in pieces, or is asked for too often."""
+"""Rules on memory that grows, fills up, is fragmented, or is requested too often."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def memory_growth_rule(run: Run) -> Finding | None:
 
 
 def _growing_name(run: Run) -> str:
-    """Return which name grows most; empty where no name was seen to grow."""
+    """Return the name that grows most; empty if none was seen to grow."""
     names = memory_names(run.trace)
     names = names[names["name"].notna() & (names["bytes_per_step"].fillna(0) > 0).to_numpy(bool)]
     if not len(names):
@@ -92,7 +92,7 @@ def near_full_memory(run: Run) -> Finding | None:
 
 
 def fragmented_memory(run: Run) -> Finding | None:
-    """Find memory that is reserved and cannot be used."""
+    """Find reserved memory that cannot be used."""
     peaks = run.facts.peak
     peaks = peaks[(peaks["device"] >= 0) & (peaks["reserved_peak_bytes"] > 0)]
     loose = (peaks["reserved_peak_bytes"] - peaks["peak_bytes"]).to_numpy()
@@ -111,7 +111,7 @@ def fragmented_memory(run: Run) -> Finding | None:
 
 
 def small_allocations(run: Run) -> Finding | None:
-    """Find steps that ask the driver for memory, for which the host waits each time."""
+    """Find steps that request memory from the driver, for which the host waits each time."""
     host = run.host
     calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
     spent = int(host.self_ns[calls].sum())

@@ -1,4 +1,4 @@
-"""Steps that wait for their data: who makes the batches, and what would make them sooner."""
+"""Rules on steps that wait for data: who makes the batches, and what would speed that up."""
 
 from __future__ import annotations
 
@@ -21,48 +21,40 @@ from ..verdict.loader import bounding_loader
 from .finding import Finding, Run, evidence
 
 WAITS: Final = 0.05
-"""Share of the measured time from which a wait is worth a word."""
+"""Share of the measured time from which a wait is reported."""
 CHEAP_NS: Final = 20_000
-"""An item that takes less is not worth a process: sending it costs as much."""
+"""A cheaper item is not worth a process: sending it costs as much."""
 BATCHED: Final = 0.75
-"""Part of the data time that indexing a TensorDataset by whole batches saves; ``benchmarks/advice.py``."""
+"""Share of the data time saved by indexing a TensorDataset by whole batches; ``benchmarks/advice.py``."""
 START_NS: Final = {"fork": 25_000_000}
-"""To start and to end a pool of workers; another process of Python imports torch first."""
+"""Time to start and end a pool of workers; a new Python process imports torch first."""
 _START_ANEW_NS: Final = 3_000_000_000
 _BETTER: Final = 0.95
-"""More workers are named if they need at most this part of the time that fewer need."""
+"""More workers are recommended if they take at most this share of the time that fewer take."""
 _CELL: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-")
 _CPU_TRACK: Final = "process CPU"
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What is known of the data of the steps, without the cost of recording.
+    """Figures on the steps' data, without the cost of recording."""
 
-    Attributes
-    ----------
-    data_ns, rest_ns : int
-        Time of the steps in which their thread gets batches, and all other.
-    batches : int
-    busy_ns : int
-        CPU time of the process in the steps.
-    cpus : int
-    start_ns : int
-        To start workers.
-    """
-
+    # Time of the steps spent getting batches on their thread, and the rest.
     data_ns: int
     rest_ns: int
     batches: int
+    # CPU time of the process in the steps.
     busy_ns: int
     cpus: int
+    # Time to start workers.
     start_ns: int
 
     def with_workers(self, workers: int) -> int:
-        """Return the time of the same steps with so many workers.
+        """Return the time of the same steps with this many workers: the longest of three bounds.
 
-        The longest of three: workers make batches side by side, and the last step comes after the last batch;
-        the steps run one after another once the first batch is there; all cores are busy all the time.
+        Workers make batches side by side, and the last step follows the last batch; steps run one after
+        another
+        once the first batch is there; all cores are always busy.
         """
         one = self.data_ns // self.batches
         making = self.data_ns // workers + self.rest_ns // self.batches
@@ -79,7 +71,7 @@ class Loading:
 
 
 def input_bound(run: Run) -> Finding | None:
-    """Find steps that wait for batches from workers, or from something else than PyTorch's loader."""
+    """Find steps that wait for batches from workers, or from another source than PyTorch's loader."""
     spent = _waited_ns(run)
     if spent is None or _in_process(run) or _is_cheap(run, spent):
         return None
@@ -89,7 +81,7 @@ def input_bound(run: Run) -> Finding | None:
     if run.cpus and used:
         simulated = _simulated(run)
         if used >= max(run.cpus, simulated.workers):
-            return None  # more processes than cores make batches sooner only where items wait
+            return None  # more processes than cores help only if items wait
         loading = _loading(run, spent)
         # the workers made batches all the time: fewer batches a worker, the same total
         before = loading.data_ns + loading.rest_ns
@@ -120,7 +112,7 @@ def input_bound(run: Run) -> Finding | None:
 
 
 def loader_workers(run: Run) -> Finding | None:
-    """Find a thread of the steps that makes its batches itself."""
+    """Find a step thread that makes its own batches."""
     spent = _waited_ns(run)
     if spent is None or not _in_process(run) or _is_cheap(run, spent):
         return None
@@ -157,14 +149,14 @@ def loader_workers(run: Run) -> Finding | None:
 
 
 class _Simulated(NamedTuple):
-    """The number of workers that the verdict names, and the time of a batch with them by that of now."""
+    """The number of workers named by the verdict, and the time of a batch with them relative to now."""
 
     workers: int
     time: float
 
 
 def _simulated(run: Run) -> _Simulated:
-    """Return what the simulated schedule of the loader says; 0 workers where nothing is known."""
+    """Return the simulated schedule of the loader; 0 workers if unknown."""
     row = bounding_loader(run.trace)
     if row is None or pd.isna(row["best"]):
         return _Simulated(0, 1.0)
@@ -177,7 +169,7 @@ def _cores(run: Run, workers: int) -> str:
 
 
 def items_one_by_one(run: Run) -> Finding | None:
-    """Find data in memory that is taken item by item."""
+    """Find in-memory data that is fetched item by item."""
     spent = _waited_ns(run)
     if spent is None or not _is_cheap(run, spent):
         return None
@@ -209,7 +201,7 @@ def _cost(run: Run) -> int:
 
 
 def _is_cheap(run: Run, spent: int) -> bool:
-    """Return whether all loaders give items that lie in memory, or take no time to speak of."""
+    """Return whether all loaders give items from memory, or take negligible time."""
     used = run.loader_facts
     if not len(used) or used["batched"].any():
         return False
@@ -235,7 +227,7 @@ def _loading(run: Run, spent: int) -> Loading:
 
 
 def _busy(run: Run) -> int:
-    """Return the CPU time of the process in the steps; all of one core where it was not recorded."""
+    """Return the CPU time of the process in the steps; one full core if not recorded."""
     total = run.facts.total_ns
     tracks = run.trace.tracks
     own = tracks.loc[(tracks["kind"] == "counter") & (tracks["name"] == _CPU_TRACK), "track"]
@@ -245,7 +237,7 @@ def _busy(run: Run) -> int:
         return total
     begin, end = int(spans["ts"].min()), int((spans["ts"] + spans["dur"]).max())
     ts, value = read["ts"].to_numpy(), read["value"].to_numpy()
-    # a reading tells of the time since the one before
+    # a reading covers the time since the previous one
     since = np.clip(np.append(begin, ts[:-1]), begin, end)
     part = np.maximum(np.clip(ts, begin, end) - since, 0)
     if not part.sum():
@@ -254,7 +246,7 @@ def _busy(run: Run) -> int:
 
 
 def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
-    """Return a Finding that still lacks rule, remedy and gain."""
+    """Return a Finding without rule, remedy and gain."""
     share = spent / run.total_ns
     claims = []
     if len(run.facts.steps):  # without steps there is no table of their phases
@@ -285,7 +277,7 @@ def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
 
 
 def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
-    """Return words on the line in the dataset's method that takes most, where lines were recorded."""
+    """Return words on the line that takes most time in the dataset's method, if lines were recorded."""
     scope, _ = line_slices(run.trace, run.window)
     where = frames(run.trace)
     inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)

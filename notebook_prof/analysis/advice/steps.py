@@ -1,4 +1,4 @@
-"""Steps that take much longer than the others, and those in which ``torch.compile`` compiles again."""
+"""Rules on slow steps, and on steps in which ``torch.compile`` compiles again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..verdict.lines import short
 from .finding import Finding, Run
 
 SLOW: Final = 1.25
-"""So many times the median is a slow step."""
+"""A slow step takes this many times the median."""
 WORTH: Final = 0.05
-"""Share of the measured time above the median from which slow steps are worth a word."""
+"""Share of the measured time above the median from which slow steps are reported."""
 _FEWEST: Final = 5
 _NAMED: Final = 5
 _MOSTLY: Final = 0.5
@@ -26,11 +26,9 @@ _LONGEST_GUARD: Final = 60
 
 
 def recompilations(run: Run) -> Finding | None:
-    """Find steps in which a function was compiled again, since a condition no longer held.
-
-    The gain is what compiling again took, of forward and backward graphs: a bound, since code for changing
-    shapes may take longer.
-    """
+    """Find steps that compiled a function again because a guard failed."""
+    # The gain is the time of compiling again, forward and backward: a bound, since code for changing shapes
+    # may be slower.
     table = compilations(run.trace)
     again = table.loc[table["guard"] != "", "id"]
     steps = [int(number) for number in run.facts.steps["step"]] if len(run.facts.steps) else []
@@ -73,10 +71,8 @@ def recompilations(run: Run) -> Finding | None:
 
 
 def uneven_steps(run: Run) -> Finding | None:
-    """Find steps that take over 1.25 times the median, of the loop that takes most.
-
-    The gain is what they take above the median: a bound, since some of their work may be needed.
-    """
+    """Find steps over 1.25 times the median, in the loop that takes most time."""
+    # The gain is the time above the median: a bound, since some of that work may be needed.
     steps = run.facts.steps
     where: dict[str, Any] = {}
     if "loop" in steps and len(steps):
@@ -85,7 +81,7 @@ def uneven_steps(run: Run) -> Finding | None:
     if len(steps) < _FEWEST:
         return None
     spans = steps["ts"].to_numpy(np.int64), steps["dur"].to_numpy(np.int64)
-    compiled = compiling(run.trace, *spans)  # `recompilations` tells of these
+    compiled = compiling(run.trace, *spans)  # `recompilations` reports these
     median = float(steps["dur"].median())
     slow = steps[(steps["dur"] > SLOW * median) & ~compiled].sort_values(
         "dur", ascending=False, kind="stable"
@@ -127,7 +123,7 @@ def _took(run: Run, where: dict[str, Any], number: int) -> Sentence:
 
 
 def _phase(run: Run, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
-    """Say which phase takes most of what slow steps take longer than the others, if one does."""
+    """Return the phase that takes most of the slow steps' extra time, in words, if one does."""
     table = phases(run.trace, **run.looking)
     numbers = tuple(int(number) for number in slow["step"])
     others = tuple(int(number) for number in steps["step"] if int(number) not in set(numbers))

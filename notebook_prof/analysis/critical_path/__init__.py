@@ -1,1 +1,1 @@
-"""Which chain of work and waits decided how long a step took: dependences, the walk, and its tables."""
+"""The chain of work and waits that decided how long a step took."""

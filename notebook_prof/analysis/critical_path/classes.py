@@ -1,4 +1,4 @@
-"""What the time of each piece of a critical path was, by category, phase and kind of run."""
+"""The class of each piece of a critical path, by category, phase and kind of run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLASSES: Final = (
     "sync",
     "idle",
 )
-"""What time on a critical path is; see `critical_path`."""
+"""Classes of time on a critical path; see `critical_path`."""
 
 IN_WORDS: Final = {
     "kernel": "kernels",
@@ -46,10 +46,10 @@ IN_WORDS: Final = {
     "sync": "waits",
     "idle": "nothing recorded",
 }
-"""What sentences call them."""
+"""Their names in sentences."""
 
 OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
-"""Classes of time that the path spends on a stream, with what communicates on threads."""
+"""Classes of time on a stream, and of communication on threads."""
 
 ON_STREAM: Final = {"kernel": "kernel", "memcpy": "copy", "memset": "copy", "collective": "communication"}
 ON_THREAD: Final = {
@@ -66,22 +66,11 @@ ON_THREAD: Final = {
     "sync": "sync",
     "overhead": "overhead",
 }
-"""Classes of what streams and threads do, by category."""
+"""Classes of streams' and threads' work, by category."""
 
 
 def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
-    """Return the place in `CLASSES` of each piece.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> from notebook_prof.analysis.critical_path.walk import walk
-    >>> trace = draw("main: [mm]")
-    >>> graph = dependences(trace)
-    >>> [CLASSES[code] for code in class_codes(graph, walk(graph, 0, 4).runs)]
-    ['idle']
-    """
+    """Return the position in `CLASSES` of each piece."""
     slices = graph.resources.trace.slices
     words = slices["category"].cat.categories
     nobody = {"thread": CLASSES.index("idle"), "stream": CLASSES.index("device-gap")}
@@ -104,7 +93,7 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
 
 
 def resource_names(trace: Trace) -> tuple[IntArray, list[str]]:
-    """Return the keys of all tracks, ascending, and their names, of which no two are alike."""
+    """Return the keys of all tracks, ascending, and distinct names for them."""
     tracks = trace.tracks.sort_values("track", kind="stable")
     names = tracks["name"].astype(str)
     again = names.duplicated(keep=False).to_numpy()

@@ -1,4 +1,4 @@
-"""What each thread and stream of a recording depended on."""
+"""What each thread and stream of a recording waited for."""
 
 from __future__ import annotations
 
@@ -21,84 +21,58 @@ from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues,
 
 
 class RankEdges(NamedTuple):
-    """What collectives of several ranks in one Trace wait for; columns of int64.
+    """Waits of collectives for other ranks, with several ranks in one Trace; columns of int64."""
 
-    Attributes
-    ----------
-    transfer, arrival : ndarray of int64
-        Rows of device work: no transfer begins before these arrivals of other ranks are done.
-    call : ndarray of int64
-        Rows of collectives of threads, which go on when ...
-    thread, at : ndarray of int64
-        ... these threads of other ranks have come to these instants.
-    unmet : Waits
-        Collectives of threads that waited for nobody, but might if other ranks came later.
-    """
-
+    # Rows of device work, and arrivals of other ranks that precede every transfer.
     transfer: IntArray
     arrival: IntArray
+    # Rows of collectives on threads: each goes on when thread `thread` of another rank reaches `at`.
     call: IntArray
     thread: IntArray
     at: IntArray
+    # Collectives on threads that waited for nobody, but would if other ranks came later.
     unmet: Waits
 
 
 @dataclass(frozen=True, slots=True)
 class Dependences:
-    """Who waits for whom in one recording.
-
-    Attributes
-    ----------
-    resources : Resources
-        Its slices.
-    threads : dict of int to Waits
-        By `done`.
-    streams : dict of int to StreamWork
-    position : ndarray of int64, shape (slices,)
-        Place of each slice among the work of its stream; -1 for others.
-    main : int
-        Track of the thread to which steps belong; -1 without threads.
-    latencies : Latencies
-    scopes_recorded : bool
-        Whether the file tells which stream each call waited for.
-    events_recorded, events_inferred : int
-        Waits of streams for events that the file tells, or that times suggest.
-    mains : mapping of int to int
-        The thread to which steps belong, by rank, where there are several in the Trace.
-    between : RankEdges, optional
-        What these ranks wait for in collectives.
-    walked : dict
-        The paths that were asked for last, by what was asked.
-    """
+    """Who waits for whom in one recording."""
 
     resources: Resources
+    # Sorted by `done`.
     threads: dict[int, Waits]
     streams: dict[int, StreamWork]
+    # Place of each slice among the work of its stream; -1 for others.
     position: IntArray
+    # Track of the thread that runs the steps; -1 without threads.
     main: int
     latencies: Latencies
+    # Whether the file says which stream each call waited for.
     scopes_recorded: bool
+    # Waits of streams for events: in the file, or inferred from times.
     events_recorded: int
     events_inferred: int
+    # The thread that runs the steps, by rank, with several ranks in the Trace.
     mains: Mapping[int, int] = field(default_factory=dict)
     between: RankEdges | None = None
+    # The latest paths, by question.
     walked: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def main_of(self, track: int) -> int:
-        """Return the thread to which the steps of a track's rank belong."""
+        """Return the thread that runs the steps of a track's rank."""
         return self.mains.get(self.resources.rank.get(track, -1), self.main)
 
     def segments(self, track: int) -> Segments:
-        """Return who owns the instants of a track."""
+        """Return the owners of a track's instants."""
         return self.resources.segments(track)
 
     def waits(self, kind: int) -> int:
-        """Return how many waits of a kind there are."""
+        """Return the number of waits of a kind."""
         return sum(int((waits.kind == kind).sum()) for waits in self.threads.values())
 
     @property
     def loader_workers(self) -> frozenset[int]:
-        """Tracks that make batches for a DataLoader of a main thread."""
+        """Tracks that make batches for a main thread's DataLoader."""
         loader = WAITS.index("loader")
         of = (waits.track[waits.kind == loader] for waits in self.threads.values())
         return frozenset(int(track) for tracks in of for track in np.unique(tracks)) - {
@@ -107,35 +81,15 @@ class Dependences:
         }
 
     def without_launch(self) -> int:
-        """Return how much device work has neither a launch nor anything else on record that bound it."""
+        """Return the amount of device work without a launch or any other recorded cause."""
         return sum(int((stream.bound == NOTHING).sum()) for stream in self.streams.values())
 
 
 def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None = None) -> Dependences:
-    """Find what bound each start of device work, and what each wait of a thread was for.
+    """Find the cause of each start of device work and of each wait of a thread; valid while the Trace lives.
 
-    Parameters
-    ----------
-    trace : Trace
-    latency, spacing : int, optional
-        ns that a launch, and the work before, need at least before work can begin. By default the recording's
-        own: the 5 % quantiles of what it shows, at most 20 µs.
-
-    Returns
-    -------
-    Dependences
-        Of use while the Trace lives.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... main:     [mm]  [sync     ]
-    ... stream 7:    [gemm    ]
-    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
-    >>> waits = dependences(trace).threads[0]
-    >>> waits.begin.tolist(), waits.done.tolist(), waits.end.tolist()
-    ([6], [13], [17])
+    `latency` and `spacing` (ns) are what work needs at least after its launch and after the work before; by
+    default the 5 % quantiles of the recording, at most 20 µs.
     """
     if latency is not None or spacing is not None:
         return _dependences(trace, latency, spacing)
@@ -148,7 +102,7 @@ def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None
 
 
 _latest: Final = WeakKeyDictionary[Trace, Dependences]()
-"""Those of the Trace that was asked about last: of a million slices they take 0.2 s and 70 MB."""
+"""Dependences of the latest Trace: those of a million slices take 0.2 s and 70 MB."""
 
 
 def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Dependences:
@@ -182,9 +136,8 @@ def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Depe
 
 
 def _main_thread(trace: Trace, resources: Resources) -> int:
-    """Return the thread with slices of just the length of most steps, else the one that runs the steps.
-
-    Without steps and without a cell, it is the thread whose slices are longest.
+    """Return the thread with slices as long as most steps, else the one that runs the steps or the longest
+    slices.
     """
     steps, threads = trace.steps, resources.threads
     begin, until = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()

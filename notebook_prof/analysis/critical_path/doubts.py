@@ -1,4 +1,4 @@
-"""What makes a critical path doubtful, in a table."""
+"""Doubts about a critical path, as a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .walk import HOPS
 def critical_path_doubts(
     trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> pd.DataFrame:
-    """List what makes the critical path doubtful: how often, how much of it, and what it does to the path.
+    """List doubts about the critical path: how often, how much of it, and the effect on the path.
 
     Parameters
     ----------
@@ -34,18 +34,17 @@ def critical_path_doubts(
     Returns
     -------
     DataFrame
-        ``code count of path_ns share effect``; no rows where nothing is doubtful. ``of`` int64: of how many
-        `count` are; ``path_ns`` int64, ``share`` float64: time of the paths that it is about. `code` is one
-        of
+        ``code count of path_ns share effect``; empty without doubts. ``of`` int64: the total for `count`;
+        ``path_ns`` int64, ``share`` float64: affected time of the paths. `code` is one of
 
         - ``no-launches``: device work was recorded, but no launch of any;
-        - ``launch-not-recorded``: device work on the path of which nothing on record tells why it began;
-        - ``device-behind``: paths that end on the host while device work of their step still runs;
-        - ``events-inferred``: waits of streams on the path that times suggest and the file does not tell;
-        - ``waits-not-recorded``: calls on the path that wait for a device, without a word for which stream;
-        - ``hand-overs``: changes of thread on the path that follow from times alone;
+        - ``launch-not-recorded``: device work on the path without a recorded cause of its start;
+        - ``device-behind``: paths that end on the host while their step's device work still runs;
+        - ``events-inferred``: waits of streams on the path inferred from times, not in the file;
+        - ``waits-not-recorded``: calls on the path that wait for a device, without a recorded stream;
+        - ``hand-overs``: changes of thread on the path inferred from times;
         - ``near-ties``: starts and waits with a second candidate closer than twice the noise;
-        - ``collectives``: communication, whose length is waiting for other ranks;
+        - ``collectives``: communication, which includes waiting for other ranks;
         - ``clock``: device work that begins before the call that launched it.
 
     Raises

@@ -1,4 +1,4 @@
-"""Where one thread handed over to another: autograd's engine, worker threads, joins. Pure numpy."""
+"""Where one thread woke another: autograd's engine, worker threads, joins. Pure numpy."""
 
 from __future__ import annotations
 
@@ -30,28 +30,13 @@ _PASSIVE: Final = re.compile(
 """Python frames in which a thread may wait for another."""
 
 _ROUNDS: Final = 64
-"""So many bursts before the end of a rest are looked at one after another, of all rests at once."""
+"""Bursts before the end of a rest that are tried one after another, for all rests at once."""
 
 
 def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     """Find where a thread rested while another of its process was busy, and what began each burst.
 
-    Parameters
-    ----------
-    resources : Resources
-    main : int
-        Track of the main thread, which nobody begins.
-    cuts : ndarray of int64
-        Instants at which stretches are cut, ascending: the bounds of steps, which lie back to back.
-
-    Notes
-    -----
-    A thread is *busy* in operators, runtime calls and Python frames that are no waits by their names. Where a
-    stretch in which it is not contains the begin and the end of another thread's last burst, and the bursts
-    cover at least half of it, the thread waited for the end of that burst; communication may have begun
-    before it: who rests waits for its end. What belongs to nobody at all
-    before a burst of a thread other than the main one ends when whoever was busy last in it asked for the
-    burst.
+    `main` is the main thread, which nobody begins; `cuts` are the bounds of steps, where stretches are cut.
     """
     if len(resources.threads) < 2:
         return []
@@ -61,6 +46,11 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     for track in resources.threads:
         cut = resources.segments(track)
         until = cut.until()
+        # A thread is *busy* in operators, runtime calls and Python frames that are no waits by name. If a
+        # rest of it contains begin and end of another thread's last burst, and the bursts cover at least half
+        # of it, it waited for the end of that burst. Communication may have begun before the rest. A rest
+        # without any owner before a burst of a thread other than the main one ends when the last busy thread
+        # asked for that burst.
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
         spans[track] = _bursts(cut, until, busy, communicates)
         rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
@@ -72,10 +62,7 @@ def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
 
 
 def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Return the threads of each process, with those busy ones that they can wait for.
-
-    Threads of which the process is not known can be of any.
-    """
+    """Return each process's threads, with the busy ones they can wait for; unknown processes match any."""
     by_process: dict[int, list[int]] = {}
     for track in resources.threads:
         by_process.setdefault(max(resources.pid.get(track, -1), -1), []).append(track)
@@ -88,23 +75,17 @@ def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int
 
 
 class _Rests(NamedTuple):
-    """Stretches in which threads were not busy; arrays of shape (rests,).
-
-    Attributes
-    ----------
-    track, begin, end : ndarray of int64
-    begun : ndarray of bool
-        Whether nobody owned the thread before a burst of it, so that another may have begun it.
-    """
+    """Stretches in which threads were not busy; arrays of shape (rests,)."""
 
     track: IntArray
     begin: IntArray
     end: IntArray
+    # Nobody owned the thread before a burst of it, so another may have begun it.
     begun: BoolArray
 
 
 def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]], main: int) -> _Rests:
-    """Put the rests of all threads together; what is after the last slice of a thread ends no wait."""
+    """Join the rests of all threads; the time after a thread's last slice ends no wait."""
     parts = []
     for track, (begin, end) in rests.items():
         bounded = end < FAR  # before its first slice, a thread can be begun by another
@@ -126,29 +107,24 @@ def _busy(resources: Resources) -> BoolArray:
 
 
 def _runs(at: IntArray, until: IntArray, mask: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return begins and ends of the runs of segments where `mask`."""
+    """Return begins and ends of the runs of segments in `mask`."""
     change = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
     return at[change[0::2]], until[change[1::2] - 1]
 
 
 def _cut(begin: IntArray, end: IntArray, cuts: IntArray) -> tuple[IntArray, IntArray]:
-    """Divide ascending, disjoint intervals at the instants that lie inside them.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in _cut(np.array([0, 7]), np.array([5, 9]), np.array([2, 3, 6, 9]))]
-    [[0, 2, 3, 7], [2, 3, 5, 9]]
-    """
+    """Divide ascending, disjoint intervals at the instants inside them."""
     at = np.searchsorted(begin, cuts, side="left") - 1
     inner = cuts[(at >= 0) & (cuts < end[np.maximum(at, 0)])] if len(begin) else cuts[:0]
     return np.sort(np.concatenate([begin, inner])), np.sort(np.concatenate([end, inner]))
 
 
 class _Span(NamedTuple):
-    """When a thread was busy: begins and ends, and whether a burst ends with communication."""
+    """Begins and ends of a thread's bursts, and whether each ends with communication."""
 
     begin: IntArray
     end: IntArray
+    # Whether it ends with communication.
     shared: BoolArray
 
 
@@ -159,16 +135,7 @@ def _bursts(cut: Segments, until: IntArray, busy: BoolArray, communicates: BoolA
 
 
 class _Bursts:
-    """Stretches in which threads of one process were busy, by end; of equal ends, lower tracks last.
-
-    Attributes
-    ----------
-    track, begin, end : ndarray of int64, shape (bursts,)
-    shared : ndarray of bool, shape (bursts,)
-        Whether it ends with communication.
-    following : ndarray of int64, shape (bursts,)
-        End of the next burst of the same thread; `FAR` without one.
-    """
+    """Stretches in which threads of one process were busy, by end; of equal ends, lower tracks last."""
 
     def __init__(self, spans: dict[int, _Span]) -> None:
         tracks = np.array(sorted(spans), np.int64)
@@ -181,32 +148,33 @@ class _Bursts:
         self._keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, begin)
         order = np.lexsort((-track, end))
         self.track, self.begin, self.end = track[order], begin[order], end[order]
+        # End of the next burst of the same thread; `FAR` without one.
         self.following = following[order]
         self.shared = np.concatenate([spans[key].shared for key in tracks.tolist()])[order]
 
     def last_of_each(self, instants: IntArray) -> Iterator[IntArray]:
-        """Give for each thread the place of its last burst that ended by each instant; -1 without one."""
+        """Return the place of each thread's last burst that ended by each instant; -1 without one."""
         by_track = np.argsort(self.track, kind="stable")
         for own in np.split(by_track, np.searchsorted(self.track[by_track], self._tracks)[1:]):
             last = np.searchsorted(self.end[own], instants, side="right") - 1
             yield np.where(last >= 0, own[last], -1)
 
     def first_since(self, track: IntArray, instants: IntArray) -> IntArray:
-        """Return when the first burst of a thread at or after each instant begins; there has to be one."""
+        """Return the begin of a thread's first burst at or after each instant; one must exist."""
         number = np.searchsorted(self._tracks, track)
         keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, instants)
         return np.asarray(self._begins[np.searchsorted(self._keys, keys)], dtype=np.int64)
 
 
 class _Latest(NamedTuple):
-    """What ended last of what each rest could have waited for, what ended before that, and whose it was."""
+    """For each rest, the latest end that it could have waited for, the one before, and its owner."""
 
     best: IntArray
     second: IntArray
     source: IntArray
 
     def take(self, rows: IntArray, done: IntArray, source: IntArray) -> None:
-        """Look at what was done at some instants in other threads; of equal ones the first stays."""
+        """Consider what other threads finished at some instants; the first of equal ones stays."""
         best = self.best[rows]
         later = done > best
         self.second[rows] = np.where(later, best, np.maximum(self.second[rows], done))
@@ -215,7 +183,7 @@ class _Latest(NamedTuple):
 
 
 def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
-    """Return waits of threads of one process for the bursts of others."""
+    """Return waits of a process's threads for bursts of other threads."""
     count = len(rests.end)
     latest = _Latest(np.full(count, -FAR), np.full(count, -FAR), np.full(count, -1))
     _join(rests, bursts, latest)
@@ -228,8 +196,8 @@ def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
 
 
 def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
-    """Find the burst of another thread that a rest waited for: of those that fit, what ended last."""
-    # what covers half of a rest ends in its second half; before the first slice of a thread, at its end
+    """Find the burst of another thread that a rest waited for: the last to end that fits."""
+    # a cover of half of a rest ends in its second half; before a thread's first slice, at its end
     since = np.where(rests.begin > -FAR, rests.begin // 2 + rests.end // 2, rests.end)
     rows = np.arange(len(rests.end))
     at = np.searchsorted(bursts.end, rests.end, side="right") - 1
@@ -241,7 +209,7 @@ def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
         fits = _fits(rests, bursts, rows, at)
         latest.take(rows[fits], bursts.end[at[fits]], bursts.track[at[fits]])
         at = at - 1
-    if len(rows):  # many bursts lie in these rests: of each thread, only the last can be it
+    if len(rows):  # these rests contain many bursts: only the last of each thread can be the cause
         latest.best[rows] = latest.second[rows] = -FAR
         latest.source[rows] = -1
         for last in bursts.last_of_each(rests.end[rows]):
@@ -252,22 +220,20 @@ def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
 
 
 def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolArray:
-    """Return whether a burst is the last of its thread in a rest, and the thread busy for half of it."""
+    """Return whether a burst is its thread's last in a rest, and the thread busy for half of the rest."""
     track, begin, end = bursts.track[at], rests.begin[rows], rests.end[rows]
     whole = bursts.begin[at] >= begin
     inside = (track != rests.track[rows]) & (whole | bursts.shared[at]) & (bursts.following[at] > end)
     opened = begin.copy()
     opened[inside & whole] = bursts.first_since(track[inside & whole], begin[inside & whole])
-    # a helper that only ticks in between was not what this thread waited for
+    # this thread did not wait for a helper that only ticks in between
     inside &= 2 * (bursts.end[at] - opened) >= end - np.maximum(begin, 2 * opened - end)
     return np.asarray(inside, dtype=bool)
 
 
 def _begin(rests: _Rests, bursts: _Bursts, latest: _Latest, rows: IntArray, main: int) -> None:
-    """Find who began a burst of a thread on which nothing was: who was busy then, or before that.
-
-    Of several who are busy it is the main thread, or else the one that goes on longest.
-    """
+    """Find who began a burst on an empty thread: the thread busy then, or before."""
+    # Of several busy threads it is the main one, or else the one that goes on longest.
     end = rests.end[rows]
     by_begin = np.argsort(bursts.begin, kind="stable")
     begun = np.searchsorted(bursts.begin[by_begin], end, side="left")

@@ -1,4 +1,4 @@
-"""Where the critical path goes on elsewhere, and what paths were walked."""
+"""Hops of the critical path between threads and streams, and the walked paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NONE: Final = np.empty(0, np.int64)
 def critical_path_hops(
     trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> pd.DataFrame:
-    """List where the critical path goes on elsewhere, why, and by what margin.
+    """List where the critical path changes thread or stream, why, and by what margin.
 
     Parameters
     ----------
@@ -39,16 +39,15 @@ def critical_path_hops(
         A row a hop, by step, then time: ``step at_ns why resource slice name cause_resource cause_slice
         cause_name margin_ns near_tie``. `why` is one of
 
-        - ``wait``: a call that waits for a device; ``copy``: one whose own copy ended inside it; ``queue``: a
+        - ``wait``: a call that waits for a device; ``copy``: a call that waits for its own copy; ``queue``: a
           launch that found the queue full; ``hand-over``: a thread that rested while another was busy;
-          ``loader``: a batch of a DataLoader, or a worker that was asked for one;
+          ``loader``: a batch of a DataLoader, or a request to a worker;
         - ``launch``: device work began when it was launched; ``event``: when work of another stream was done,
-          as the file tells; ``inferred-event``: as times and host calls suggest; ``graph``: a node of the
-          same graph; ``unrecorded``: nothing on record bound it, and the main thread is taken for the
-          cause.
+          according to the file; ``inferred-event``: according to times and host calls; ``graph``: a node of
+          the same graph; ``unrecorded``: no recorded cause, so the main thread is assumed.
 
-        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so that the path may
-        as well be the other one.
+        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so it may as well be
+        the cause.
 
     Raises
     ------
@@ -107,7 +106,7 @@ def hops_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 def critical_path_spans(
     trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> pd.DataFrame:
-    """List the paths that `critical_path` gives: where each ends, and how sure it is.
+    """List the paths of `critical_path`: where each ends, and how certain it is.
 
     Parameters
     ----------
@@ -122,13 +121,12 @@ def critical_path_spans(
         decisions near_ties noise_ns behind_ns``.
 
         - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;
-        - ``device_work_ns``, ``host_ns`` int64: time in device work, and all else: they sum to ``dur_ns``;
-        - ``hops`` int64: changes of resource; ``decisions`` int64: starts and waits on the path that had a
-          second
-          candidate; ``near_ties`` int64: those of them in which it was closer than twice ``noise_ns``, by
-          which nine of ten starts are at most later than the least latencies tell;
-        - ``behind_ns`` int64: by how much the last device work of the step ends after the step; with
-          ``end="device"`` the path is that of this work.
+        - ``device_work_ns``, ``host_ns`` int64: time in device work, and the rest: they sum to ``dur_ns``;
+        - ``hops`` int64: changes of resource; ``decisions`` int64: starts and waits on the path with a second
+          candidate; ``near_ties`` int64: those with a candidate closer than twice ``noise_ns``. Nine of ten
+          starts are at most ``noise_ns`` later than the least latencies predict;
+        - ``behind_ns`` int64: how long after the step its last device work ends; with ``end="device"`` the
+          path is that of this work.
 
     Raises
     ------

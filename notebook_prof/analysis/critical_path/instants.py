@@ -1,4 +1,4 @@
-"""What a thread or stream does at an instant: the stretch of time that is to be explained."""
+"""What a thread or stream does at an instant: the stretch to explain."""
 
 from __future__ import annotations
 
@@ -15,46 +15,21 @@ Kind: TypeAlias = Literal["idle", "wait", "work"]
 
 
 class Stretch(NamedTuple):
-    """A stretch of one thread or stream, and from where its causes are followed.
-
-    Attributes
-    ----------
-    kind : {"idle", "wait", "work"}
-    begin, end : int
-        ns; what happens in ``[begin, end)`` is explained.
-    track : int
-        The thread or stream.
-    row : int
-        Row of the call that waits, of the work that begins at the end, or of the slice that runs; -1 without.
-    from_track, from_row : int
-        Where the walk begins; the row of device work, -1 on threads.
-    """
+    """A stretch ``[begin, end)`` (ns) of one thread or stream to explain, and where the walk starts."""
 
     kind: Kind
     begin: int
     end: int
     track: int
+    # Row of the waiting call, of the work that begins at the end, or of the running slice; -1 without.
     row: int
+    # Start of the walk; the row of device work, -1 on threads.
     from_track: int
     from_row: int
 
 
 def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
-    """Return the track of a slice, and the stretch that is to be explained of it.
-
-    Raises
-    ------
-    SelectionError
-        If there is no such slice.
-
-    Examples
-    --------
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("main: [mm]")
-    >>> of_slice(dependences(trace), 0)[1].kind
-    'work'
-    """
+    """Return the track of a slice and the stretch to explain; SelectionError for an unknown row."""
     resources = graph.resources
     if not 0 <= row < len(resources.ts):
         raise SelectionError(f"there is no slice {row}: the trace has {len(resources.ts)}")
@@ -70,20 +45,8 @@ def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
 
 
 def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return the track that is meant, and the stretch of it around an instant.
-
-    Raises
-    ------
-    SelectionError
-        If there is no such thread or stream, or nothing was recorded at this time.
-
-    Examples
-    --------
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("main: [mm]  [add]")
-    >>> of_instant(dependences(trace), 5, "main")[1].kind
-    'idle'
+    """Return a track and the stretch to explain around an instant; SelectionError if nothing was recorded
+    there.
     """
     key, until = _key(graph, track), graph.resources.trace.span.end
     if not 0 <= ts < until:
@@ -113,7 +76,7 @@ def _works(graph: Dependences, track: int) -> bool:
 
 
 def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the idle stretch around an instant, or what kept the work of that instant from beginning."""
+    """Return the idle stretch around an instant, or what delayed the work of that instant."""
     stream = graph.streams[track]
     at = int(np.searchsorted(stream.start, ts, side="right")) - 1
     if at >= 0 and int(stream.end[: at + 1].max()) > ts:
@@ -128,7 +91,7 @@ def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
 
 
 def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
-    """Return what kept the work at a place of a stream from beginning."""
+    """Return what delayed the work at a place of a stream."""
     stream = graph.streams[track]
     before, start = int(stream.before[at]), int(stream.start[at])
     begin = int(stream.end[before]) if before >= 0 else 0
@@ -139,7 +102,7 @@ def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
 
 
 def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the wait or idle stretch around an instant, or the innermost slice that is open."""
+    """Return the wait or idle stretch around an instant, or the innermost open slice."""
     waits = graph.threads.get(track)
     if waits is not None:
         around = np.flatnonzero((waits.begin <= ts) & (ts < waits.end))

@@ -1,4 +1,4 @@
-"""The critical path of steps and windows: the pieces of time that it consists of."""
+"""The critical path of steps and windows, as pieces of time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tables import PIECES
 from .walk import Path, Runs, cut_at_owners, walk
 
 End: TypeAlias = Literal["host", "device", "last"]
-"""With the step on its thread, with the last device work that it launched, or with the later of both."""
+"""With the step on its thread, with its last launched device work, or with the later of both."""
 
 BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", "module", "step")
 """What the path can be summed by."""
@@ -30,23 +30,14 @@ BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window, its path, and where that ends.
+    """A window, its path, and where that ends."""
 
-    Attributes
-    ----------
-    step : int
-        -1 where it is no step.
-    end : {"host", "device"}
-    track : int
-        Track on which the path ends.
-    behind : int
-        ns by which the last device work ends after the step; 0 where it does not.
-    path : Path
-    """
-
+    # -1 for a window that is no step.
     step: int
     end: End
+    # Track on which the path ends.
     track: int
+    # ns from the end of the step to the end of its last device work; 0 if it ends earlier.
     behind: int
     path: Path
 
@@ -54,19 +45,7 @@ class Span:
 def paths(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> list[Span]:
-    """Walk the steps, or the window.
-
-    Parameters
-    ----------
-    graph : Dependences
-    window, step, end
-        As `critical_path`.
-
-    Returns
-    -------
-    list of Span
-        One for each step, by number; for a window without `step`, and where there are no steps, a single one.
-    """
+    """Walk each step, or the window; errors as `critical_path`."""
     spans = windows(graph, window=window, step=step, end=end)
     last = _last_work(graph, spans)
     return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
@@ -75,7 +54,7 @@ def paths(
 def windows(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> list[tuple[int, int, int]]:
-    """Return number (-1 where it is no step), begin and end of what `paths` walks; its errors."""
+    """Return number (-1 without a step), begin and end of what `paths` walks."""
     if end not in get_args(End):
         raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
     trace = graph.resources.trace
@@ -103,10 +82,8 @@ def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) ->
 
 
 def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Return the row of the device work of each span that ends last; -1 without any.
-
-    The work of a step is what belongs to it; that of a window what was launched in it.
-    """
+    """Return the row of each span's device work that ends last; -1 without any."""
+    # Work of a step belongs to it; work of a window was launched in it.
     resources = graph.resources
     if not graph.streams or not spans:
         return [-1] * len(spans)
@@ -124,33 +101,22 @@ def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> lis
 
 @dataclass(frozen=True)
 class PathPieces:
-    """All pieces of several paths, by span and start.
-
-    Attributes
-    ----------
-    graph : Dependences
-    spans : sequence of Span
-    span : ndarray of int64, shape (pieces,)
-        Which of the spans each is of.
-    pieces : Runs
-    """
+    """All pieces of several paths, by span and start."""
 
     graph: Dependences
     spans: Sequence[Span]
+    # Index into `spans` of each piece.
     span: IntArray
     pieces: Runs
 
     @cached_property
     def margin(self) -> IntArray:
-        """By how much later than the next candidate it was what a piece waited for at its start.
-
-        `FAR` where there was one candidate only.
-        """
+        """How much later the cause of each piece's start was than the next candidate; `FAR` without one."""
         return _margins(self.graph, self.spans, self.pieces, self.span)
 
 
 def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
-    """Cut the paths of all spans at the owners of their instants."""
+    """Cut the paths of all spans at changes of owner."""
     if not spans:
         return PathPieces(graph, spans, _NONE, Runs(*[_NONE] * 5))
     runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
@@ -161,7 +127,7 @@ def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
 
 
 def _margins(graph: Dependences, spans: Sequence[Span], pieces: Runs, span: IntArray) -> IntArray:
-    """Return the margin of what each piece waited for at its start."""
+    """Return the margin of the cause of each piece's start."""
     margin = np.full(len(span), FAR)
     for track, stream in graph.streams.items():
         here = np.flatnonzero((pieces.track == track) & (pieces.row >= 0))
@@ -186,7 +152,7 @@ def spans_of(trace: Trace, window: WindowLike, step: Numbers, end: End) -> tuple
     key = (window and tuple(window), numbers, end)
     graph = dependences(trace)
     spans = graph.walked.get(key)
-    if spans is None:  # pieces, hops and doubts are asked for one after another
+    if spans is None:  # callers ask for pieces, hops and doubts one after another
         spans = paths(graph, window=window, step=numbers, end=end)
         graph.walked.clear()
         graph.walked[key] = spans
@@ -202,7 +168,7 @@ def critical_path(
     step: Numbers = None,
     end: End = "host",
 ) -> pd.DataFrame:
-    """List what decided how long steps took, in order of time, or sum it up.
+    """List what decided how long steps took, by time, or sum it up.
 
     Parameters
     ----------
@@ -214,35 +180,31 @@ def critical_path(
     step : int or iterable of int, optional
         The paths of these steps. Default: of all, or of the whole recording where it has no steps.
     end : {"host", "device", "last"}
-        Where paths end: with the step on its thread, with the last device work that it launched, or with the
-        later of both. A step whose device runs behind, without a wait inside, has a path of the host alone in
-        the first case; see ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
+        Where paths end: with the step on its thread, with the last device work it launched, or with the later
+        of both. With ``"host"``, a step that never waits for a lagging device has a path on the host alone;
+        see ``behind_ns`` of `critical_path_spans`. Steps without device work end on the host.
 
     Returns
     -------
     DataFrame
         Without `by`, a row a piece, by step, then time: ``step start_ns end_ns dur_ns class slice name
-        category track resource line phase module margin_ns``. The pieces of a step follow one another
-        without gap or overlap, so that ``dur_ns`` sums to its length to the nanosecond. `class` is one of
+        category track resource line phase module margin_ns``. The pieces of a step have neither gaps nor
+        overlaps, so ``dur_ns`` sums exactly to its length. `class` is one of
 
-        - ``kernel copy communication``: work of a stream that the path runs through; ``communication`` of
-          threads, too;
-        - ``launch-latency``, ``event-latency``: from the end of the launch call, or of the work whose event
-          was
-          waited for, to the start of `slice`; ``device-gap``: nothing ran between work that followed upon
-          work;
-        - ``launch-call``, ``host-operator``, ``python``, ``data``, ``overhead``: own time of a thread;
+        - ``kernel copy communication``: work of a stream on the path; ``communication`` of threads, too;
+        - ``launch-latency``, ``event-latency``: from the end of the launch call, or of the awaited work, to
+          the start of `slice`; ``device-gap``: nothing ran between consecutive work of a stream;
+        - ``launch-call``, ``host-operator``, ``python``, ``data``, ``overhead``: self time of a thread;
           ``data`` is everything in phase data, and on the workers of a DataLoader;
-        - ``wait-wakeup``: from the end of what a thread waited for until it went on; ``sync``: a wait in
-          which
-          nothing ended that it could have waited for;
-        - ``idle``: a thread on which nothing was recorded.
+        - ``wait-wakeup``: from the end of what a thread waited for until it went on; ``sync``: a wait without
+          a candidate that ended in it;
+        - ``idle``: a thread without a recorded slice.
 
-        ``margin_ns`` Int64: by how much what bound the start of the piece was later than the next candidate;
-        missing where there was one only.
+        ``margin_ns`` Int64: how much later the cause of the piece's start was than the next candidate;
+        missing with a single candidate.
 
         With `by`, its columns and ``path_ns`` int64, ``share`` float64 (of the paths), ``pieces`` int64: by
-        `path_ns`, largest first; rows of what has no such name are kept, so that the sums are the same.
+        `path_ns`, largest first. Rows with missing names are kept, so the sums are the same.
 
     Raises
     ------
@@ -254,10 +216,10 @@ def critical_path(
     Notes
     -----
     One walk backwards from the end. On a thread, time is charged to the slice that owns it, back to the end
-    of the last wait; the wait is charged from the end of what it was for, and the walk goes on there. On a
-    stream, a run of work is charged back to the first piece that its launch, or an event, and not the work
-    before bound, and the walk goes on there. What bound a start is the candidate that is the latest, each
-    with the least time that it needs.
+    of the last wait. The wait is charged from the end of its cause, where the walk goes on. On a stream, a
+    run of work is charged back to the first piece bound by its launch or an event rather than by the work
+    before, and the walk goes on there. The cause of a start is the latest candidate, each with the least time
+    it needs.
 
     Examples
     --------
@@ -297,7 +259,7 @@ def pieces_table(graph: Dependences, spans: Sequence[Span]) -> pd.DataFrame:
 def pieces_columns(
     graph: Dependences, spans: Sequence[Span], every: PathPieces, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return columns of `PIECES` that name what the pieces are."""
+    """Return the columns of `PIECES` that name the pieces."""
     slices, pieces = graph.resources.trace.slices, every.pieces
     data: dict[str, Any] = {}
     for name in names:
@@ -324,7 +286,7 @@ def pieces_columns(
 
 
 def resource_column(trace: Trace, track: IntArray) -> pd.Categorical:
-    """Return the names of tracks; missing where the track is -1."""
+    """Return the names of tracks; missing for track -1."""
     keys, labels = resource_names(trace)
     code = np.full(int(keys.max(initial=-1)) + 2, -1, np.int32)  # -1 reads the last place
     code[keys] = np.arange(len(keys))

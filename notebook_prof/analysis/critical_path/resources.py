@@ -1,4 +1,4 @@
-"""Threads and streams of a Trace as arrays: what waits, what runs, and what bound each start. Pure numpy."""
+"""Threads and streams of a Trace as arrays: waits, work, and the causes of starts. Pure numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..scope import ints, matching_codes
 from .segments import FAR, Segments, nested_segments, segments
 
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
-"""What bound the start of device work: the work before it, its launch, an event, or nothing recorded."""
+"""Causes of the start of device work: the work before it, its launch, an event, or nothing recorded."""
 
 _ALL: Final = slice(None)
 WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective")
@@ -29,74 +29,40 @@ _FULL_BUFFER: Final = re.compile(r"(?i)command buffer full")
 """CUPTI's overhead records of launches that wait for room, as Kineto and Nsight Systems spell them."""
 
 EVENTS: Final = ("none", "event", "inferred-event", "graph", "collective")
-"""Where the event of device work comes from: nowhere, the file, host calls and times, a graph's node, or the
-last rank of a collective."""
+"""Sources of the event of device work: none, the file, host calls and times, a graph's node, or the last rank
+of a collective.
+"""
 
 
 @dataclass(slots=True)
 class StreamWork:
-    """Work of one stream, by start.
-
-    Attributes
-    ----------
-    rows : ndarray of int64
-        Rows of slices.
-    start, end : ndarray of int64
-        ns.
-    before : ndarray of int64
-        Place of the work that ended last before the start; -1 without any.
-    call : ndarray of int64
-        Row of the launching call; -1 where none was recorded.
-    launched : ndarray of int64
-        Instant from which the launch counts; `-FAR` without a call.
-    when, order : ndarray of int64
-        Starts of the calls, ascending, and the places of their work.
-    event : ndarray of int64
-        Row of the work of a stream that it waited for; -1 without any. `event_kind`: place in `EVENTS`.
-    bound : ndarray of int64
-        `STREAM`, `LAUNCH`, `EVENT` or `NOTHING`.
-    root : ndarray of int64
-        Place of the first work of the run that the stream itself bound.
-    margin : ndarray of int64
-        ns by which what bound it was later than the next candidate; `FAR` where there is only one.
-    """
+    """Work of one stream, by start (ns)."""
 
     rows: IntArray
     start: IntArray
     end: IntArray
+    # Position of the work that ended last before the start; -1 without any.
     before: IntArray
+    # Row of the launching call; -1 if not recorded.
     call: IntArray
+    # Instant from which the launch counts; `-FAR` without a call.
     launched: IntArray
+    # Starts of the calls, ascending, and the positions of their work.
     when: IntArray
     order: IntArray
+    # Row of another stream's work that it waited for; -1 without any. `event_kind`: position in `EVENTS`.
     event: IntArray
     event_kind: IntArray
+    # `STREAM`, `LAUNCH`, `EVENT` or `NOTHING`.
     bound: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    # Position of the first work of the run bound by the stream itself.
     root: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    # ns by which the cause was later than the next candidate; `FAR` without another.
     margin: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class Resources:
-    """Slices as arrays, by thread and stream.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Attributes
-    ----------
-    ts, end, track : ndarray of int64, shape (slices,)
-    call : ndarray of int64, shape (slices,)
-        Row of the launching call; -1 without any.
-    threads, streams : dict of int to ndarray of int64
-        Rows of the slices of each thread, and of the work of each stream, that are not empty.
-    pid : dict of int to int
-        Process of each track; -1 where it is not known.
-    rank : dict of int to int
-        Rank of each track, where several are in the Trace; -1 elsewhere.
-    parent : ndarray of int64, shape (slices,)
-        Row of the slice around each; -1 at the top.
-    """
+    """Slices as arrays, by thread and stream; -1 for a missing call, process, rank or parent."""
 
     def __init__(self, trace: Trace) -> None:
         slices, tracks = trace.slices, trace.tracks
@@ -131,7 +97,7 @@ class Resources:
 
     @property
     def trace(self) -> Trace:
-        """The Trace; it does not live on for what was found in it."""
+        """The Trace, held weakly."""
         trace = self._trace()
         if trace is None:
             raise ReferenceError("the Trace of these dependences is gone: keep it as long as they are used")
@@ -143,20 +109,20 @@ class Resources:
         return matching_codes(self._category[rows], categories.isin(list(words)))
 
     def named(self, pattern: re.Pattern[str], rows: IntArray | slice = _ALL) -> BoolArray:
-        """Return which slices, or which of some, have a name in which a pattern occurs."""
+        """Return which slices, or which of some, have a name that matches a pattern."""
         if pattern not in self._matches:
             self._matches[pattern] = [pattern.search(word) is not None for word in self._names]
         return matching_codes(self._name[rows], self._matches[pattern])
 
     def full_buffers(self) -> IntArray:
-        """Return the rows of records, by CUPTI, of launches that waited for a command buffer; by start."""
+        """Return the rows of CUPTI's records of launches that waited for a command buffer, by start."""
         if not any(map(_FULL_BUFFER.search, self._names)):
             return np.empty(0, np.int64)
         rows = np.flatnonzero(self.named(_FULL_BUFFER) & self.category("overhead"))
         return rows[np.argsort(self.ts[rows], kind="stable")]
 
     def names(self, words: Sequence[bool]) -> BoolArray:
-        """Return which slices have a name of which `words`, a mask of all names, is true."""
+        """Return which slices have a name in `words`, a mask of all names."""
         return matching_codes(self._name, words)
 
     def on_threads(self) -> BoolArray:
@@ -167,7 +133,7 @@ class Resources:
         return mask
 
     def segments(self, track: int) -> Segments:
-        """Return who owns the instants of a track; worked out when first asked for."""
+        """Return the owners of a track's instants; computed when first needed."""
         if track not in self._segments:
             rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
             depth = self.trace.slices["depth"].to_numpy()
@@ -177,14 +143,7 @@ class Resources:
 
 
 def sync_table(trace: Trace) -> pd.DataFrame | None:
-    """Return what the file tells of waits for devices; None where it tells nothing.
-
-    Returns
-    -------
-    DataFrame
-        ``sync_kind device stream correlation wait_on_stream wait_on_correlation``, the numbers int64 with -1
-        where they are missing.
-    """
+    """Return the file's records of waits for devices, as int64 with -1 for missing; None without any."""
     table = (trace.metadata.get("tables") or {}).get("device_events")
     if not isinstance(table, pd.DataFrame) or "sync_kind" not in table:
         return None
@@ -212,7 +171,7 @@ def rows_of_correlation(resources: Resources, numbers: IntArray) -> IntArray:
 
 
 def stream_tracks(trace: Trace, device: IntArray, stream: IntArray) -> IntArray:
-    """Return the track of each device and stream; -1 where no such stream is a track."""
+    """Return the track of each device and stream; -1 without such a track."""
     tracks = trace.tracks[(trace.tracks["kind"] == "stream").to_numpy()]
     pairs = dict(
         zip(
@@ -228,19 +187,8 @@ def stream_tracks(trace: Trace, device: IntArray, stream: IntArray) -> IntArray:
 
 
 def latest_end(ends: IntArray, instants: IntArray) -> tuple[IntArray, IntArray]:
-    """Return for each instant the place of the work that ended last at or before it, and its end.
-
-    Returns
-    -------
-    place : ndarray of int64
-        -1 where nothing ended before.
-    end : ndarray of int64
-        `-FAR` there.
-
-    Examples
-    --------
-    >>> latest_end(np.array([9, 4]), np.array([3, 5, 9]))[0].tolist()
-    [-1, 1, 0]
+    """Return for each instant the position and end of the work that ended last by then; -1 and `-FAR`
+    without.
     """
     order = np.argsort(ends, kind="stable")
     at = np.searchsorted(ends[order], instants, side="right") - 1

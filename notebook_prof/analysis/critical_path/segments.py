@@ -1,4 +1,4 @@
-"""Who owns each instant of a track: the latest-started slice that is open. Pure numpy."""
+"""The owner of each instant of a track: the latest-started open slice. Pure numpy."""
 
 from __future__ import annotations
 
@@ -11,21 +11,15 @@ from ...trace.arrays import IntArray
 from ...trace.nesting import depths, parents
 
 FAR: Final = int(np.iinfo(np.int64).max // 4)
-"""ns; further away than any instant of a recording."""
+"""ns; beyond any instant of a recording."""
 
 
 class Segments(NamedTuple):
-    """A track cut where its owner changes: segment *k* is ``[at[k], at[k + 1])``.
+    """A track cut where its owner changes: segment *k* is ``[at[k], at[k + 1])``."""
 
-    Attributes
-    ----------
-    at : ndarray of int64
-        ns, ascending; the first is before everything.
-    owner : ndarray of int64
-        Row of the slice that owns the segment; -1 where none is open.
-    """
-
+    # ns, ascending; the first is before everything.
     at: IntArray
+    # Row of the slice that owns the segment; -1 without an open slice.
     owner: IntArray
 
     def until(self) -> IntArray:
@@ -34,30 +28,15 @@ class Segments(NamedTuple):
 
 
 def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
-    """Cut a track into segments of one owner each; slices may overlap in any way.
+    """Cut a track into segments of one owner each; slices (by start, then longest first) may overlap in any
+    way.
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (n,)
-        What owners are called.
-    start, end : ndarray of int64, shape (n,)
-        ns; by start, then longest first; none is empty.
-
-    Returns
-    -------
-    Segments
-
-    Notes
-    -----
-    What starts last owns. When it ends, time falls to the latest-started slice that is still open. A slice
-    that a descendant outlasts owns nothing from its end to that of the descendant, and makes no boundary.
-
-    Examples
-    --------
     >>> at, owner = segments(np.array([7, 8]), np.array([0, 2]), np.array([10, 5]))
     >>> at[1:].tolist(), owner.tolist()
     ([0, 2, 5, 10], [-1, 7, 8, 7, -1])
     """
+    # The latest start owns. When it ends, time falls to the latest-started slice that is still open. A slice
+    # that a descendant outlasts owns nothing from its end to that of the descendant, and makes no boundary.
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
@@ -70,40 +49,15 @@ def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
 def nested_segments(
     rows: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: npt.NDArray[np.integer[Any]]
 ) -> Segments | None:
-    """Cut a track into segments by parents and depths that are there already, if they are its own.
+    """Cut a track into segments by its own parents and depths; None if they are not its own.
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (k,)
-        Slices of the track, by start, then longest first; at least one, and none is empty.
-    start, end : ndarray of int64, shape (n,)
-        ns; of all slices, as are the next two.
-    parent : ndarray of int64, shape (n,)
-        Row of the slice around each; -1 at the top.
-    depth : ndarray of int, shape (n,)
-        How many are around each.
-
-    Returns
-    -------
-    Segments or None
-        None where they are not.
-
-    Notes
-    -----
-    Before slice *k* starts, *k* slices have started, and all of them but its ancestors have ended: of all
-    starts and ends in order, its start is number ``2 k - depth``. Between it and the next start are the ends
-    of the slice and of as many of its ancestors as the next is less deep. So nothing has to be sorted.
-
-    Where slices overlap in part, one that a descendant outlasts ends with it, and a frame around the begin of
-    an annotation that outlives it, and is not inside of it, ends there: it owns nothing after that.
-
-    Examples
-    --------
-    >>> start, end, parent = np.array([0, 2, 3]), np.array([9, 5, 5]), np.array([-1, 0, 1])
-    >>> at, owner = nested_segments(np.arange(3), start, end, parent, np.arange(3))
-    >>> at[1:].tolist(), owner.tolist()
-    ([0, 2, 3, 5, 9], [-1, 0, 1, 2, 0, -1])
+    `rows` are the track's slices by start, then longest first; the other arrays are of all slices.
     """
+    # Before slice *k* starts, *k* slices have started, and all but its ancestors have ended: among all starts
+    # and ends in order, its start is number ``2 k - depth``. Between it and the next start are the ends of
+    # the slice and of as many ancestors as the next is less deep. So nothing is sorted. Where slices overlap
+    # in part, one that a descendant outlasts ends with it, and a frame around the begin of an annotation that
+    # outlives it, without being inside it, ends there and owns nothing after.
     level, above = depth[rows], parent[rows]
     closes = level + 1 - np.append(level[1:], level.dtype.type(0))
     if level[0] or closes.min() < 0:

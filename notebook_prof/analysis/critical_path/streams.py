@@ -1,4 +1,4 @@
-"""What bound the start of each piece of device work: its stream, its launch or an event. Pure numpy."""
+"""The cause of each start of device work: its stream, its launch or an event. Pure numpy."""
 
 from __future__ import annotations
 
@@ -36,23 +36,15 @@ _STREAM_WAIT: Final = re.compile(r"StreamWaitEvent")
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """What a start needs at least, in ns.
+    """The least latencies of starts, in ns."""
 
-    Attributes
-    ----------
-    call : int
-        Usual length of a launch call.
-    spacing : int
-        From the end of work to the start of what waited for it.
-    launch : int
-        From the launch to the start on an idle stream.
-    noise : int
-        By how much nine of ten starts are later than these tell, at most.
-    """
-
+    # Usual length of a launch call.
     call: int
+    # From the end of work to the start of what waited for it.
     spacing: int
+    # From the launch to the start on an idle stream.
     launch: int
+    # Nine of ten starts are at most this much later than these predict.
     noise: int
 
 
@@ -68,13 +60,9 @@ def usual_call(resources: Resources) -> int:
 
 
 def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
-    """Collect the work of a stream, what came before each piece, and from when its launch counts.
-
-    Notes
-    -----
-    A call that has not returned when its work begins took effect somewhere inside itself: the usual length
-    of a call after its start.
-    """
+    """Collect the work of a stream, its predecessors, and when each launch counts."""
+    # A call that has not returned when its work begins took effect inside itself: the usual length of a call
+    # after its start.
     start, end = resources.ts[rows], resources.end[rows]
     before, _ = latest_end(end, start)
     before = np.where(before >= np.arange(len(rows)), -1, before)
@@ -91,7 +79,7 @@ def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
 
 
 def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: IntArray, kind: str) -> None:
-    """Let work of a stream wait for work of others: of several for one, for what ended last."""
+    """Let work of a stream wait for other work: of several, for the last to end."""
     order = np.argsort(end[source], kind="stable")
     places, source = places[order], source[order]
     last = np.unique(places[::-1], return_index=True)
@@ -103,7 +91,7 @@ def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: Int
 
 
 def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Let nodes of one graph launch wait for one another across streams, by times; return how many do."""
+    """Let nodes of one graph launch wait for one another across streams, by times; return their number."""
     launched = [(track, s.call, np.flatnonzero(s.call >= 0)) for track, s in streams.items()]
     parts = [(track, places[resources.named(_GRAPH, call[places])]) for track, call, places in launched]
     parts = [(track, places) for track, places in parts if len(places)]
@@ -126,18 +114,11 @@ def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
 def recorded_event_pairs(
     resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame
 ) -> dict[int, tuple[IntArray, IntArray]]:
-    """Pair work with the work of other streams whose events it waits for, as the file tells.
-
-    Returns
-    -------
-    dict of int to (ndarray of int64, ndarray of int64)
-        By stream: places of the work that waits, and rows of what it waits for; one may wait for several.
-
-    Notes
-    -----
-    A ``cudaStreamWaitEvent`` holds up the first work that its stream is given afterwards, until the last
-    work that the other stream had been given when the event was recorded is done.
+    """Return, by stream, positions of waiting work and rows of the other work that it waits for, from the
+    file.
     """
+    # A ``cudaStreamWaitEvent`` holds up the next work of its stream until the other stream has finished the
+    # last work that it had when the event was recorded.
     table = table[(table["sync_kind"] == "Stream Wait Event").to_numpy()]
     columns = {name: table[name].to_numpy() for name in table.columns if name != "sync_kind"}
     source = stream_tracks(resources.trace, columns["device"], columns["wait_on_stream"])
@@ -160,7 +141,7 @@ def recorded_event_pairs(
 
 
 def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
-    """Let work wait for the events that the file tells of; return how many it tells."""
+    """Let work wait for the events in the file; return their number."""
     total = 0
     for track, (places, source) in recorded_event_pairs(resources, streams, table).items():
         _set_events(streams[track], resources.end, places, source, "event")
@@ -169,13 +150,9 @@ def recorded_events(resources: Resources, streams: dict[int, StreamWork], table:
 
 
 def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Guess what work waited for where the file has only the ``cudaStreamWaitEvent``; return how many.
-
-    Notes
-    -----
-    Work with such a call between the launch before it on its stream and its own waited for what ended last,
-    at or before its start, on any other stream, and had been launched earlier.
-    """
+    """Guess what work waited for if the file only has the ``cudaStreamWaitEvent``; return how many."""
+    # Work with such a call between the previous launch on its stream and its own waited for the last end, at
+    # or before its start, of work on any other stream that had been launched earlier.
     host = resources.on_threads()
     calls = np.sort(resources.ts[resources.named(_STREAM_WAIT) & host])
     if len(streams) < 2 or not len(calls):
@@ -193,7 +170,7 @@ def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int
             at = np.searchsorted(theirs.end[ends[other]], stream.start[places], side="right") - 1
             last = ends[other][np.maximum(at, 0)]
             row, call = theirs.rows[last], theirs.call[last]
-            # work whose launch is not on record counts as launched at the very beginning
+            # work without a recorded launch counts as launched at the very beginning
             begun = resources.ts[np.maximum(call, 0)]
             early = (at >= 0) & (begun < resources.ts[stream.call[places]])
             later = early & ((best < 0) | (resources.end[np.maximum(best, 0)] < resources.end[row]))
@@ -211,21 +188,11 @@ def bind(
     latency: int | None = None,
     spacing: int | None = None,
 ) -> Latencies:
-    """Decide what bound each start: the candidate that, with what it needs at least, is the latest.
+    """Decide the cause of each start: the latest candidate with its least latency.
 
-    Parameters
-    ----------
-    resources : Resources
-    streams : dict of int to StreamWork
-        Their `bound`, `root` and `margin` are filled in.
-    usual : int
-        ns; usual length of a launch call.
-    latency, spacing : int, optional
-        ns; by default the 5 % quantiles of the recording's own, at most 20 µs.
-
-    Returns
-    -------
-    Latencies
+    Fills `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the recording's
+    own
+    5 % quantiles, at most 20 µs.
     """
     gaps, delays = [], []
     for s in streams.values():
@@ -261,7 +228,7 @@ def _noise(parts: list[IntArray]) -> int:
 
 
 def runs_bound_by_stream(bound_by_stream: BoolArray, before: IntArray) -> IntArray:
-    """Return the first work of the run that each belongs to, following what the stream bound."""
+    """Return the first work of each piece's run, following starts bound by the stream."""
     n = len(before)
     if (before[1:] == np.arange(n - 1)).all():
         return np.maximum.accumulate(np.where(bound_by_stream, -1, np.arange(n)))

@@ -1,4 +1,4 @@
-"""What calls of host threads waited for: a device, their own copy, room in a launch queue. Pure numpy."""
+"""What host calls waited for: a device, their own copy, room in a launch queue. Pure numpy."""
 
 from __future__ import annotations
 
@@ -20,39 +20,29 @@ _COPY: Final = re.compile(r"(?i)(cuda|hip|cu|mu)memcpy")
 _FREE: Final = re.compile(r"(cuda|hip)Free(Host)?$")
 _LOADER: Final = re.compile(rf"^{re.escape(LOADER_WAIT)}$")
 _LONG: Final = 3
-"""A launch call that lasts so many times the usual was held up."""
+"""A launch call that lasts this many times the usual was held up."""
 _DEPTH: Final = 8
 """No launch queue holds less."""
 _KINDS: Final = ("Stream Sync", "Event Sync", "Context Sync")
 
 
 class Waits(NamedTuple):
-    """When threads waited, and for what.
+    """When threads waited, and for what."""
 
-    Attributes
-    ----------
-    thread : ndarray of int64
-        Track that waits.
-    begin, done, end : ndarray of int64
-        ns: the wait lasts ``[begin, end)``, and what it was for was done at `done` (``begin < done <= end``).
-    track, row : ndarray of int64
-        What it was for: a slice of a stream, or with row -1 a thread.
-    slice : ndarray of int64
-        Row of the call that waits; -1 where no call does.
-    kind : ndarray of int64
-        Place in `WAITS`.
-    margin : ndarray of int64
-        ns by which `done` is later than what else it could have waited for, or than the begin.
-    """
-
+    # Track that waits.
     thread: IntArray
+    # ns: the wait lasts ``[begin, end)``, and its cause was done at `done` (``begin < done <= end``).
     begin: IntArray
     done: IntArray
     end: IntArray
+    # The cause: a slice of a stream, or with row -1 a thread.
     track: IntArray
     row: IntArray
+    # Row of the waiting call; -1 without one.
     slice: IntArray
+    # Position in `WAITS`.
     kind: IntArray
+    # ns by which `done` is later than the next candidate, or than the begin.
     margin: IntArray
 
     @classmethod
@@ -66,7 +56,7 @@ class Waits(NamedTuple):
 
 
 def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, Waits]:
-    """Sort the waits of each thread by the instant at which what they were for was done."""
+    """Sort the waits of each thread by `done`."""
     columns = (
         [np.concatenate(part) for part in zip(*waits, strict=True)] if waits else [np.empty(0, np.int64)] * 9
     )
@@ -83,14 +73,7 @@ def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, Waits]:
 
 
 def _scopes(resources: Resources, rows: IntArray, table: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
-    """Return the track that each call waits for, and up to which instant launches count.
-
-    Returns
-    -------
-    only : ndarray of int64
-        -1: any stream; -2: one on which nothing ran.
-    until : ndarray of int64
-    """
+    """Return the track each call waits for (-1 any, -2 an idle one), and until when launches count."""
     only, until = np.full(len(rows), -1), resources.ts[rows].copy()
     if table is None:
         return only, until
@@ -117,27 +100,15 @@ def waiting_calls(resources: Resources) -> BoolArray:
     trace = resources.trace
     calls = resources.category("sync") | resources.named(_FREE)
     if resources.streams and not resources.category("launch", "sync").any():
-        host = on_host(trace)  # without calls of a runtime, operators that read a number are what waits
+        host = on_host(trace)  # without runtime calls, operators that read a number wait
         calls[host.rows[waiting(trace, host)]] = True
     return calls & resources.on_threads()
 
 
 def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None) -> Waits:
-    """Find what calls waited for: of the work that had been launched before, what ended last inside them.
-
-    Parameters
-    ----------
-    resources : Resources
-    streams : dict of int to StreamWork
-    table : DataFrame or None
-        What the file tells of waits, as `sync_table`.
-
-    Returns
-    -------
-    Waits
-        Calls in which nothing that they could wait for ended waited for nothing, and are left out. Work
-        that ends after a call was not what it waited for.
-    """
+    """Find what calls waited for: the last work to end inside them that had been launched before."""
+    # A call in which no candidate ended waited for nothing and is left out. Work that ends after a call was
+    # not its cause.
     waiting = waitable_work(resources, streams, table)
     rows, begin, end = waiting.calls, resources.ts[waiting.calls], resources.end[waiting.calls]
     best, second = begin.copy(), begin.copy()
@@ -154,26 +125,20 @@ def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd
 
 
 class Waitable(NamedTuple):
-    """What each call that waits for a device could wait for.
+    """What each call that waits for a device could wait for."""
 
-    Attributes
-    ----------
-    calls : ndarray of int64, shape (calls,)
-        Rows of the calls, in the order of rows.
-    work : list of ndarray of int64, shape (calls,)
-        For each stream, the row of the work that ends last of what had been launched before; -1 where the
-        call does not wait for this stream, or nothing had been launched. For streams that were busy when the
-        recording began, also the last work of before.
-    """
-
+    # Rows of the calls, ascending.
     calls: IntArray
+    # For each stream, the row of the last-ending work launched before; -1 if the call does not wait for this
+    # stream, or nothing had been launched. Streams busy at the begin of the recording also have the last work
+    # from before.
     work: list[IntArray]
 
 
 def waitable_work(
     resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None
 ) -> Waitable:
-    """Find what calls that wait for a device could wait for; parameters of `device_waits`."""
+    """Find what calls that wait for a device could wait for, as in `device_waits`."""
     rows = np.flatnonzero(waiting_calls(resources))
     only, until = _scopes(resources, rows, table)
     work = []
@@ -187,14 +152,14 @@ def waitable_work(
         for_it = ((only == -1) | (only == track)) & (rank_of_call == resources.rank[track])
         work.append(np.where((at >= 0) & for_it, last, -1))
         launched = np.flatnonzero(stream.call >= 0)
-        if len(launched) and launched[0]:  # work of which the launch is not on record, since it was earlier
+        if len(launched) and launched[0]:  # work launched before the recording
             before = stream.rows[int(np.argmax(stream.end[: launched[0]]))]
             work.append(np.where(for_it, before, -1))
     return Waitable(rows, work)
 
 
 def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
-    """Find copies that end inside the call that asked for them: it waited for them."""
+    """Find copies that end inside the call that requested them, which waited for them."""
     own = np.flatnonzero(stream.call >= 0)
     own = own[resources.named(_COPY, stream.call[own])]
     row, call = stream.rows[own], stream.call[own]
@@ -206,20 +171,9 @@ def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
 
 
 def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
-    """Find launches that were held up by a full queue: long calls at the greatest depth seen.
-
-    Parameters
-    ----------
-    resources : Resources
-    stream : StreamWork
-    usual : int
-        ns; usual length of a launch call.
-
-    Notes
-    -----
-    A stream holds so many launches at most (about a thousand on NVIDIA's); a further call returns when the
-    next work begins. CUPTI notes itself in which calls a command buffer was full, at whatever depth.
-    """
+    """Find launches held up by a full queue: long calls at the greatest depth seen."""
+    # A stream holds a limited number of launches (about a thousand on NVIDIA's); a further call returns when
+    # the next work begins. CUPTI itself records the calls in which a command buffer was full, at any depth.
     call, begun = stream.call[stream.order], np.sort(stream.start)
     returned = np.where(call >= 0, resources.end[call], -FAR)
     length = np.where(call >= 0, resources.end[call] - resources.ts[call], 0)
@@ -236,13 +190,13 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
 
 
 def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
-    """Return in which calls a record of CUPTI begins that says that a command buffer was full."""
+    """Return the calls in which CUPTI recorded a full command buffer."""
     rows = resources.full_buffers()
     if not len(rows):
         return np.zeros(len(call), bool)
     inside = np.zeros(len(call), bool)
     tracks = resources.track[call]
-    elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto puts them onto a track of their own
+    elsewhere = ~np.isin(resources.track[rows], tracks)  # Kineto gives them a track of their own
     for track in np.unique(tracks[call >= 0]):
         begins = resources.ts[rows[elsewhere | (resources.track[rows] == track)]]
         first, last = (np.searchsorted(begins, at[call], side="left") for at in (resources.ts, resources.end))
@@ -251,13 +205,8 @@ def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
 
 
 def loader_waits(resources: Resources) -> list[Waits]:
-    """Find waits for workers of DataLoaders: for the end of the batch that they were linked to.
-
-    Notes
-    -----
-    A worker that was idle before it began a batch had been asked for it just then by who waited for its
-    batches.
-    """
+    """Find waits for DataLoader workers: for the end of the linked batch."""
+    # A worker that was idle before a batch had just been asked for it by the thread that waited for it.
     flows = resources.trace.flows
     source, target = flows["src"].to_numpy(), flows["dst"].to_numpy()
     link = (flows["kind"] == "link").to_numpy() & resources.named(_LOADER)[target]

@@ -13,58 +13,43 @@ from .resources import EVENT, EVENTS, LAUNCH, NOTHING, WAITS, StreamWork
 from .segments import FAR
 
 RUNS: Final = ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
-"""What a run of the path is: time of a thread, from the end of what it waited for until it went on, work of a
-stream that follows one upon another, from a launch to the start, from an event to the start."""
+"""Kinds of runs: time of a thread, wake-up after a wait, consecutive work of a stream, from a launch to the
+start, from an event to the start.
+"""
 
 HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
-"""Why the path goes on elsewhere: waits of threads, then what bound device work."""
+"""Kinds of hops: waits of threads, then causes of device work."""
 
 STUCK: Final = 8
-"""After so many hops in which no time passed, only waits that ended strictly earlier are followed."""
+"""After this many hops without any time, only waits that ended strictly earlier are followed."""
 
 
 class Runs(NamedTuple):
-    """Runs of the path, last first; columns of int64.
-
-    Attributes
-    ----------
-    track, start, end : ndarray of int64
-    kind : ndarray of int64
-        Place in `RUNS`.
-    row : ndarray of int64
-        The slice that came late, of latencies; the last work, of work; -1 else.
-    """
+    """Runs of the path, last first; columns of int64."""
 
     track: IntArray
     start: IntArray
     end: IntArray
+    # Position in `RUNS`.
     kind: IntArray
+    # The delayed slice, of latencies; the last work, of work; else -1.
     row: IntArray
 
 
 class Hops(NamedTuple):
-    """Where the path goes on elsewhere, last first; columns of int64.
+    """Changes of thread or stream, last first; columns of int64."""
 
-    Attributes
-    ----------
-    when : ndarray of int64
-        ns; where the path arrives at the cause.
-    track, slice : ndarray of int64
-        What waited: the call or the device work; -1 where it is no slice.
-    cause_track, cause : ndarray of int64
-        What it waited for; -1 where that is a thread.
-    kind : ndarray of int64
-        Place in `HOPS`.
-    margin : ndarray of int64
-        ns by which this was later than the next candidate; `FAR` where there was none.
-    """
-
+    # ns; where the path arrives at the cause.
     when: IntArray
+    # What waited: the call or the device work; -1 without a slice.
     track: IntArray
     slice: IntArray
+    # What it waited for; -1 for a thread.
     cause_track: IntArray
     cause: IntArray
+    # Position in `HOPS`.
     kind: IntArray
+    # ns by which this was later than the next candidate; `FAR` without one.
     margin: IntArray
 
 
@@ -79,7 +64,7 @@ class Path(NamedTuple):
 
 @dataclass(slots=True)
 class _Walker:
-    """Where a walk is, and what it has charged."""
+    """The position of a walk, and what it has charged."""
 
     begin: int
     track: int
@@ -101,34 +86,9 @@ class _Walker:
 
 
 def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row: int = -1) -> Path:
-    """Follow what each instant of a window waited for, from its end to its begin.
+    """Follow what each instant of a window (ns) waited for, from its end to its begin; its runs partition it.
 
-    Parameters
-    ----------
-    graph : Dependences
-    begin, end : int
-        The window, ns.
-    track : int, optional
-        Where it ends; by default on the main thread.
-    row : int
-        The device work that runs last, where `track` is a stream.
-
-    Returns
-    -------
-    Path
-        Its runs partition the window.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> trace = draw('''
-    ... main:     [mm]  [sync     ]
-    ... stream 7:     [gemm    ]
-    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
-    >>> runs = walk(dependences(trace), 0, 17).runs
-    >>> [(RUNS[kind], int(start), int(end)) for kind, start, end in zip(runs.kind, runs.start, runs.end)]
-    [('wait-wakeup', 14, 17), ('work', 4, 14), ('host', 0, 4)]
+    It ends on `track`, by default the main thread; `row` is the device work that runs last on a stream.
     """
     walker = _Walker(begin, graph.main if track is None else track, row, end)
     host = RUNS.index("host")
@@ -156,7 +116,7 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
 
 
 def _leave_stream(graph: Dependences, walker: _Walker) -> None:
-    """Charge the run of work that the stream itself bound, and go to what bound the first of it."""
+    """Charge the run of work bound by the stream itself, and go to the cause of its first."""
     stream: StreamWork = graph.streams[walker.track]
     root = int(stream.root[graph.position[walker.row]])
     first = int(stream.rows[root])
@@ -180,22 +140,15 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
 def _go_inside(
     graph: Dependences, walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int
 ) -> None:
-    """Go to a cause, unless the window begins before it."""
+    """Go to a cause, unless the window begins after it."""
     if walker.t > walker.begin:
         walker.go(track, row, slice_, HOPS.index(kind), margin)
 
 
 def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
-    """Cut runs where the owner of their instants changes.
-
-    Returns
-    -------
-    pieces : Runs
-        In the order of the runs, those of each by start; they partition what it did. `row` is the slice that
-        is charged, -1 for nobody; of a latency the slice that came late.
-    run : ndarray of int64
-        The run of each piece.
-    """
+    """Cut runs where the owner changes; return the pieces and the run of each."""
+    # Pieces are in the order of the runs, those of each by start, and partition it. `row` is the charged
+    # slice, -1 for nobody; of a latency, the delayed slice.
     whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
     tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
     first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)

@@ -1,4 +1,4 @@
-"""The walk backwards from many ends at once: one hop of all of them a round. Pure numpy."""
+"""Many walks backwards at once: one hop of each a round. Pure numpy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ _HOST, _WAKE, _WORK, _LAUNCH, _EVENT = (
 
 
 class ManyRuns(NamedTuple):
-    """Runs of many paths, in no order; columns of int64.
-
-    Attributes
-    ----------
-    of : ndarray of int64
-        Which of the walks.
-    track, start, end, kind, row : ndarray of int64
-        As in `Runs`.
-    """
+    """Runs of many paths, in no order; columns of int64. `of` is the walk, the others are as in `Runs`."""
 
     of: IntArray
     track: IntArray
@@ -37,7 +29,7 @@ class ManyRuns(NamedTuple):
 
 
 class _Walkers:
-    """Where walks are, and what they have charged; arrays of shape (walks,)."""
+    """Positions of walks, and what they have charged; arrays of shape (walks,)."""
 
     def __init__(self, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> None:
         self.begin, self.t = begin, end.copy()
@@ -57,34 +49,7 @@ class _Walkers:
 
 
 def walk_each(graph: Dependences, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> ManyRuns:
-    """Follow what each instant of many windows waited for, as `walk` does for one.
-
-    Parameters
-    ----------
-    graph : Dependences
-    begin, end : ndarray of int64, shape (walks,)
-        The windows, ns.
-    track, row : ndarray of int64, shape (walks,)
-        Where each ends: a thread, or a stream and the work that runs, or begins, last.
-
-    Returns
-    -------
-    ManyRuns
-        Those of each walk partition its window.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> trace = draw('''
-    ... main:     [mm]  [sync     ]
-    ... stream 7:     [gemm    ]
-    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
-    >>> of = [np.array(column) for column in ([0, 5], [17, 9], [0, 1], [-1, 1])]
-    >>> runs = walk_each(dependences(trace), *of)
-    >>> [(int(of), RUNS[kind], int(start), int(end)) for of, _, start, end, kind, _ in zip(*runs)]
-    [(0, 'wait-wakeup', 14, 17), (1, 'work', 5, 9), (0, 'work', 4, 14), (0, 'host', 0, 4)]
-    """
+    """Walk many windows as `walk` does one; `track` and `row` are where each ends."""
     walkers = _Walkers(begin, end, track, row)
     active = np.flatnonzero(walkers.t > begin)
     while len(active):
@@ -102,7 +67,7 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge time of a thread back to the end of its last wait, the wait itself, and go to its cause."""
+    """Charge a thread back to its last wait, charge that wait, and go to its cause."""
     waits = graph.threads.get(key)
     t, none = walkers.t[who], np.full(len(who), -1)
     if waits is None or not len(waits.done):
@@ -121,7 +86,7 @@ def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
 
 
 def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge the run of work that the stream itself bound, and go to what bound the first of it."""
+    """Charge the run of work bound by the stream itself, and go to the cause of its first."""
     stream, resources = graph.streams[key], graph.resources
     root = stream.root[graph.position[walkers.row[who]]]
     first = stream.rows[root]

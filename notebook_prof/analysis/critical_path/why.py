@@ -1,4 +1,4 @@
-"""Why a thread or stream was idle, waited or began to work when it did, as a paragraph and as tables."""
+"""Why a thread or stream was idle, waited or began to work: a paragraph and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .path import Span, pieces_table
 from .walk import walk
 
 _HOPS_IN_TEXT: Final = 3
-"""So many changes of thread or stream are told; the table has all."""
+"""Number of hops in the text; the table has all."""
 
 _CLASSES_IN_TEXT: Final = 3
 _LINE_IN_TEXT: Final = 60
@@ -30,47 +30,23 @@ _LINE_IN_TEXT: Final = 60
 
 @dataclass(frozen=True)
 class Why:
-    """Why a thread or stream was idle, waited or began to work when it did.
+    """Why a thread or stream was idle, waited or began to work when it did."""
 
-    Attributes
-    ----------
-    kind : {"idle", "wait", "work"}
-        What it does at the instant.
-    track : int
-        Row key into `trace.tracks`; `resource` is its name, as in `critical_path`.
-    start_ns, end_ns : int
-        The stretch that is explained: the idle time; the wait; of device work, from its launch, or from the
-        end of the work before it where that is earlier, to its start; of a slice of a thread, its length.
-    slice : int
-        Row of the call that waits, of the work that begins next, or of the slice that runs; -1 without one.
-    pieces : DataFrame
-        The critical path of the stretch, as `critical_path` lists it: ``dur_ns`` sums to its length.
-    hops : DataFrame
-        Where the path goes on elsewhere, as `critical_path_hops` lists it, by time.
-    text : str
-        The paragraph. What it says is in the two tables.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... main:     [mm] [load/data ][add]
-    ... stream 7:    [a ]               [b ]
-    ... ''', launches=[("mm", "a"), ("add", "b")])
-    >>> print(why(trace, 12, "stream 7").text)
-    stream 7 was idle for 15 ns, from 7 ns on; then b began.
-    b on stream 7 began when add on main had launched it.
-    Of these 15 ns: 66.7 % data (the most in load), 33.3 % host-operator (the most in add).
-    """
-
+    # "idle", "wait" or "work"
     kind: Kind
     track: int
     resource: str
+    # The stretch: the idle time, the wait, or the length of a thread's slice; of device work, from its launch
+    # or the earlier end of the work before it, to its start.
     start_ns: int
     end_ns: int
+    # Row of the waiting call, of the work that begins next, or of the running slice; -1 without.
     slice: int
+    # The critical path of the stretch, as in `critical_path`: ``dur_ns`` sums to its length.
     pieces: pd.DataFrame = field(repr=False)
+    # As `critical_path_hops`, by time.
     hops: pd.DataFrame = field(repr=False)
+    # The paragraph; everything in it is in the two tables.
     text: str
 
     def __repr__(self) -> str:
@@ -78,7 +54,7 @@ class Why:
 
     @property
     def line(self) -> str | None:
-        """Line of the user's source with the most time of the stretch; None where none was recorded."""
+        """The user's line with the most time of the stretch; None if not recorded."""
         by_line = self.pieces.groupby("line", observed=True)["dur_ns"].sum()
         return None if by_line.empty else str(by_line.idxmax())
 
@@ -86,7 +62,7 @@ class Why:
 def why(
     trace: Trace, ts: int | None = None, track: int | str | None = None, *, slice: int | None = None
 ) -> Why:
-    """Tell why a thread or stream was idle, waited or began to work when it did.
+    """Explain why a thread or stream was idle, waited or began to work when it did.
 
     Parameters
     ----------
@@ -101,7 +77,7 @@ def why(
     Returns
     -------
     Why
-        Its ``text`` is a paragraph that ends at a line of the user's source, where one was recorded.
+        Its ``text`` is a paragraph that ends at a line of the user's source, if recorded.
 
     Raises
     ------
@@ -113,7 +89,7 @@ def why(
     Notes
     -----
     The causes are those of `critical_path`, followed back from the end of the stretch to its begin. They
-    partition it, so that shares sum to 1; what had happened before the stretch began did not prolong it.
+    partition it, so shares sum to 1; nothing before the stretch prolonged it.
 
     Examples
     --------
@@ -180,7 +156,7 @@ def _sentences(
 
 
 class _Labels:
-    """Short names of slices and threads, as the timeline has them."""
+    """Short names of slices and threads, as in the timeline."""
 
     def __init__(self, trace: Trace) -> None:
         self.slices, tracks = trace.slices, trace.tracks
@@ -196,12 +172,12 @@ class _Labels:
         }
 
     def of(self, row: int) -> str:
-        """Return what the slice of a row is called."""
+        """Return the label of a row's slice."""
         name, track = str(self.slices["name"].iloc[row]), int(self.slices["track"].iloc[row])
         return variants(name, track in self.streams)[0]
 
     def on(self, row: Any, resource: str) -> str:
-        """Return the slice of a row, or what it runs on where that is missing."""
+        """Return the label of a row's slice, or of its resource without a row."""
         where = self.resources[resource]
         return where if pd.isna(row) or row < 0 else f"{self.of(int(row))} on {where}"
 
@@ -211,7 +187,7 @@ def _first(trace: Trace, stretch: Stretch, resource: str, label: _Labels) -> str
     length, at = format_ns(stretch.end - stretch.begin), format_ns(stretch.begin, 6)
     it = label.on(stretch.row, resource)
     if stretch.kind == "wait":
-        if stretch.row < 0:  # no call waits: that it waited follows from what other threads did
+        if stretch.row < 0:  # no call waits: the wait is inferred from other threads
             return f"{it} rested for {length}, from {at} on."
         return f"{it} waited for {length}, from {at} on."
     if stretch.kind == "idle":
@@ -255,7 +231,7 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
 
 
 def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
-    """Say what the path of the stretch consists of, the most first."""
+    """Say what the stretch's path consists of, the most first."""
     by_class = (
         pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
     )
@@ -286,7 +262,7 @@ def _of_line(trace: Trace, stretch: Stretch, pieces: pd.DataFrame, length: int) 
 
 
 def _text(trace: Trace, line: str) -> str:
-    """Return the source of a line in back quotes; empty where it was not recorded."""
+    """Return the source of a line in back quotes; empty if not recorded."""
     file, _, number = line.rpartition(":")
     texts = source_texts(trace)
     names = [name for name in texts if name == file or name.replace("\\", "/").endswith(f"/{file}")]

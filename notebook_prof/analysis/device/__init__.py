@@ -1,1 +1,1 @@
-"""Devices: how busy they are, kernels, launches, copies, graphs and the roofline."""
+"""Devices: busy time, kernels, launches, copies, graphs and the roofline."""

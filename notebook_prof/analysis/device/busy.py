@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 
 
 def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Give busy and idle time of each device, from the union of its streams.
+    """Return busy and idle time of each device, from the union of its streams.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``device`` int16; ``window_ns``: length of the window;
         - ``busy_ns``: time with anything on any stream; ``idle_ns``: the rest, so both sum to `window_ns`;
-        - ``compute_ns``: kernels; ``communication_ns``: collectives; ``memory_ns``: copies and fills, each a
-          union of its own, so they may overlap;
-        - ``exposed_communication_ns``: communication while no kernel computes; how much of it holds the steps
-          up is the phase communication of `phases`.
+        - ``compute_ns``: kernels; ``communication_ns``: collectives; ``memory_ns``: copies and fills; each is
+          a separate union, so they may overlap;
+        - ``exposed_communication_ns``: communication while no kernel computes; the phase communication of
+          `phases` is the part of it that delays the steps.
 
     Examples
     --------

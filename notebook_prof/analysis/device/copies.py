@@ -1,4 +1,4 @@
-"""Copies between host and devices: how much, how fast, from pinned memory or not, against the link."""
+"""Copies between host and devices: amount, rate, pinned memory, and the link's limit."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def copies(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: copies that begin in it; they stay whole, as their bytes do.
+        Half-open, in ns: copies that begin in it, uncut, as their bytes are.
     step : int or iterable of int, optional
         Keep what these steps launched.
     phase : str or iterable of str, optional
         Keep these.
     link_bytes_per_s : float, optional
-        What the link between host and device can carry in one direction. Unless given, that of the PCIe
-        link which the `nvml` collector has found.
+        Rate of the link between host and device in one direction. Default: that of the PCIe link found by the
+        `nvml` collector.
 
     Returns
     -------
@@ -65,15 +65,14 @@ def copies(
         By `total_ns`, longest first; no rows without copies.
 
         - ``device`` int64, -1 where not known; ``direction`` str: ``HtoD DtoH DtoD PtoP …``; ``source``,
-          ``target`` str: ``Pageable Pinned Device Managed …``; all three empty where the recorder does not
-          tell;
-        - ``pinned`` boolean: whether the host's side is page-locked memory; missing where no side is the
-          host's, or it is not told. Only such copies run beside the host, at the link's rate;
+          ``target`` str: ``Pageable Pinned Device Managed …``; all three empty if not recorded;
+        - ``pinned`` boolean: whether the host's side is page-locked memory; missing without a host side, or
+          if not recorded. Only pinned copies run beside the host, at the link's rate;
         - ``count`` int64; ``total_ns`` int64: sum of durations; ``union_ns`` int64: time with at least one
           running; ``share`` float64: of the summed durations of all copies;
         - ``bytes`` Int64; ``bytes_per_s`` float64: over `total_ns`; missing where bytes were not recorded,
           or not of every copy;
-        - ``link_bytes_per_s``, ``link_share`` float64: of copies between host and device, where the link is
+        - ``link_bytes_per_s``, ``link_share`` float64: of copies between host and device, if the link is
           known.
 
     Raises
@@ -176,7 +175,7 @@ def _pinned(direction: str, source: str, target: str) -> Any:
 
 
 def _link(trace: Trace, device: int) -> float | None:
-    """Return bytes a second that the `nvml` collector has found for the PCIe link of a device."""
+    """Return the rate of a device's PCIe link in bytes per second, as found by the `nvml` collector."""
     links = trace.metadata.get("pcie_links")
     for link in links if isinstance(links, list | tuple) else ():
         if isinstance(link, dict) and link.get("device") == device:

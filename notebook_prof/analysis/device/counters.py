@@ -1,4 +1,4 @@
-"""What a recording tells of cards: how kernels were launched, and counters of power, heat and clocks."""
+"""Facts recorded about cards: launch attributes of kernels; counters of power, temperature and clocks."""
 
 from __future__ import annotations
 
@@ -32,33 +32,11 @@ _TENSOR_CORES: Final = (
     *("xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm", "c1688"),
     *("tensorop", "gmma", "s1684", "i16832", "flash_fwd", "flash_bwd"),
 )
-"""VisualDL's list, and what newer libraries call theirs."""
+"""VisualDL's list, and names in newer libraries."""
 
 
 def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
-    """Look up the launch attributes of device work.
-
-    Parameters
-    ----------
-    trace : Trace
-        Its ``metadata["tables"]["device_events"]`` holds them, by device, stream and ``start_unix_ns``.
-    work : Scope
-        Slices of devices.
-
-    Returns
-    -------
-    DataFrame or None
-        A row a slice: those of `ATTRIBUTES` that were recorded; `grid` and `block` as text, as in
-        ``[40, 1, 1]``, missing for copies. None where nothing was recorded.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.scope import on_device
-    >>> trace = draw("stream 7: [gemm]")
-    >>> device_attributes(trace, on_device(trace)) is None
-    True
-    """
+    """Return the recorded `ATTRIBUTES` of device work, a row a slice; None if none were recorded."""
     table = recorded_table(trace, "device_events")
     if table is None or not len(work.rows):
         return None
@@ -85,13 +63,7 @@ def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
 
 
 def uses_tensor_cores(name: object) -> bool:
-    """Return whether a kernel runs on tensor cores, by its name.
-
-    Examples
-    --------
-    >>> uses_tensor_cores("volta_h884gemm_64x64_ldg8_nn"), uses_tensor_cores("volta_sgemm_64x64_nt")
-    (True, False)
-    """
+    """Return whether a kernel runs on tensor cores, by its name."""
     text = str(name).lower()
     return any(mark in text for mark in _TENSOR_CORES)
 
@@ -107,35 +79,11 @@ _COLUMNS: Final = {
     "own_memory_bytes": ("memory of this process", "max"),
     "throttled_share": ("throttle reasons", "above"),
 }
-"""Column → counter of the `nvml` collector, and what is made of its readings."""
+"""Column → counter of the `nvml` collector, and how its readings are reduced."""
 
 
 def device_counters(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Sum up the counters that the `nvml` collector reads, by device.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns: readings inside.
-
-    Returns
-    -------
-    DataFrame
-        By device, indexed by its number (int64, ``device``); no rows where no card was read. All float64,
-        NaN where a counter was not read: ``power_w`` (mean), ``power_max_w``; ``energy_j``: from the first
-        to the last reading; ``temperature_max_c``; ``sm_clock_mhz`` (mean); ``memory_used_bytes``,
-        ``own_memory_bytes`` (largest; of the card, of this process); ``throttled_share``: of the readings
-        in which a cap, heat or a slowdown lowered the clocks.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> b.counter(b.track("GPU 0 power", "counter", device=0), [0, 50], [100.0, 300.0])
-    >>> device_counters(b.seal())["power_w"].tolist()
-    [200.0]
-    """
+    """Sum up the counters of the `nvml` collector by device; NaN for a counter that was not read."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     counter_of_track = {
         int(key): (int(match[1]), match[2])

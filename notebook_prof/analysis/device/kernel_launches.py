@@ -1,4 +1,4 @@
-"""How device work was launched: by which operator, how long before it ran, and how long the queue was."""
+"""Launches of device work: the operator, the delay, and the length of the queue."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def kernel_launches(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: work that touches it; times stay whole.
+        Half-open, in ns: work that touches it, with uncut times.
     step : int or iterable of int, optional
-        Keep what these steps launched.
+        Keep work launched by these steps.
     phase, category : str or iterable of str, optional
         Keep these; ``category="kernel"`` leaves copies, fills and collectives out.
     shorter_than : int, optional
-        Keep work that takes less, in ns.
+        Keep shorter work, in ns.
 
     Returns
     -------
@@ -41,13 +41,12 @@ def kernel_launches(
         A row for each piece of work whose launch was recorded, by its start; no rows without any.
 
         - ``slice``, ``launch`` int64: rows in ``trace.slices`` of the work and of the call that launched it;
-        - ``name``, ``operator`` str: of the work, and of the innermost operator around the call, which is the
-          call itself where there is none;
+        - ``name``, ``operator`` str: of the work, and of the innermost operator around the call, or the call
+          itself without one;
         - ``device``, ``stream`` int64, -1 where not known; ``step`` Int32; ``phase`` category;
         - ``launch_ts``, ``call_ns``, ``ts``, ``dur`` int64 ns: start and duration of the call and the work;
         - ``delay_ns`` int64: from the end of the call to the start of the work, 0 where it began sooner;
-        - ``queue`` int64: work of its stream that had been launched when it was (itself included), and had
-          not begun.
+        - ``queue`` int64: work of its stream launched but not begun at its launch, itself included.
 
     Raises
     ------
@@ -56,8 +55,8 @@ def kernel_launches(
 
     Notes
     -----
-    Delay and queue as in HTA's launch statistics and queue length. Where delays are long and queues are too,
-    the device is what takes time; short delays and a queue of one mean that it waits for the host.
+    Delay and queue as in HTA's launch statistics and queue length. Long delays with long queues mean that the
+    device is the bottleneck; short delays and a queue of one mean that it waits for the host.
 
     Examples
     --------
@@ -104,7 +103,7 @@ def kernel_launches(
 
 
 def _queues(trace: Trace, work: Scope) -> IntArray:
-    """Return how much of the stream of each slice was launched and had not begun, when it was launched."""
+    """Return the length of each slice's stream queue at its launch."""
     ts = trace.slices["ts"].to_numpy()
     call = launch_calls(trace)[work.rows]
     track = work.ints("track")

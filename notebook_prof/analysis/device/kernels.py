@@ -1,4 +1,4 @@
-"""Time by kernel, and what a kernel's name says: its library, and the operator it stands for."""
+"""Time by kernel, and what a kernel's name says: its library and its operator."""
 
 from __future__ import annotations
 
@@ -21,24 +21,15 @@ from .counters import device_attributes, uses_tensor_cores
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a kernel comes from.
+    """The origin of a kernel, read from its name."""
 
-    Attributes
-    ----------
-    library : str
-        ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl``, else ``other``.
-    operator : str
-        What the user called, as far as the name tells: ``add``; else the kernel's plain name.
-    kind : str
-        ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused``, else
-        ``raw``.
-    types : tuple of str
-        Element types, where the name has them.
-    """
-
+    # ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl`` or ``other``.
     library: str
+    # What the user called, as in ``add``; else the kernel's plain name.
     operator: str
+    # ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused raw``.
     kind: str
+    # Element types, if the name has them.
     types: tuple[str, ...] = ()
 
 
@@ -79,32 +70,15 @@ _BARE: Final = re.compile(r"(?:void |int )?(?:[\w:(){}]*::)?(?:\(anonymous names
 
 
 def kernel_origin(name: str) -> Origin:
-    """Read a kernel's name.
+    """Read a kernel's name, demangled or not.
 
-    Parameters
-    ----------
-    name : str
-        As recorders write it, demangled or not.
-
-    Returns
-    -------
-    Origin
-
-    Notes
-    -----
-    CuPy names a ufunc's kernel after it, two underscores and the types of its arguments, so
-    ``cupy_add__float32_float32_float32`` is `cupy.add`; kernels of ``ElementwiseKernel`` and
-    ``ReductionKernel`` have the name that their maker chose (default ``kernel``, ``reduce_kernel``),
-    reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and the names in CuPy
-    13.6.
-
-    Examples
-    --------
     >>> kernel_origin("cupy_add__float32_float32_float32")
     Origin(library='cupy', operator='add', kind='elementwise', types=('float32', 'float32', 'float32'))
-    >>> kernel_origin("ampere_sgemm_128x64_nn").kind
-    'gemm'
     """
+    # CuPy names a ufunc's kernel ``cupy_add__`` and the types of its arguments. Kernels of
+    # ``ElementwiseKernel`` and ``ReductionKernel`` have the name that their maker chose (default ``kernel``,
+    # ``reduce_kernel``); reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and
+    # the names in CuPy 13.6.
     if is_collective_kernel(name):
         return Origin("nccl", _base_name(name), "collective")
     if match := _CUPY.fullmatch(name):
@@ -152,7 +126,7 @@ def kernels(
     category: Texts = None,
     line: Texts = None,
 ) -> pd.DataFrame:
-    """Count and time of everything that ran on device streams, grouped by name: kernels, copies, fills.
+    """Count and time everything that ran on device streams, grouped by name: kernels, copies, fills.
 
     Parameters
     ----------
@@ -164,9 +138,9 @@ def kernels(
         launch attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph
         graph_node priority``; missing where a piece of work has none.
     name, phase, category, line : str or iterable of str, optional
-        Keep these; `name` does not change anyone's `share`.
+        Keep these; `name` does not change any `share`.
     step : int or iterable of int, optional
-        Keep what these steps launched.
+        Keep work launched by these steps.
 
     Returns
     -------
@@ -180,8 +154,8 @@ def kernels(
         - where launch attributes were recorded: ``blocks_per_sm``, ``occupancy`` (0–1) float64, weighted by
           duration, ``registers_per_thread``, ``shared_memory_bytes`` float64: the largest; NaN for copies;
         - with `name` in `by`: ``tensor_cores`` bool, by the kernel's name;
-        - ``doubt`` str, only where there is any, and not by launch attributes: codes of `trust` that make at
-          least 1 % of the row's time wrong, as ``throttled``; empty for the others.
+        - ``doubt`` str, only if there is any, and not by launch attributes: codes of `trust` that affect at
+          least 1 % of the row's time, as ``throttled``; empty for other rows.
 
     Raises
     ------
@@ -214,7 +188,7 @@ def kernels(
     codes = table["code"].tolist()
     keys = groups.keys.reindex(codes).reset_index(drop=True)  # without columns it has no rows
     table = pd.concat([keys, table.drop(columns="code")], axis=1)
-    if len(table) and not launched:  # then groups of the table are those of names, in order
+    if len(table) and not launched:  # then the table's groups are the names, in order
         from ..trust.doubts import kernel_doubts, mark
 
         doubts = kernel_doubts(trace, device, groups.code[device.rows], len(groups.keys), window)
@@ -232,7 +206,7 @@ def kernels(
 
 
 def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Count and durations, a row a group in the order of codes."""
+    """Return count and durations, a row a group in the order of codes."""
     each = frame.groupby(["code", *launched], dropna=False, sort=True)["dur"]
     table: pd.DataFrame = each.agg(["count", "sum", "mean", "min", "max"]).reset_index()
     table = table.rename(columns={"sum": "total_ns", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"})
@@ -241,7 +215,7 @@ def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
 
 
 def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return attributes of each group, in the same order; those that it is grouped by are left to `_sums`."""
+    """Return the attributes of each group in the same order, without those grouped by."""
     by = ["code", *launched]
     means: dict[str, Any] = {}
     for name in ("blocks_per_sm", "occupancy"):
@@ -272,9 +246,9 @@ _COLUMNS = Table(
 
 
 def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Sum kernels by the operator that their names tell, whoever launched them.
+    """Sum kernels by the operator in their names, whoever launched them.
 
-    Works where no operator was recorded: for CuPy, Numba and raw kernels.
+    Works without recorded operators: for CuPy, Numba and raw kernels.
 
     Parameters
     ----------
@@ -286,8 +260,7 @@ def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     Returns
     -------
     DataFrame
-        ``library operator kind count total_ns share``, longest first; no rows without kernels. What the
-        words mean: `kernel_names.Origin`.
+        ``library operator kind count total_ns share``, longest first; no rows without kernels.
 
     Examples
     --------

@@ -14,22 +14,9 @@ from ..scope import ints, once
 
 
 def launch_calls(trace: Trace) -> IntArray:
-    """Return the row of the call that launched each slice: a runtime call or, without one, an operator.
+    """Return the row of each slice's launching call: a runtime call or else an operator.
 
-    Returns
-    -------
-    ndarray of int64, shape (slices + 1,)
-        -1 without such a flow; the last place is -1 too, so that it can be indexed with a missing row.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... main:     [mm]
-    ... stream 7:   [gemm]
-    ... ''', launches=[("mm", "gemm")])
-    >>> launch_calls(trace).tolist()
-    [-1, 0, -1]
+    The result has one more place, -1, so that it can be indexed with a missing row (-1).
     """
     flows = trace.flows
     launches = (flows["kind"] == "launch").to_numpy()
@@ -42,24 +29,9 @@ _PLUMBING = ("launch", "sync", "overhead")
 
 
 def launching_rows(trace: Trace) -> IntArray:
-    """Return the row of the host slice that launched each slice.
+    """Return the row of the host slice that launched each slice; -1 without a ``launch`` flow.
 
-    Returns
-    -------
-    ndarray of int64, shape (slices,)
-        The source of the slice's ``launch`` flow or, where that is itself a runtime call, the innermost
-        slice around it that is not; the call itself if nothing is around it. -1 without such a flow.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> main, stream = b.track("main"), b.track("stream 7", "stream", device=0, stream=7)
-    >>> kind = ["operator", "launch"]
-    >>> host = b.slices(ts=[0, 2], dur=[9, 1], name=["mm", "call"], category=kind, track=main)
-    >>> b.flows("launch", host[1], b.slices(ts=5, dur=9, name="gemm", category="kernel", track=stream))
-    >>> launching_rows(b.seal()).tolist()
-    [-1, -1, 0]
+    For a runtime call it is the innermost other slice around it, or the call itself without one.
     """
     return once(trace, "launching rows", lambda: _launching_rows(trace)).copy()
 
@@ -74,14 +46,7 @@ def _launching_rows(trace: Trace) -> IntArray:
 
 
 def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
-    """Return the innermost slice around each call of the runtime that is no such call, else the call itself.
-
-    Parameters
-    ----------
-    trace : Trace
-    calls : ndarray of int64
-        Rows of slices; those that are no calls of the runtime are their own owners.
-    """
+    """Return the innermost slice around each runtime call that is no runtime call, else the call itself."""
     if not len(calls):
         return calls.copy()
     plumbing = trace.slices["category"].isin(_PLUMBING).to_numpy()
@@ -100,25 +65,13 @@ _MAY_START_NOTHING: Final = re.compile(r"(?i)memcpy|memset|prefetch")
 _ENOUGH: Final = 3
 GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
 GAP_NS: Final = 3_000
-"""Kernels that wait in a queue follow within 1 to 2 µs; after a longer gap, one was waited for."""
+"""Kernels in a queue follow within 1 to 2 µs; after a longer gap, the stream waited for a launch."""
 
 
 def launch_names(trace: Trace) -> set[str]:
-    """Return the names of calls that start a kernel each time.
-
-    Those that are known, and those most of whose calls started a kernel in this recording: a runtime newer
-    than this table may spell them otherwise. Copies and fills are none, as those of zero bytes start nothing.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... main:     [cudaRun][cudaMalloc]
-    ... stream 7:   [x]
-    ... ''', categories={"cudaRun": "launch", "cudaMalloc": "launch"}, launches=[("cudaRun", "x")])
-    >>> sorted(launch_names(trace))
-    ['cudaRun']
-    """
+    """Return the names of calls that always start a kernel."""
+    # Known names, and names most of whose calls started a kernel in this recording: a newer runtime may spell
+    # them otherwise. Copies and fills do not count: with zero bytes they start nothing.
     name = trace.slices["name"]
     by_name = {str(word) for word in name.cat.categories if LAUNCH_CALL.fullmatch(str(word))}
     category = trace.slices["category"]
@@ -134,30 +87,13 @@ def launch_names(trace: Trace) -> set[str]:
 
 
 def least_launch_delay(trace: Trace) -> int | None:
-    """Return the time from the launch call to the kernel, for the quickest launch on an idle stream.
+    """Return ns from call to kernel for the quickest launch on an idle stream; None with fewer than three.
 
-    Returns
-    -------
-    int or None
-        ns from the start of the call to the start of its kernel; negative where the clocks are apart. Only
-        work after a gap of 3 µs on its stream counts, so that waiting in the queue does not; a shift of
-        the device's clock changes nothing but the answer. None with fewer than three such launches.
-
-    Notes
-    -----
-    A launch on an idle stream takes a few microseconds on any one machine, whatever is launched. Two
-    recordings whose least delays differ by much more have placed the device's clock differently.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw('''
-    ... main:     [a]   [b]     [c]
-    ... stream 7:   [x]    [y]   [z]
-    ... ''', launches=[("a", "x"), ("b", "y"), ("c", "z")], unit_ns=1000)
-    >>> least_launch_delay(trace)
-    1000
+    It is negative if the clocks are apart.
     """
+    # A launch on an idle stream takes a few microseconds on any machine, whatever is launched. Two recordings
+    # whose least delays differ by much more have placed the device's clock differently. Only work after a gap
+    # of 3 µs on its stream counts, so that waiting in the queue does not.
     flows, slices = trace.flows, trace.slices
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]

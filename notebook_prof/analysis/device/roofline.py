@@ -1,4 +1,4 @@
-"""What operators compute and move, how fast, and how near that is to what the machine can do."""
+"""FLOPs and bytes of operators, their rates, and the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -22,29 +22,17 @@ HOST: Final = "host"
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """The two ceilings of a roofline.
-
-    Attributes
-    ----------
-    name : str
-        Of the device, as recordings name it; ``host`` for the processors of this machine.
-    flops_per_s, bytes_per_s : float
-        The fastest matrix product, and the fastest copy (bytes read and bytes written).
-    dtype : str
-        Element type of the product.
-    how : str
-        With what it was measured.
-
-    Examples
-    --------
-    >>> Ceilings("host", 5e10, 1e10, "float32", "numpy, 1024 × 1024").limits
-    {'flops_per_s': 50000000000.0, 'bytes_per_s': 10000000000.0}
+    """The two ceilings of a roofline: the fastest matrix product, and the fastest copy (bytes read and
+    written).
     """
 
+    # Of the device, as recordings name it; ``host`` for this machine's processors.
     name: str
     flops_per_s: float
     bytes_per_s: float
+    # Element type of the product.
     dtype: str
+    # How it was measured.
     how: str
 
     @property
@@ -54,7 +42,7 @@ class Ceilings:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row ``name dtype flops_per_s bytes_per_s how``."""
+        """One row ``name dtype flops_per_s bytes_per_s how``."""
         names = ("name", "dtype", "flops_per_s", "bytes_per_s", "how")
         return pd.DataFrame([[getattr(self, name) for name in names]], columns=list(names))
 
@@ -73,11 +61,8 @@ def forget() -> None:
 
 
 def ceilings_of(trace: Trace) -> Ceilings | None:
-    """Return the ceilings of a trace's device, or of the host where no device worked, if measured here.
-
-    A recording that was read from a file may be of another machine: its device must have the same name, and
-    a recording of the host alone the host's name of this one's, if it tells one.
-    """
+    """Return the ceilings of a trace's device (or of the host without device work), if measured here."""
+    # A file may come from another machine: the names of the device, or of the host if recorded, must match.
     devices = trace.metadata.get("devices")
     if (trace.tracks["kind"] == "stream").any():
         names = devices if isinstance(devices, list | tuple) else ()
@@ -107,7 +92,7 @@ def roofline(
     Parameters
     ----------
     trace : Trace
-        Recorded with shapes; element types and arguments are used where the file has them.
+        Recorded with shapes; element types and arguments are used if present.
     window : (int, int), optional
         Half-open, in ns. A call that it cuts counts in proportion.
     by : str or sequence of str
@@ -116,22 +101,21 @@ def roofline(
     step : int or iterable of int, optional
         Keep these.
     flops_per_s, bytes_per_s : float, optional
-        What the device can do at most, from its data sheet or measured: 989e12 and 3.35e12 for an H100's
-        bfloat16, say.
+        The device's limits, from its data sheet or measured: 989e12 and 3.35e12 for an H100's bfloat16, say.
     element_bytes : float
         Size of the elements of tensors whose type was not recorded.
 
     Returns
     -------
     DataFrame
-        By `flops`, then `bytes`, largest first; no rows without operators of known work. Where operators
-        with known work are nested (``aten::linear`` around ``aten::addmm``), the outermost counts.
+        By `flops`, then `bytes`, largest first; no rows without operators of known work. Of nested operators
+        with known work (``aten::linear`` around ``aten::addmm``) the outermost counts.
 
-        - the columns of `by`; ``kind`` str: ``matmul convolution attention elementwise norm softmax
-          reduction pooling embedding copy``, or ``given`` where the file tells the work; of the most work;
+        - the columns of `by`; ``kind`` str: ``matmul convolution attention elementwise norm softmax reduction
+          pooling embedding copy``, or ``given`` if the file has the work; that with the most work;
         - ``count`` int64; ``flops``, ``bytes`` float64, of all calls;
-        - ``time_ns`` int64: device time of what they launched, or time on the host where they launched
-          nothing; ``on_device`` bool says which;
+        - ``time_ns`` int64: device time of launched work, or host time without any; ``on_device`` bool says
+          which;
         - ``flops_per_s``, ``bytes_per_s`` float64: achieved; missing without time;
         - ``intensity`` float64: FLOPs a byte;
         - ``ideal_ns`` float64: the longer of ``flops / flops_per_s`` and ``bytes / bytes_per_s``;
@@ -147,9 +131,9 @@ def roofline(
     -----
     Formulas and their sources are in `notebook_prof.analysis.work`: those of
     `torch.utils.flop_counter.FlopCounterMode` for matrix products, convolutions and attention; MegEngine's
-    for elementwise operators and for its own graphs; Paddle's operators have what their inputs tell. Bytes
-    are the least that must be moved: every input once, every output once. The roofline model is that of
-    S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
+    for elementwise operators and for its own graphs; the work of Paddle's operators follows from their
+    inputs. Bytes are the least that must be moved: every input once, every output once. The roofline model is
+    that of S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
 
     Examples
     --------
@@ -194,7 +178,7 @@ def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
 
 
 def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
-    """Return the kind with the most work of each group: by FLOPs, and by bytes among those without."""
+    """Return the kind with the most work of each group: by FLOPs, or by bytes without FLOPs."""
     weight = work.flops[rows] + 1e-6 * work.bytes[rows]
     size = len(groups.keys)
     code = groups.code[rows] * len(KINDS) + work.kind[rows]
@@ -204,7 +188,7 @@ def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
 
 
 def _device_ns(trace: Trace, window: WindowLike, work: SliceWork, counted: Scope, groups: Groups) -> IntArray:
-    """Return durations of the device work that the counted calls, or what is inside them, launched."""
+    """Return the duration of the device work launched by the counted calls or inside them."""
     device = on_device(trace, window)
     launcher = launching_rows(trace)[device.rows]
     owner = np.full(len(trace.slices), -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Sequences of kernels that come again and again: candidates for one graph or one fused kernel."""
+"""Repeated sequences of kernels: candidates for one graph or one fused kernel."""
 
 from __future__ import annotations
 
@@ -38,26 +38,20 @@ SEQUENCES: Final = Table(
     ),
 )
 _ASKED: Final = 5
-"""For so many sequences the gain is worked out: each is a replay."""
+"""Sequences with a computed gain: each takes a replay."""
 
 
 class _Work(NamedTuple):
-    """Work of devices by stream, then start; arrays of one length.
+    """Device work by stream, then start; arrays of one length."""
 
-    Attributes
-    ----------
-    row, code, part : ndarray of int64
-        Row in slices; its name; what it may be in a sequence with: stream, step, and what no collective or
-        other break divides.
-    """
-
+    # Row in slices, name, and the part (stream, step, no collective or other break) a sequence stays in.
     row: IntArray
     code: IntArray
     part: IntArray
 
 
 class _Occurrences(NamedTuple):
-    """Where one sequence occurs: first places in the work, without overlap, and its length."""
+    """Non-overlapping starts of one sequence in the work, and its length."""
 
     first: IntArray
     length: int
@@ -75,24 +69,24 @@ def kernel_sequences(
     window: WindowLike = None,
     step: Numbers = None,
 ) -> pd.DataFrame:
-    """Find sequences of kernels that come again and again, and what one launch for each would save.
+    """Find repeated sequences of kernels, and what one launch for each would save.
 
     Parameters
     ----------
     trace : Trace
     operator : str, optional
-        Only what is launched inside of operators with this in their names, of each the outermost: then a
-        sequence is all that one call launched. Default: any neighbours on a stream in one step.
+        Only work launched inside the outermost operators with this in their names: a sequence is then
+        everything that one call launched. Default: any neighbours on a stream in one step.
     shortest, longest : int
-        Kernels in a sequence; with `operator`, there is no longest.
+        Number of kernels in a sequence; `longest` does not apply with `operator`.
     fewest : int
-        How often it comes at least; with `operator`, once is enough.
+        Minimum number of occurrences; with `operator`, once is enough.
     most : int
-        So many sequences at most.
+        Maximum number of sequences.
     window : (int, int), optional
         Half-open, in ns: work that touches it.
     step : int or iterable of int, optional
-        Keep what these steps launched.
+        Keep work launched by these steps.
 
     Returns
     -------
@@ -101,25 +95,25 @@ def kernel_sequences(
         ``kernels length count kernel_ns gap_ns call_ns host_ns launch_bound gain_ns reason first_slice``. No
         kernel is in two of them.
 
-        ``gain_ns`` Int64, of the five first: by how much a step would be shorter, as `what_if` runs the
-        recording forwards, if the calls of all kernels but the first, and what the host does between the
-        first call and the last, took no time: what a CUDA graph of the sequence would save. It is the mean of
-        the steps, or of the whole recording without any, and missing, with a `reason`, where the replay
-        cannot be trusted or launches are not on record.
+        ``gain_ns`` Int64, for the first five: the time that a CUDA graph of the sequence would save in a
+        step. `what_if` replays the recording with no time for the calls of all kernels but the first, and for
+        the host's work between the first call and the last. It is the mean of the steps, or of the whole
+        recording without any. It is missing, with a `reason`, if the replay cannot be trusted or launches
+        were not recorded.
 
     Raises
     ------
     OptionError
         If the lengths or numbers are not positive, or `longest` is less than `shortest`.
     SelectionError
-        If no operator has this in its name.
+        If no operator has `operator` in its name.
 
     Notes
     -----
     The work of a stream is divided at steps and collectives, which no graph of one sequence spans. Sequences
-    of 2, 3, … kernels get their numbers from those of one less, so that each length takes one pass. The one
-    that covers most kernels is taken, then the one that covers most of what is left. With `operator` it is
-    HTA's ``get_frequent_cuda_kernel_sequences``.
+    of each length extend those of one kernel less, so each length takes one pass. The sequence that covers
+    most kernels is taken, then the one that covers most of the rest. With `operator` it is HTA's
+    ``get_frequent_cuda_kernel_sequences``.
 
     Examples
     --------
@@ -159,11 +153,11 @@ def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bo
 
 
 def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
-    """Take the sequence that covers most, then the one that covers most of what is left."""
+    """Take the sequence that covers most, then the one that covers most of the rest."""
     candidates: list[tuple[int, int, IntArray]] = []
     at, number = np.arange(len(work.row)), work.code
     for length in range(2, longest + 1):
-        # a sequence is frequent only if it is without its last kernel
+        # a sequence is frequent only if it is frequent without its last kernel
         inside = at + length - 1 < len(work.row)
         at, number = at[inside], number[inside]
         last = at + length - 1
@@ -190,7 +184,7 @@ def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) 
 
 
 def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tuple[int, int, IntArray]]:
-    """Return the sequences of one length that cover most: kernels, length, and where they begin."""
+    """Return the sequences of one length that cover most: kernels, length and starts."""
     order = np.argsort(number, kind="stable")
     counts = np.bincount(number)
     ends = np.cumsum(counts)
@@ -202,19 +196,13 @@ def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tup
 
 
 def _without_overlap(starts: IntArray, length: int) -> IntArray:
-    """Leave out occurrences that begin inside of one before, as of AB in ABAB, of ABA in ABABA.
-
-    Examples
-    --------
-    >>> _without_overlap(np.array([0, 1, 2, 3, 9]), 2).tolist()
-    [0, 2, 9]
-    """
+    """Leave out occurrences that begin inside a previous one, as of ABA in ABABA."""
     while len(starts) > 1:
         begins = np.ones(len(starts), bool)
         begins[1:] = np.diff(starts) >= length
         if begins.all():
             break
-        # of each chain of overlapping ones, the first stays, and what it overlaps goes
+        # the first of each chain of overlapping ones stays, the ones it overlaps go
         first = np.maximum.accumulate(np.where(begins, np.arange(len(starts)), 0))
         starts = starts[begins | (starts >= starts[first] + length)]
     return starts
@@ -242,7 +230,7 @@ def _launched_by(
 
 
 def _outermost(trace: Trace, operator: str) -> IntArray:
-    """Return for each slice the outermost slice around it, or itself, that has this in its name; -1 else."""
+    """Return each slice's outermost slice around it, or itself, with this in its name; -1 without."""
     names = trace.slices["name"].cat
     words = [str(word) for word in names.categories]
     hits = np.array([*(operator in word for word in words), False])[names.codes.to_numpy()]
@@ -254,7 +242,7 @@ def _outermost(trace: Trace, operator: str) -> IntArray:
     order = np.argsort(trace.slices["depth"].to_numpy(), kind="stable")
     out = np.full(len(hits) + 1, -1)
     edges = np.flatnonzero(np.diff(trace.slices["depth"].to_numpy()[order])) + 1
-    for rows in np.split(order, edges):  # a level after the other, from the outside
+    for rows in np.split(order, edges):  # one level after the other, from the outside
         above = out[parent[rows]]
         out[rows] = np.where(above >= 0, above, np.where(hits[rows], rows, -1))
     return out[:-1]
@@ -294,7 +282,7 @@ def _table(trace: Trace, work: _Work, occurrences: list[_Occurrences]) -> pd.Dat
 
 
 def _launch_bound(graph: Dependences, rows: IntArray) -> float:
-    """Return which share of starts waited for their launch."""
+    """Return the share of starts that waited for their launch."""
     bound = np.zeros(rows.shape, bool)
     for stream in graph.streams.values():
         here = np.isin(rows, stream.rows)
@@ -305,7 +293,7 @@ def _launch_bound(graph: Dependences, rows: IntArray) -> float:
 def _gains(
     trace: Trace, graph: Dependences, work: _Work, occurrences: list[_Occurrences]
 ) -> list[tuple[int | None, str]]:
-    """Return by how much a step would be shorter if one call launched each, or why it is not known."""
+    """Return how much shorter a step would be with one call for each sequence, or why that is unknown."""
     if graph.main < 0 or not any((stream.call >= 0).any() for stream in graph.streams.values()):
         return [(None, "the launches of this work were not recorded")] * len(occurrences)
     edges = once(trace, "constraints", lambda: constraints(graph))
@@ -328,7 +316,7 @@ def _gains(
 
 
 def _waited_inside(graph: Dependences, work: _Work, one: _Occurrences) -> bool:
-    """Return whether a thread waits for a device between the launches of most of the occurrences."""
+    """Return whether a thread waits for a device between the launches of most occurrences."""
     resources = graph.resources
     first, last = (graph.resources.call[work.row[one.first + at]] for at in (0, one.length - 1))
     whole = (first >= 0) & (last >= 0)
@@ -344,7 +332,7 @@ def _waited_inside(graph: Dependences, work: _Work, one: _Occurrences) -> bool:
 
 
 def _one_call(trace: Trace, graph: Dependences, work: _Work, one: _Occurrences) -> FloatArray:
-    """Return factors: nothing that the host does after the first call, up to the last, takes time."""
+    """Return factors that remove the host's time from the first call to the last."""
     call = graph.resources.call[work.row[one.first[:, None] + np.arange(one.length)]]
     whole = call[(call >= 0).all(axis=1)]
     factor = np.ones(len(trace.slices))

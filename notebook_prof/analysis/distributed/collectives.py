@@ -1,4 +1,4 @@
-"""The collectives that a rank took part in, what they are called, and what came before each."""
+"""The collectives of a rank: their names, and what came before each."""
 
 from __future__ import annotations
 
@@ -57,39 +57,19 @@ _ELEMENT_BYTES: Final = (
 
 
 def operation_of(name: str) -> str:
-    """Return the collective behind a kernel's, a range's or an argument's name; else the name itself.
-
-    Examples
-    --------
-    >>> operation_of("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL"), operation_of("gloo:all_reduce")
-    ('reduce_scatter', 'all_reduce')
-    >>> operation_of("deep_ep::intranode::dispatch<8, 768>"), operation_of("_allgather_base")
-    ('dispatch', 'all_gather')
-    """
+    """Return the collective behind the name of a kernel, a range or an argument; else the name itself."""
     bare = _SEPARATORS.sub("", function_name(name).lower())
     return next((word for mark, word in _OPERATIONS if mark in bare), name)
 
 
 def element_bytes(dtype: str) -> int:
-    """Return bytes of an element type as torch or C++ spells it; 0 if it is not known.
-
-    Examples
-    --------
-    >>> element_bytes("c10::BFloat16"), element_bytes("Float"), element_bytes("long int"), element_bytes("?")
-    (2, 4, 8, 0)
-    """
+    """Return the size of an element type as torch or C++ spells it; 0 if unknown."""
     lowered = dtype.lower()
     return next((size for pattern, size in _ELEMENT_BYTES if pattern.search(lowered)), 0)
 
 
 def elements(shapes: str) -> int:
-    """Return how many elements the tensors of a text of shapes have together; -1 if it cannot be told.
-
-    Examples
-    --------
-    >>> elements("[[2, 3], [4]]"), elements("[[]]"), elements("?")
-    (10, 1, -1)
-    """
+    """Return the number of elements of all tensors in a text of shapes; -1 if unknown."""
     try:
         return sum(_product(shape) for shape in json.loads(shapes))
     except (TypeError, ValueError):
@@ -103,15 +83,8 @@ def _product(shape: Any) -> int:
 
 
 def bus_factor(operation: str, size: int) -> float:
-    """Return how much data a link carries for each byte of the message, with `size` ranks.
-
-    Source: PERFORMANCE.md of NVIDIA's nccl-tests.
-
-    Examples
-    --------
-    >>> bus_factor("all_reduce", 8), bus_factor("all_gather", 4), bus_factor("broadcast", 8)
-    (1.75, 0.75, 1.0)
-    """
+    """Return the bytes a link carries for each byte of the message, with `size` ranks."""
+    # Source: PERFORMANCE.md of NVIDIA's nccl-tests.
     if size < 1:
         return float("nan")
     if operation == "all_reduce":
@@ -125,23 +98,9 @@ _NOT_WORK = ("annotation", "module", "collective", "overhead")
 
 
 def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArray]:
-    """Name what took most self time between one collective and the next.
-
-    Parameters
-    ----------
-    trace : Trace
-    start, end : ndarray of int64, shape (n,)
-        Of the collectives, by `start`.
-
-    Returns
-    -------
-    name : Series of str, shape (n,)
-        The name with most self time on the thread of the steps or on a device, among slices with their middle
-        between the latest end so far and this start; ranges count where they are of the phase *data*, as
-        around a fetch that waits. Missing where nothing ran.
-    ns : ndarray of int64, shape (n,)
-        That self time.
-    """
+    """Return the name with most self time between one collective (by start) and the next, and that time."""
+    # Candidates are slices on the thread of the steps or on a device, with their middle between the latest
+    # end so far and this start. Ranges count if they are of the phase *data*, as around a fetch that waits.
     count = len(start)
     host = on_host(trace)
     host = host.only(host.ints("track") == stepping_track(trace))
@@ -191,19 +150,18 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
         - ``ts``, ``dur`` int64 ns; ``unix_ns`` int64: the start in Unix time, by the clock of this host;
         - ``operation`` str: ``all_reduce all_to_all all_gather reduce_scatter broadcast send_recv`` …;
           ``name`` str: the kernel's or range's own;
-        - ``group`` str: name of the process group, empty where it is not told; ``group_size`` Int64;
-        - ``bytes`` Int64: the larger of what goes in and comes out on this rank; ``dtype`` str;
-        - ``peer`` Int64: the rank to which a send or from which a receive goes, where it is told;
+        - ``group`` str: name of the process group, empty if not recorded; ``group_size`` Int64;
+        - ``bytes`` Int64: the larger of input and output on this rank; ``dtype`` str;
+        - ``peer`` Int64: the other rank of a send or receive, if recorded;
         - ``step`` Int32; ``device`` int16, -1 on the host; ``stream`` Int64; ``slice`` int64: row in
           ``trace.slices``;
-        - ``before`` str, ``before_ns`` int64: what took most time since the collective before, see
-          `preceding`.
+        - ``before`` str, ``before_ns`` int64: the name with most self time since the previous collective.
 
     Notes
     -----
     A kernel's operation, group and size come from its own arguments (torch 2.3 and later), or else from those
-    of the ``record_param_comms`` or the range (``nccl:all_reduce``) in which it was launched: an all-to-all
-    runs as a kernel called SendRecv.
+    of the ``record_param_comms`` or range (``nccl:all_reduce``) that launched it: an all-to-all runs as a
+    kernel called SendRecv.
 
     Examples
     --------
@@ -251,7 +209,7 @@ def _table(trace: Trace, chosen: Scope, on_gpu: bool) -> pd.DataFrame:
 
 
 def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
-    """Return operation, group, sizes: from the kernel, else from what launched it, else from the names."""
+    """Return operation, group and sizes: from the kernel, else from its launcher, else from the names."""
     slices = trace.slices
     table = recorded_table(trace, "collectives")
     own = _recorded_facts(table, trace, rows)
@@ -275,7 +233,7 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
 
 
 def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
-    """Return what the file says about these slices; rows of -1 and unknown ones stay missing."""
+    """Return the file's facts on these slices; missing for -1 and unknown rows."""
     count = len(rows)
     missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
     missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
@@ -306,7 +264,7 @@ def _is_present(values: Any) -> BoolArray:
 
 
 def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the host range or operator that stands for each device collective; -1 where none does."""
+    """Return the host range or operator of each device collective; -1 without one."""
     slices, flows = trace.slices, trace.flows
     launches = flows[(flows["kind"] == "launch").to_numpy()]
     source = np.full(len(slices) + 1, -1, np.int64)
@@ -321,7 +279,7 @@ def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
 
 
 def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
-    """Return bytes and element type of host ranges, by their input shapes."""
+    """Return bytes and element type of host ranges from their input shapes."""
     slices = trace.slices
     arguments = recorded_table(trace, "operator_arguments")
     shape = slices["shapes"].cat

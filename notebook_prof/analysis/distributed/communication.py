@@ -1,4 +1,4 @@
-"""Communication, computation, and how much of the one hides behind the other."""
+"""Communication, computation and their overlap."""
 
 from __future__ import annotations
 
@@ -38,15 +38,14 @@ def distributed(
     Returns
     -------
     DataFrame
-        By step and device; no rows where nothing communicates and no device works. All times int64 ns.
+        By step and device; no rows without communication and device work. All times int64 ns.
 
         - ``step`` Int32: missing with ``by="trace"``, and for device work outside all steps;
-        - ``device`` int16: -1 for the host, which has rows only where its collectives are all there are
-          (gloo, MPI);
+        - ``device`` int16: -1 for the host, which has rows only if no device has collectives (gloo, MPI);
         - ``communication_ns``: collectives; ``computation_ns``: kernels (on the host: operators on any thread
           outside communication); ``memory_ns``: copies and fills;
-        - ``overlap_ns``: communication and computation at once; ``exposed_ns``: communication without it, so
-          that both sum to `communication_ns`;
+        - ``overlap_ns``: communication and computation at once; ``exposed_ns``: communication alone; both sum
+          to `communication_ns`;
         - ``busy_ns``: anything at all; ``span_ns``: from the first to the last of it;
         - ``overlap_share`` float64: of communication; NaN without any.
 
@@ -57,10 +56,9 @@ def distributed(
 
     Notes
     -----
-    Each time is the length of a union over streams (threads), so overlapping work counts once, and
-    ``overlap = communication + computation - (communication or computation)``. Same figures as
-    ``paddle.profiler``'s Distribution Summary, HTA's overlap and TraceLens' GPU timeline, where the same work
-    is looked at.
+    Each time is the length of a union over streams (threads), so overlapping work counts once, and ``overlap
+    = communication + computation - (communication or computation)``. The figures equal those of
+    ``paddle.profiler``'s Distribution Summary, HTA's overlap and TraceLens' GPU timeline for the same work.
 
     Examples
     --------
@@ -92,7 +90,7 @@ def distributed(
 
 def _table(work: Scope, device: IntArray, communicates: BoolArray, by: str) -> pd.DataFrame:
     number = work.ints("step") if by == "step" else np.full(len(work.rows), -1, dtype=np.int64)
-    # steps from 0, and what has none last
+    # steps from 0, work without a step last
     number = np.where(number < 0, np.iinfo(np.int32).max, number)
     key = number * 2**16 + device + 1
     groups, code = np.unique(key, return_inverse=True)

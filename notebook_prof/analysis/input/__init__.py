@@ -1,1 +1,1 @@
-"""Input: how long steps wait for data, and what holds the pipeline up."""
+"""Input: how long steps wait for data, and why."""

@@ -1,4 +1,4 @@
-"""Batches, workers and transforms of PyTorch's DataLoaders, as the workers themselves recorded them."""
+"""Batches, workers and transforms of PyTorch's DataLoaders, as recorded by the workers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ TRANSFORMS: Final = Table(
 
 
 def loader_batches(trace: Trace) -> pd.DataFrame:
-    """List the batches of PyTorch's DataLoaders: who made each, and what of it took how long.
+    """List the batches of PyTorch's DataLoaders: who made each, and how long its parts took.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ def loader_batches(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By iterator, epoch and batch, at most the last 8,192 of a worker; no rows where none was recorded.
+        By iterator, epoch and batch, at most the last 8,192 of a worker; empty if none was recorded.
 
         - ``loader`` int64: row of `loaders`; ``iterator``, ``epoch``, ``batch`` int64: from 0;
-        - ``worker`` Int64: missing where the process itself made it; ``pid`` Int64;
-        - ``ts`` Int64: when its first item was begun; missing where the workers are older than the recording;
-        - ``items_ns``, ``collate_ns`` Int64: to make the items and to put them together;
-          ``cpu_ns``: CPU time of both; ``delay_ns``: time that the worker stood ready without a core (Linux);
-        - ``send_ns``, ``send_bytes`` Int64: to pickle it, and what goes through the pipe: tensors go by
-          shared memory;
-        - ``receive_ns`` Int64: from then, or from when the process asked, to when it had it;
-          ``receive_cpu_ns``: CPU time of the process for that;
-        - ``wait_ns`` Int64: duration of the ``next`` that gave it; ``next_ts``: its begin; ``loop_ns``: from
-          its end to the ``next`` after it;
+        - ``worker`` Int64: missing if the process itself made it; ``pid`` Int64;
+        - ``ts`` Int64: begin of its first item; missing if the workers are older than the recording;
+        - ``items_ns``, ``collate_ns`` Int64: to make the items and to collate them; ``cpu_ns``: CPU time of
+          both; ``delay_ns``: time that the worker waited for a core (Linux);
+        - ``send_ns``, ``send_bytes`` Int64: to pickle it, and the size in the pipe: tensors use shared
+          memory;
+        - ``receive_ns`` Int64: from the later of sending and request to arrival; ``receive_cpu_ns``: the
+          process's CPU time for it;
+        - ``wait_ns`` Int64: duration of the ``next`` that returned it; ``next_ts``: its begin; ``loop_ns``:
+          from its end to the following ``next``;
         - ``failed`` bool: making it raised an exception.
 
     Examples
@@ -147,7 +147,7 @@ _AS_RECORDED: Final = ("cpu_ns", "delay_ns", "send_bytes", "receive_cpu_ns")
 
 
 def loader_workers(trace: Trace) -> pd.DataFrame:
-    """List the worker processes of PyTorch's DataLoaders, with what each did.
+    """List the worker processes of PyTorch's DataLoaders and their work.
 
     Parameters
     ----------
@@ -165,8 +165,8 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
         - ``batches``, ``items`` int64: how many it made;
         - ``items_ns``, ``collate_ns``, ``send_ns``, ``cpu_ns``, ``delay_ns`` int64: sums of `loader_batches`;
         - ``busy_share`` float64: of the time from its first batch to its last, in which it made batches;
-        - ``exit`` Int64: its exit status where it ended by itself, -9 for one that was killed;
-        - ``in_item`` Int64: index of the item that it was making at the end of the recording, or of itself.
+        - ``exit`` Int64: its exit status if it ended by itself, -9 if it was killed;
+        - ``in_item`` Int64: index of the item in progress at the end of the recording or of the worker.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
 
 
 def loader_transforms(trace: Trace) -> pd.DataFrame:
-    """Divide what making batches takes among transforms, the rest of an item, collate and sending.
+    """Divide the time of making batches among transforms, the rest of an item, collate and sending.
 
     Parameters
     ----------
@@ -226,8 +226,8 @@ def loader_transforms(trace: Trace) -> pd.DataFrame:
           reading, decoding, transforms of another kind), ``collate``, ``send`` (pickling; copies into shared
           memory are collate's);
         - ``name`` str: class or function of a transform, else empty;
-        - ``items`` int64: how many were made; ``timed`` int64: of how many it was timed: short ones are timed
-          one in several, and the total is theirs times ``items`` by timed items;
+        - ``items`` int64: how many were made; ``timed`` int64: how many were timed: short ones are sampled,
+          and the total is scaled by ``items / timed``;
         - ``total_ns`` int64; ``mean_ns`` float64: by item; ``share`` float64: of all parts of the loader.
 
     Examples

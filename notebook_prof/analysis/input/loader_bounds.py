@@ -1,4 +1,4 @@
-"""What bounds a DataLoader, and how fast it would be with another number of workers."""
+"""What bounds a DataLoader, and its speed with another number of workers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ NOT_THE_LOADER: Final = "not the loader"
 TOO_FEW: Final = "too few batches"
 _FEWEST: Final = 6
 _WAITS: Final = 0.1
-"""A loop that waits for less of its time is not bound by its loader."""
+"""A loop with a smaller waiting share is not bound by its loader."""
 _ORDER_GAIN, _SPREAD = 0.15, 0.5
 _PIPE: Final = 2.0
-"""Receiving takes at most so many times its CPU time: the worker writes what the process reads. A batch may
-arrive later, where a worker whose Python computes delays its sending thread, but that holds nobody up."""
+"""Receiving takes at most this many times its CPU time: the worker writes what the process reads. A batch may
+arrive later if a worker's Python delays its sending thread, but that delays nobody.
+"""
 _MOST_BATCHES: Final = 1000
 BOUNDS: Final = Table(
     "loader_bounds",
@@ -63,7 +64,7 @@ THROUGHPUT: Final = Table(
 
 
 def loader_bounds(trace: Trace) -> pd.DataFrame:
-    """Say what bounds each of PyTorch's DataLoaders, and how many workers would do.
+    """List what bounds each of PyTorch's DataLoaders, and how many workers suffice.
 
     Parameters
     ----------
@@ -72,31 +73,30 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a loader, as in `loaders`; no rows where no batch was recorded. Times are means by batch,
-        without the batches that workers make ahead.
+        A row a loader, as in `loaders`; empty if no batch was recorded. Times are means by batch, without the
+        batches that workers make ahead.
 
         - ``loader`` int64; ``dataset`` str; ``workers``, ``batches`` int64;
         - ``bound`` str: ``not the loader``, ``order``, ``transform``, ``storage``, ``collate``,
           ``transport``, or ``too few batches``;
-        - ``wait_share`` float64: of the loop's time, in ``next``; ``loop_ns`` int64: the rest of it;
+        - ``wait_share`` float64: share of the loop's time in ``next``; ``loop_ns`` int64: the rest of it;
         - ``batch_ns`` int64: of a worker, sending included; of it ``transform_ns``, ``storage_ns`` (blocked),
           ``collate_ns`` int64; ``transport_ns`` Int64: sending and receiving, missing without workers;
         - ``cpu_ns`` int64: CPU time of a batch in its worker;
         - ``spread`` float64: standard deviation of the workers' times by their mean; ``order_gain`` float64:
           how much faster ``in_order=False`` would be;
-        - ``enough`` Int64: the smallest number of workers for which the loop does not wait, missing where
-          there is none; ``best`` Int64: that, or the smallest one that is as good as any;
+        - ``enough`` Int64: the smallest number of workers for which the loop does not wait, missing if none
+          suffices; ``best`` Int64: that, or the smallest number that is as good as any;
         - ``rate``, ``best_rate`` float64: batches a second, measured and with `best` workers.
 
     Notes
     -----
     A loop that waits less than a tenth of its time is not bound by the loader. *Order*: taking batches as
-    they are ready would be over 15 % faster, and the workers' times spread by over half. Where the workers
-    suffice, batches are ready: *transport* if receiving is most of the wait, else not the loader. Else the
-    largest of: the
-    transforms (without a ``Compose``: CPU time and the time ready without a core, less collate), storage (the
-    rest of the items), collate and transport. Torch's schedule is simulated with the recorded times, and all
-    processes share the cores: for batches that take CPU time, no number of workers goes beyond that.
+    they are ready would be over 15 % faster, and the workers' times spread by over half. With enough workers,
+    batches are ready: *transport* if receiving is most of the wait, else not the loader. Else the largest of:
+    the transforms (without a ``Compose``: CPU time and the time ready without a core, less collate), storage
+    (the rest of the items), collate and transport. Torch's schedule is simulated with the recorded times, and
+    all processes share the cores, which limits the rate of batches that take CPU time.
 
     Examples
     --------
@@ -121,8 +121,8 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
         By loader and number of workers, from 0 to past the best one; no rows for too few batches.
 
         - ``loader``, ``workers`` int64;
-        - ``rate`` float64: batches a second, by simulation; see `loader_bounds`. Without workers sending is
-          not known: the rates with workers are before transport then;
+        - ``rate`` float64: batches a second, by simulation; see `loader_bounds`. Without workers the cost of
+          sending is unknown: the rates with workers then exclude it;
         - ``measured`` float64: the recording's own rate, NaN for other numbers of workers.
 
     Examples
@@ -145,13 +145,13 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
 
 
 def schedules(trace: Trace) -> list[tuple[int, Schedule]]:
-    """Return the schedule of each loader of which enough batches were recorded, by its row of `loaders`."""
+    """Return the schedule of each loader with enough recorded batches, by its row of `loaders`."""
     every = [(loader, _schedule(trace, loader, steady)) for loader, steady in _steady(trace)]
     return [(loader, schedule) for loader, schedule in every if schedule is not None]
 
 
 def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
-    """Return the batches of each loader without those that were made ahead."""
+    """Return the batches of each loader without those made ahead."""
     return once(trace, "loader steady", lambda: _steady_batches(trace))
 
 
@@ -238,7 +238,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
     elif gain > _ORDER_GAIN and spread > _SPREAD:
         kind = "order"
     elif schedule.workers and schedule.batch_ns(schedule.workers) <= ENOUGH * schedule.target_ns:
-        # batches are ready: what the loop waits for is to receive them, or a core
+        # batches are ready: the loop waits to receive them, or for a core
         kind = "transport" if schedule.receive_ns > wait / 2 else NOT_THE_LOADER
     return row | {
         "bound": kind,
@@ -258,7 +258,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
 
 
 def _mean_parts(trace: Trace, loader: int, steady: pd.DataFrame, schedule: Schedule) -> dict[str, float]:
-    """Return ns a batch by what they are spent on."""
+    """Return ns a batch by part."""
     made = steady[steady["items_ns"].notna()]
     items, collate = float(made["items_ns"].mean()), float(made["collate_ns"].mean())
     table = loader_transforms(trace)

@@ -1,4 +1,4 @@
-"""The schedule by which a DataLoader's workers make batches, as torch has it, with another number of them."""
+"""Torch's schedule of a DataLoader, with another number of workers."""
 
 from __future__ import annotations
 
@@ -9,34 +9,23 @@ from dataclasses import dataclass
 from typing import Final
 
 ENOUGH: Final = 1.05
-"""Workers are enough where a batch takes at most so many times what it takes without any wait."""
+"""Workers suffice if a batch takes at most this many times its time without any wait."""
 _MOST_WORKERS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One loader's steady batches, from which torch's schedule is simulated.
+    """One loader's steady batches, from which torch's schedule is simulated."""
 
-    Attributes
-    ----------
-    times : list of float
-        ns that each batch took its worker, sending included.
-    fetch_ns : float
-        The same without sending, on average.
-    loop_ns : float
-        What the loop does itself with a batch.
-    receive_ns : float
-        What the process needs to take a batch from a worker; 0 where that is not known.
-    cpu_ns : float
-        CPU time of a batch in its worker.
-    workers, prefetch, cores : int
-    in_order : bool
-    """
-
+    # ns that each batch took its worker, sending included.
     times: list[float]
+    # The same without sending, on average.
     fetch_ns: float
+    # The loop's own time with a batch.
     loop_ns: float
+    # Time to take a batch from a worker; 0 if unknown.
     receive_ns: float
+    # CPU time of a batch in its worker.
     cpu_ns: float
     workers: int
     prefetch: int
@@ -49,7 +38,7 @@ class Schedule:
         return self.loop_ns + self.receive_ns
 
     def batch_ns(self, workers: int, *, in_order: bool | None = None) -> float:
-        """Return the time a batch with so many workers; all of them share the cores."""
+        """Return the time a batch with this many workers; all of them share the cores."""
         if not workers:
             return self.loop_ns + self.fetch_ns
         ordered = self.in_order if in_order is None else in_order
@@ -57,7 +46,7 @@ class Schedule:
         return max(time, (self.cpu_ns + self.target_ns) / self.cores if self.cores else 0.0)
 
     def best(self) -> int:
-        """Return the smallest number of workers that is enough or, where none is, as good as any."""
+        """Return the smallest number of workers that is enough or, without one, as good as any."""
         times: list[float] = []
         for workers in range(1, _MOST_WORKERS + 1):
             times.append(self.batch_ns(workers))
@@ -69,31 +58,13 @@ class Schedule:
 def simulate(
     times: Sequence[float], target_ns: float, workers: int, prefetch: int = 2, *, in_order: bool = True
 ) -> float:
-    """Return the mean time a batch of torch's own schedule.
+    """Return the mean time a batch of torch's own schedule, in steady state.
 
-    Workers get tasks in turn, each works one after the other, and a new task is sent whenever a batch is
-    taken; ``prefetch`` tasks a worker are sent ahead.
-
-    Parameters
-    ----------
-    times : sequence of float
-        What each batch takes a worker, in the order of the batches.
-    target_ns : float
-        What the loop takes between two batches.
-    workers, prefetch : int
-    in_order : bool
-        Take batches in their order; otherwise as they are ready.
-
-    Returns
-    -------
-    float
-        In steady state: without the batches that are sent ahead.
-
-    Examples
-    --------
     >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
     [100, 49, 20]
     """
+    # Workers get tasks in turn, each works one after the other, and a new task is sent whenever a batch is
+    # taken; ``prefetch`` tasks a worker are sent ahead.
     simulated = _in_order if in_order else _any_order
     returned = simulated(times, target_ns, workers, prefetch)
     skip = min(len(returned) // 3, workers * prefetch)
@@ -101,28 +72,7 @@ def simulate(
 
 
 def batch_ns_together(schedules: Sequence[Schedule], loop_ns: float) -> float:
-    """Return the time a batch of processes that go on together: a step begins when the last has its batch.
-
-    Parameters
-    ----------
-    schedules : sequence of Schedule
-        One a process, each with its number of workers; batches are taken in order.
-    loop_ns : float
-        What the processes do with a batch: from when all have one until they ask for the next.
-
-    Returns
-    -------
-    float
-        In steady state, as `simulate`.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> fast = Schedule([100.0] * 60, 100.0, 20.0, 0.0, 0.0, workers=8, prefetch=2, cores=0, in_order=True)
-    >>> both = [fast, replace(fast, workers=1)]
-    >>> round(batch_ns_together([fast], 20.0)), round(batch_ns_together(both, 20.0))
-    (20, 100)
-    """
+    """Return the steady time a batch of processes in step: each step begins when the last has its batch."""
     free = [[0.0] * one.workers for one in schedules]
     received: list[list[float]] = [[] for _ in schedules]
     returned: list[float] = []

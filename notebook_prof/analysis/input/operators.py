@@ -1,4 +1,4 @@
-"""The operators of a data pipeline, their queues, and which of them holds it up."""
+"""The operators of a MindData pipeline, their queues, and the bottleneck."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
         - ``rank`` int32; ``queue`` str;
         - ``samples``, ``empty``, ``full`` int64; ``empty_share`` float64 of the samples;
-        - ``mean_size`` float64; ``capacity`` float64, NaN where not known; ``usage`` float64, 0–1: the mean
-          size of the capacity;
+        - ``mean_size`` float64; ``capacity`` float64, NaN if unknown; ``usage`` float64, 0–1: the mean size
+          over the capacity;
         - ``finding`` str, of the host queue only: ``data_process`` (the pipeline is too slow),
-          ``data_transmission`` (the way to the device is), ``device_queue`` (neither: the device is what
-          takes time); else empty.
+          ``data_transmission`` (the transfer to the device is too slow), ``device_queue`` (neither: the
+          device is the bottleneck); else empty.
 
     Raises
     ------
@@ -163,9 +163,9 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
         - ``rank`` int32; ``op_id`` int64; ``name`` str: type and id, as ``MapOp_2``; ``parent`` int64: the
           operator that takes its output, -1 at the root;
-        - ``workers``, ``queue_length``, ``queue_mean`` float64: NaN where not told; ``usage`` float64, 0–1:
+        - ``workers``, ``queue_length``, ``queue_mean`` float64: NaN if not recorded; ``usage`` float64, 0–1:
           of its output queue; NaN for the root and for operators without one;
-        - ``input_usage`` float64: mean usage of its inputs' queues, looked for beyond operators without one;
+        - ``input_usage`` float64: mean usage of its inputs' queues, skipping operators without one;
         - ``cpu_share`` float64, 0–1: mean share of the processors, user and system; NaN where not sampled;
         - ``suspect`` bool.
 
@@ -226,7 +226,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
 
 def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:
-    """Return the nearest operators below each that have a queue."""
+    """Return the nearest operators with a queue below each."""
     inputs: dict[int, list[int]] = {}
     for op, below in children.items():
         todo, queued = list(below), set(below)

@@ -35,7 +35,7 @@ LOADERS: Final = Table(
 
 
 def loaders(trace: Trace) -> pd.DataFrame:
-    """List the DataLoaders of which an iterator was made while the recording ran.
+    """List the DataLoaders that were iterated during the recording.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ def loaders(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a setting, in order of first use; no rows where none was seen, as in files of other profilers.
+        A row a setting, in order of first use; empty if none was seen, as in files of other profilers.
 
-        - ``dataset method file line``: where items are made;
+        - ``dataset method file line``: the code that makes items;
         - ``in_memory``, ``batched`` bool; ``batch_size``, ``num_workers``, ``prefetch_factor`` int64;
           ``pin_memory``, ``persistent_workers`` bool: as the loader was made;
-        - ``iterators`` int64: how many were begun.
+        - ``iterators`` int64: how many were started.
 
     Examples
     --------
@@ -70,7 +70,7 @@ _INTEGERS: Final = ("queue_size", "queue_capacity")
 
 
 def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Give the fetch time, and the wait for it, of every step.
+    """Return the fetch time of every step, and the wait in it.
 
     Parameters
     ----------
@@ -85,18 +85,18 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     DataFrame
         By rank and step; no rows without steps. Times int64 ns.
 
-        - ``step`` int64; ``rank`` Int32, missing where it is not known; ``dur``: of the step, 0 where only
-          the pipeline was recorded;
+        - ``step`` int64; ``rank`` Int32, missing if unknown; ``dur``: of the step, 0 if only the pipeline was
+          recorded;
         - ``loader`` category: ``in-process`` (PyTorch with 0 workers: the thread of the steps makes its
           batches), ``workers`` (it takes them from other processes), ``pipeline`` (MindData), ``none``;
-        - ``fetches``: batches that were asked for;
-        - ``fetch_ns``: time in which the thread of the steps had a slice of phase data open; for MindData the
+        - ``fetches``: requested batches;
+        - ``fetch_ns``: time with a slice of phase data open on the thread of the steps; for MindData the
           total of the batch;
-        - ``wait_ns``: of this, waiting and not working: for ``workers`` the fetch without the operators that
-          ran in it; for MindData the time to get the batch out of the pipeline; 0 in-process;
+        - ``wait_ns``: the waiting part of it: for ``workers`` the fetch without the operators that ran in it;
+          for MindData the time to get the batch out of the pipeline; 0 in-process;
         - ``push_ns``: MindData's time to put the batch into the queue of the device, else 0;
-        - ``worker_ns``, ``workers``: time with data work on any other thread or process, and on how many; 0
-          where none was recorded;
+        - ``worker_ns``, ``workers``: time with data work on any other thread or process, and their number; 0
+          if none was recorded;
         - ``queue_size``, ``queue_capacity`` Int64: of the queue before the device, missing without one;
           ``empty``, ``full`` boolean, missing without one;
         - ``share`` float64: `fetch_ns` of `dur`; NaN where `dur` is 0.
@@ -122,7 +122,7 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
 
 
 def loader_kinds(scope: Scope) -> npt.NDArray[np.int8]:
-    """Return what each slice is: 0 no fetch, 1 an in-process fetch, 2 one from workers; by its name."""
+    """Return the kind of each slice by its name: 0 no fetch, 1 an in-process fetch, 2 one from workers."""
     words = [str(word) for word in scope.slices["name"].cat.categories]
     kind = [0 if not w.startswith(LOADER_PREFIXES) else 2 if _MULTIPLE in w else 1 for w in words]
     return np.append(np.array(kind, dtype=np.int8), np.int8(0))[scope.codes("name")]
@@ -166,7 +166,7 @@ def _torch(trace: Trace, spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _processes(trace: Trace, track: IntArray) -> IntArray:
-    """Return a number a thread of the process of the steps, and one for all threads of any other process."""
+    """Return a number for each thread of the steps' process, and one for each other process."""
     tracks = trace.tracks.set_index("track")
     pid = tracks["pid"].reindex([stepping_track(trace)]).iloc[0]
     elsewhere = (tracks["pid"].notna() & (tracks["pid"] != pid)).fillna(False)
@@ -176,7 +176,7 @@ def _processes(trace: Trace, track: IntArray) -> IntArray:
 
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """Count the tracks on which something is open in each step; a loop over tracks."""
+    """Count the tracks with something open in each step; a loop over tracks."""
     active = np.zeros(len(start), dtype=np.int64)
     for number in np.unique(track):
         own = track == number

@@ -1,1 +1,1 @@
-"""Memory: its curve and peak, its blocks, who holds it, and whether it grows."""
+"""Memory: its curve and peak, its blocks, its owners, and its growth."""

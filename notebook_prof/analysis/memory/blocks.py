@@ -1,4 +1,4 @@
-"""Every block of memory: what it is for, who took it and gave it back, and how long it lived."""
+"""Blocks of memory: their kind, birth, death and lifetime."""
 
 from __future__ import annotations
 
@@ -26,34 +26,19 @@ _MERELY_ALLOCATE: Final = (
 
 
 class Lives(NamedTuple):
-    """A row a block.
+    """A row a block."""
 
-    Attributes
-    ----------
-    event : ndarray of int64
-        Row of the allocation or, for a block from before the recording, of the event that freed it.
-    birth, death : ndarray of int64
-        ns; birth is -1 before the recording, death is `FOREVER` after it.
-    end_event : ndarray of int64
-        Row of the event that ended it; -1 where it outlived the recording.
-    """
-
+    # Row of the allocation or, for a block from before the recording, of the event that freed it.
     event: IntArray
+    # ns; birth is -1 before the recording, death is `FOREVER` after it.
     birth: IntArray
     death: IntArray
+    # Row of the event that ended it; -1 if it outlived the recording.
     end_event: IntArray
 
 
 def lives(events: pd.DataFrame) -> Lives:
-    """Pair the events of each address, in order: a block lives from its allocation to the next event there.
-
-    Examples
-    --------
-    >>> events = {"ts": [0, 5, 9], "addr": [1, 2, 1], "bytes": [64, 8, -64], "device": [0, 0, 0]}
-    >>> blocks = lives(pd.DataFrame(events))
-    >>> blocks.birth.tolist(), (blocks.death == FOREVER).tolist(), blocks.end_event.tolist()
-    ([0, 5], [False, True], [2, -1])
-    """
+    """Pair the events of each address: a block lives from its allocation to the next event there."""
     addr, device = events["addr"].to_numpy(), events["device"].to_numpy()
     ts, size = events["ts"].to_numpy(), events["bytes"].to_numpy()
     order = np.lexsort((np.arange(len(ts)), addr, device))
@@ -74,7 +59,7 @@ def lives(events: pd.DataFrame) -> Lives:
 
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the slices themselves or, where one only allocates for another, the one around it."""
+    """Return the slices, each replaced by the one around it if it only allocates for that."""
     return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
 
 
@@ -82,37 +67,13 @@ KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "pa
 
 
 def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArray[np.int8]:
-    """Tell activations, gradients and optimizer state apart, by the phases of birth and death.
-
-    Parameters
-    ----------
-    trace : Trace
-    events : DataFrame
-        Rows of ``trace.allocations``.
-    blocks : Lives
-        The lives of their blocks.
-
-    Returns
-    -------
-    ndarray of int8, shape (blocks,)
-        Place in `KINDS`.
-
-    Notes
-    -----
-    ===========  =====================================================================================
-    kind         rule
-    ===========  =====================================================================================
-    earlier      from before the recording: parameters and state, mostly
-    parameter    born before the first of these phases, and alive two steps later: what belongs to a model
-                 that was made while recording, its buffers too
-    input        born in phase data
-    activation   born in phase forward, and not gone before the forward is over
-    gradient     born in phase backward, and not gone before the backward is over
-    optimizer    born in phase optimizer, and alive after it: the optimizer's state
-    temporary    born in one of these three and gone in the same phase of the same step
-    other        anything else
-    ===========  =====================================================================================
-    """
+    """Return each block's position in `KINDS`: activations, gradients, optimizer state …, by its life."""
+    # earlier: from before the recording, mostly parameters and state; parameter: born before the first of
+    # these phases and alive two steps later (what belongs to a model made while recording, its buffers too);
+    # input: born in phase data; activation: born in forward and not gone before the forward is over;
+    # gradient: the same of backward; optimizer: born in phase optimizer and alive after it (the optimizer's
+    # state); temporary: born in one of these three and gone in the same phase of the same step; other:
+    # anything else.
     words = list(trace.slices["phase"].cat.categories)
     of_slice = np.append(trace.slices["phase"].cat.codes.to_numpy(), -1)
     rows = ints(events["slice"])
@@ -143,17 +104,17 @@ def _lasting(trace: Trace, blocks: Lives) -> npt.NDArray[np.bool_]:
     words = slices["phase"].cat.categories.isin(["data", "forward", "backward", "optimizer"])
     work = np.append(words, False)[slices["phase"].cat.codes.to_numpy()]
     calls = work & (slices["category"] == "module").to_numpy()
-    work = calls if calls.any() else work  # what sets a module up may look like a forward
+    work = calls if calls.any() else work  # setting up a module may look like a forward
     if not len(steps) or not work.any():
         return np.zeros(len(blocks.birth), dtype=bool)
-    start = int(slices["ts"].to_numpy()[int(work.argmax())])  # slices stand by start
+    start = int(slices["ts"].to_numpy()[int(work.argmax())])  # slices are sorted by start
     ends = np.sort((steps["ts"] + steps["dur"]).to_numpy())
     ends = ends[ends > start]
     return (blocks.birth < start) & (blocks.death > (ends[:2].max() if len(ends) else start))
 
 
 def step_index(trace: Trace, instants: IntArray) -> IntArray:
-    """Return how many steps have begun at each instant, so that two instants in one step are equal."""
+    """Return how many steps have begun at each instant: equal for two instants in one step."""
     start = np.sort(trace.steps["ts"].to_numpy())
     return np.where(instants == FOREVER, -1, np.searchsorted(start, instants, side="right"))
 
@@ -180,17 +141,17 @@ def memory_blocks(
     min_bytes, max_bytes : int, optional
         Keep blocks of at least, and at most, this size.
     min_lifetime, max_lifetime : int or str, optional
-        Keep blocks that lived at least, and at most, so long: ns, or text such as ``"2ms"``. What is not
-        seen to be born or to die lived for as long as it was seen.
+        Keep blocks that lived at least, and at most, this long: ns, or text such as ``"2ms"``. Without a
+        recorded birth or death, only the recorded time counts.
 
     Returns
     -------
     DataFrame
-        By birth; no rows where no allocator was recorded.
+        By birth; empty if no allocator was recorded.
 
         - ``addr`` uint64, ``device`` int16 (-1: host), ``bytes`` int64;
         - ``birth_ts`` Int64 ns: missing for a block from before the recording; ``death_ts`` Int64 ns: missing
-          if it outlived the recording; ``lifetime_ns`` int64: between the two, or as much as was recorded;
+          if it outlived the recording; ``lifetime_ns`` int64: between the two, as far as recorded;
         - ``operator``, ``freed_by`` str: the innermost slices of birth and death, except ``aten::empty``
           and the like; ``module``, ``phase`` str and ``step`` Int32 of its birth;
         - ``slice``, ``freed_slice`` Int64: rows of the two in ``trace.slices``;
@@ -199,7 +160,7 @@ def memory_blocks(
     Raises
     ------
     OptionError
-        If a lifetime is no duration.
+        If a lifetime is not a duration.
 
     Examples
     --------

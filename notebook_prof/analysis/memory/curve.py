@@ -1,4 +1,4 @@
-"""Memory over time, and the highest level that it reached."""
+"""Memory over time, and its peak."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from ..scope import WindowLike
 
 SOURCES: Final = ("rss", "allocator")
 EVENT_BYTES: Final = 2200
-"""Of a slice or allocation in PyTorch 2.13 with shapes, memory and modules, at most.
-
-300 where nothing else is allocated, 1,950 where freed blocks lie between the events, 2,100 in 32 steps
-of 1,260 each.
+"""At most, of a slice or allocation in PyTorch 2.13 with shapes, memory and modules: 300 if nothing else is
+allocated, 1,950 with freed blocks between the events, 2,100 in 32 steps of 1,260 each.
 """
 RECORDER_SHARE: Final = 0.1
-"""Of the highest resident memory; what the recording may hold below it is not worth a word."""
+"""Share of the peak resident memory below which the recording's own memory is not reported."""
 _SOURCE: Final = pd.CategoricalDtype(list(SOURCES))
 
 
 def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None) -> pd.DataFrame:
-    """Give the memory curves: resident memory of the process, and what each device's allocator handed out.
+    """Return the memory curves: resident memory of the process, and the bytes of each device's allocator.
 
     Parameters
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns. A row at its start tells the level on entering.
+        Half-open, in ns. A row at its start has the level there.
     device : int, optional
         Keep this one; -1 is the host.
 
     Returns
     -------
     DataFrame
-        A step function by `ts`: each row holds until the next one of the same device and source. No rows
-        where nothing recorded memory.
+        A step function by `ts`: each row holds until the next one of the same device and source. Empty if no
+        memory was recorded.
 
         - ``ts`` int64 ns; ``device`` int16 (-1: host);
-        - ``allocated_bytes`` int64; ``reserved_bytes`` int64: what the allocator holds from the system, 0
-          where it does not say (the host);
+        - ``allocated_bytes`` int64; ``reserved_bytes`` int64: what the allocator holds from the system, 0 if
+          unknown (the host);
         - ``source`` category: ``rss`` for the resident memory of the process, or ``allocator``. On the host
-          the blocks of the allocator lie inside the resident memory.
+          the allocator's blocks are part of the resident memory.
 
     Notes
     -----
@@ -79,7 +77,7 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
 
 
 def _resident(trace: Trace) -> tuple[IntArray, IntArray]:
-    """Return instants and bytes of the process's resident memory: a counter in bytes whose name says RSS."""
+    """Return instants and bytes of the process's resident memory: a counter in bytes with RSS in its name."""
     tracks, counters = trace.tracks, trace.counters
     if not len(counters):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -98,7 +96,7 @@ def _from_start(table: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 
 def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Find when and how high each device's memory was at its most.
+    """Find the peak of each device's memory and its instant.
 
     Parameters
     ----------
@@ -109,18 +107,18 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a device (and source, see `memory`), by device; no rows where nothing recorded memory.
+        A row a device (and source, see `memory`), by device; empty if no memory was recorded.
 
         - ``device`` int16 (-1: host); ``source`` category;
-        - ``ts`` int64 ns: the first instant at the peak, which `memory_live` takes;
+        - ``ts`` int64 ns: the first instant at the peak, as `memory_live` takes it;
         - ``peak_bytes`` int64: allocated then; ``reserved_peak_bytes`` int64: highest reserved;
         - ``start_bytes``, ``end_bytes`` int64: allocated at the first and the last row;
-        - ``base_bytes`` int64: what was there before the recording, whatever the window; the peak is
-          `peak_bytes` - `base_bytes` above it. An allocator that counts from its first recorded block has 0;
-        - ``recorder_bytes`` int64: how much of that PyTorch's profiler may hold, which keeps what it records
-          in the same process: 2,200 bytes a slice or allocation until ``ts``, and no more than what is above
-          the base; the truth may be a tenth of it. 0 where it did not record, and in an allocator's rows;
-        - ``step`` Int32: the step that runs at ``ts``.
+        - ``base_bytes`` int64: the level before the recording, for any window; the peak is `peak_bytes` -
+          `base_bytes` above it. An allocator that counts from its first recorded block has 0;
+        - ``recorder_bytes`` int64: an upper bound of what PyTorch's profiler holds of it for its events, in
+          the same process: 2,200 bytes a slice or allocation until ``ts``, and at most the part above the
+          base; it may hold a tenth of that. 0 if it did not record, and in an allocator's rows;
+        - ``step`` Int32: the step at ``ts``.
 
     Examples
     --------
@@ -154,7 +152,7 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def recorded_by_torch(trace: Trace) -> BoolArray:
-    """Return which slices PyTorch's profiler has recorded, in the process whose memory is told."""
+    """Return which slices PyTorch's profiler recorded in the process of the memory curve."""
     if "torch" not in (trace.metadata.get("collectors") or ()):
         return np.zeros(len(trace), dtype=bool)
     return np.asarray(trace.slices["category"] != "python", dtype=bool)

@@ -1,4 +1,4 @@
-"""What keeps more memory after every step."""
+"""Suspected memory leaks: blocks left behind in every step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBER: Final = r"_\d+(?=\.|$)"
 def memory_growth(
     trace: Trace, *, by: str | Sequence[str] = ("operator", "module"), device: int | None = None
 ) -> pd.DataFrame:
-    """List who leaves blocks behind in every step: suspects of a leak, with the evidence.
+    """List operators that leave blocks behind in every step: suspected leaks, with the evidence.
 
     Parameters
     ----------
@@ -38,19 +38,19 @@ def memory_growth(
     Returns
     -------
     DataFrame
-        By `bytes_per_step`, most first. No rows where memory does not grow, where none was recorded, or with
-        fewer than four steps.
+        By `bytes_per_step`, most first. Empty if memory does not grow, was not recorded, or with fewer than
+        four steps.
 
-        - the columns of `by` str, missing where not known; ``device`` int16 (-1: host);
-        - ``bytes_per_step`` int64: median over the steps of what is left behind; ``blocks_per_step`` float64:
-          mean;
-        - ``steps``, ``of_steps`` int64: in how many steps, of those that were looked at;
-        - ``kept_bytes`` int64: all that is left at the end of the recording;
+        - the columns of `by` str, missing if unknown; ``device`` int16 (-1: host);
+        - ``bytes_per_step`` int64: median over the steps of the bytes left behind; ``blocks_per_step``
+          float64: mean;
+        - ``steps``, ``of_steps`` int64: in how many of the examined steps;
+        - ``kept_bytes`` int64: what remains at the end of the recording;
         - ``growth_bytes`` int64: median growth of the device between ends of steps; ``share`` float64:
           `bytes_per_step` of it;
         - ``first_slice`` Int64: row of the slice in which the first of these blocks was born;
-        - ``source`` str: ``allocator``, or ``rss`` for one row without names, with what resident memory grows
-          by beside these blocks: arrays, lists, other libraries. It has no blocks.
+        - ``source`` str: ``allocator``, or ``rss`` for one row without names or blocks: growth of resident
+          memory beyond these blocks (arrays, lists, other libraries).
 
     Raises
     ------
@@ -62,9 +62,9 @@ def memory_growth(
     The first step may set things up and the last one's blocks may still be needed, so both are left out. A
     block is left behind if it is born in one of the other steps and never freed in the recording. A group is
     a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
-    higher at the end of every step than at the end of the step before: a buffer that gives back what it takes
-    is none. A module of its own in every step, as a sliced ``Sequential`` is, counts as one without its
-    number. For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
+    higher at the end of every step than at the end of the step before: a buffer that is freed again is no
+    suspect. A new module in every step, such as a sliced ``Sequential``, counts as one without its number.
+    For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def memory_growth(
 
 
 def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
-    """Return blocks that outlive the recording; ``place`` is of the step, -1 for the first and the last."""
+    """Return blocks that outlive the recording; ``place`` is the step, -1 for the first and the last."""
     blocks = lives(events)
     stays = (blocks.birth >= 0) & (blocks.death == FOREVER)
     event, birth = blocks.event[stays], blocks.birth[stays]
@@ -131,20 +131,20 @@ def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_numbers(module: pd.Series, step_index: pd.Series) -> pd.Series:
-    """Drop the number of modules that were seen in one step only, where their kind was seen in several."""
+    """Drop the number of modules seen in a single step if their kind was seen in several."""
     numbered = module.str.replace(_NUMBER, "", regex=True)
     inside = (step_index >= 0) & module.notna()
     steps_of_one = step_index[inside].groupby(module[inside]).nunique()
     steps_of_kind = step_index[inside].groupby(numbered[inside]).nunique()
     changes = (module.map(steps_of_one) <= 1) & (numbered.map(steps_of_kind) > 1)
-    # outside of the steps that are looked at, the same kinds are meant
+    # outside the examined steps, the same kinds count
     kinds = set(numbered[changes])
     again = ~inside & numbered.isin(kinds)
     return module.where(~(changes | again), numbered)
 
 
 def _with_others(trace: Trace, table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Return one row more for what grows outside of the recorded blocks, if it does."""
+    """Add a row for growth outside the recorded blocks, if there is any."""
     trend = other_growth(trace)
     if not trend.grows:
         return table

@@ -1,4 +1,4 @@
-"""Who allocated what was on the host's heap at its peak, and what is kept."""
+"""Allocators of the host's heap at its peak, and what is kept."""
 
 from __future__ import annotations
 
@@ -29,40 +29,39 @@ HEAP: Final = Table(
 
 
 def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
-    """List who allocated what was on the host's heap at its peak, and what is still there at the end.
+    """List who allocated the host's heap at its peak, and what remains at the end.
 
     Parameters
     ----------
     trace : Trace
-        Of a recording that traced the heap: ``%%profile --heap``, ``nbp.profile(heap=True)``.
+        A recording that traced the heap: ``%%profile --heap``, ``nbp.profile(heap=True)``.
     by : {"line", "function"}
         A row for each line of your code, or for each function that allocated.
 
     Returns
     -------
     DataFrame
-        By `bytes`, most first, then by `kept_bytes`; no rows where the heap was not traced.
+        By `bytes`, most first, then by `kept_bytes`; empty if the heap was not traced.
 
-        - ``line`` str: the innermost line of the cell, or of your modules, that was on the stack, as
-          ``cell:12``; missing where none was, as in other threads; with ``by="function"`` that of the most
-          bytes;
+        - ``line`` str: the innermost line of the cell, or of your modules, on the stack, as ``cell:12``;
+          missing without one, as in other threads; with ``by="function"`` that of the most bytes;
         - ``text`` str: its source; ``allocated_by`` str: the innermost function of Python, as
           ``concatenate (multiarray.py)``; that of the most bytes; ``import`` of modules that were loaded;
           missing for blocks that no snapshot of tracemalloc has seen;
         - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
-        - ``kept_bytes``, ``kept_count`` int64: what was allocated in the recording and not freed in it.
+        - ``kept_bytes``, ``kept_count`` int64: allocated in the recording and not freed in it.
 
     Raises
     ------
     OptionError
-        If there are no rows by `by`.
+        If `by` is unknown.
 
     Notes
     -----
-    ``bytes`` sum to the highest sum of blocks that were allocated since the recording began; what was there
-    before is not in it, nor what the allocator keeps for later, so resident memory (``p.memory.peak()``)
-    differs. By memray (https://bloomberg.github.io/memray/) objects of Python count as the arenas that hold
-    them; tracemalloc counts each, and does not see what other C code allocates, as torch.
+    ``bytes`` sum to the peak of blocks allocated since the recording began. Resident memory
+    (``p.memory.peak()``) differs: it includes earlier blocks and memory that the allocator keeps for later.
+    With memray (https://bloomberg.github.io/memray/) Python objects count as the arenas that hold them;
+    tracemalloc counts each object, but not allocations of other C code, such as torch.
 
     Examples
     --------

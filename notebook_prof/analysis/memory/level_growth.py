@@ -13,11 +13,11 @@ from ...trace.arrays import IntArray
 from .curve import EVENT_BYTES, SOURCES, memory, recorded_by_torch
 
 _FEWEST: Final = 12
-"""Fewer differences than this cannot be told from chance, or from what a process takes as it warms up."""
+"""With fewer differences, growth may be chance or warm-up."""
 _SURE: Final = 3.0
-"""Standard deviations of Kendall's S beyond which a trend is none of chance."""
+"""Standard deviations of Kendall's S beyond which a trend is not chance."""
 _LATE: Final = 0.25
-"""Of all growth, so much has to come in the second half: what only fills up at first is no leak."""
+"""Share of the growth that must come in the second half: memory that only fills up at first is no leak."""
 _NOISE: Final = 4.0
 _PAGES: Final = 16 * 2**10
 _WORTH: Final = 2**20
@@ -26,21 +26,14 @@ _MOST_PAIRS: Final = 400
 
 
 class Trend(NamedTuple):
-    """How a level changes from step to step.
+    """How a level changes from step to step."""
 
-    Attributes
-    ----------
-    slope_bytes : int
-        A step.
-    grown, steps : int
-        Steps at whose end the level was higher than at the end of the one before, of so many.
-    grows : bool
-        Whether that is certain.
-    """
-
+    # Per step.
     slope_bytes: int
+    # How many of `steps` ended at a higher level than the one before.
     grown: int
     steps: int
+    # Whether that is certain.
     grows: bool
 
 
@@ -57,15 +50,15 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     -------
     DataFrame
         A row a device and source (see `memory`): ``device`` int16, ``growth_bytes`` int64 (between ends of
-        steps, 0 with fewer than three), ``steps`` int64 (how many ends were compared), ``grows`` bool,
-        ``grown`` int64 (at how many of them it was higher than before), ``source`` category.
+        steps, 0 with fewer than three), ``steps`` int64 (compared ends), ``grows`` bool, ``grown`` int64
+        (ends that were higher than the previous one), ``source`` category.
 
     Notes
     -----
-    What an allocator tells is exact: it grows if the lowest level of every step is higher than that of the
-    step before; `growth_bytes` is the median. The lowest level, unlike that at the end, does not depend on
-    whether a buffer is freed just before or after the border of two steps. Where buffers come and go across
-    borders, and for resident memory, the trend has to be certain: see `rising`.
+    An allocator's figures are exact: memory grows if the lowest level of every step is higher than that of
+    the step before; `growth_bytes` is the median. The lowest level, unlike that at the end, does not depend
+    on whether a buffer is freed just before or after the border of two steps. If buffers come and go across
+    borders, and for resident memory, the trend must be certain.
 
     Examples
     --------
@@ -95,25 +88,14 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
 
 
 def matters(growth_bytes: int, steps: int, peaks: pd.DataFrame, device: int, source: str) -> bool:
-    """Return whether growth is worth a word: the steps added a mebibyte, or a hundredth of the highest level.
-
-    Parameters
-    ----------
-    growth_bytes, steps : int
-        A step, and how many.
-    peaks : DataFrame
-        As `memory_peak`.
-    device : int
-    source : str
-        Whose highest level counts.
-    """
+    """Return whether growth is worth reporting: a mebibyte, or a hundredth of the peak, over all steps."""
     peaks_of_device = peaks.loc[(peaks["source"] == source) & (peaks["device"] == device), "peak_bytes"]
     least = min(_WORTH, _WORTH_SHARE * int(peaks_of_device.max())) if len(peaks_of_device) else _WORTH
     return growth_bytes * steps >= least
 
 
 def other_growth(trace: Trace) -> Trend:
-    """Return how resident memory less the blocks of the host's allocator changes: arrays, other libraries."""
+    """Return the growth of resident memory beyond the host allocator's blocks: arrays, other libraries."""
     curve = memory(trace, device=-1)
     resident = curve[curve["source"] == "rss"]
     if not len(resident):
@@ -126,11 +108,9 @@ def other_growth(trace: Trace) -> Trend:
 
 
 def recorders_bytes(trace: Trace) -> int:
-    """Return what resident memory grows by in a step though nobody keeps it: the recording, freed blocks.
-
-    Torch's profiler keeps about so much for each event, in the same process. Freed blocks that malloc had not
-    returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
-    """
+    """Return growth of resident memory in a step that nobody keeps: the recording and freed blocks."""
+    # Torch's profiler keeps about this much for each event, in the same process. Freed blocks that malloc had
+    # not returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
     if not len(trace.steps):
         return 0
     freed = trace.metadata.get("freed_bytes") or (0, 0)
@@ -141,34 +121,15 @@ def recorders_bytes(trace: Trace) -> int:
 
 
 def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
-    """Find a trend in a noisy level, and say whether it is certain.
+    """Find a trend in a noisy level (bytes at the end of each step), and whether it is certain.
 
-    Parameters
-    ----------
-    level : ndarray of int64
-        At the end of each step, in bytes.
-    own_bytes : int
-        What the recording itself adds a step, roughly. It is taken off, and the rest has to be as much.
-
-    Returns
-    -------
-    Trend
-        Its slope is the median of the slopes between all pairs of ends. It grows if Kendall's S is beyond
-        three standard deviations, most steps grow, a quarter of the growth comes in the second half, the
-        growth stands out of the noise around the line, and it is a mebibyte and four pages a step or more.
-
-    Notes
-    -----
-    Theil (1950) and Sen (1968) for the slope, Mann (1945) and Kendall (1975) for S and its variance,
-    n (n - 1) (2 n + 5) / 18.
-
-    Examples
-    --------
-    >>> rising(np.arange(20) * 2**20 + np.arange(20) % 3 * 9000).grows
-    True
-    >>> rising(np.minimum(np.arange(20), 5) * 2**20).grows
-    False
+    `own_bytes` is roughly what the recording itself adds a step: it is subtracted, and the rest must be as
+    large.
     """
+    # Slope: the median of the slopes between all pairs of ends (Theil 1950, Sen 1968). It grows if Kendall's
+    # S is beyond three standard deviations (Mann 1945, Kendall 1975; variance n (n - 1) (2 n + 5) / 18), most
+    # steps grow, a quarter of the growth comes in the second half, the growth stands out of the noise around
+    # the line, and it is at least a mebibyte and four pages a step.
     added = np.diff(level)
     if len(added) < 2:
         return Trend(0, 0, len(added), False)
@@ -211,7 +172,7 @@ def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArr
 
 
 def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the lowest level after the first event of each step that has one, else the level it keeps."""
+    """Return the lowest level after the first event of each step; without an event, the level it keeps."""
     if not len(curve) or not len(starts):
         return np.empty(0, np.int64)
     ts = curve["ts"].to_numpy()
@@ -226,7 +187,7 @@ def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
 
 
 def _level(curve: pd.DataFrame, ends: IntArray) -> IntArray:
-    """Return the level at those ends that lie behind the first event."""
+    """Return the level at those ends that follow the first event."""
     if not len(curve):
         return np.empty(0, np.int64)
     last_event = np.searchsorted(curve["ts"].to_numpy(), ends, side="right") - 1

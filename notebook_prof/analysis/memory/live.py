@@ -1,4 +1,4 @@
-"""What was in memory at one instant, who put it there, and in which groups."""
+"""Blocks in memory at one instant, their owners and groups."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
     Returns
     -------
     DataFrame
-        A row a block, largest first; no rows where no allocator was recorded.
+        A row a block, largest first; empty if no allocator was recorded.
 
         - ``addr`` uint64, ``device`` int16 (-1: host), ``bytes`` int64;
-        - ``birth_ts`` Int64 ns: missing for a block from before the recording, known by its being freed;
+        - ``birth_ts`` Int64 ns: missing for a block from before the recording, known by its release;
         - ``death_ts`` Int64 ns: missing if it outlived the recording;
-        - ``operator`` str: innermost slice in which it was born, ``aten::empty`` and the like left aside;
-          ``module``, ``phase``, ``line`` str and ``step`` Int32 of it; ``slice`` Int64: its row in
-          ``trace.slices``;
-        - ``kind`` category: ``activation gradient optimizer input temporary parameter earlier other``, as far
-          as its life tells; see `memory_by`.
+        - ``operator`` str: innermost slice of its birth, except ``aten::empty`` and the like; ``module``,
+          ``phase``, ``line`` str and ``step`` Int32 of it; ``slice`` Int64: its row in ``trace.slices``;
+        - ``kind`` category: ``activation gradient optimizer input temporary parameter earlier other``, judged
+          by its life; see `memory_by`.
 
     Notes
     -----
@@ -88,7 +87,7 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
 
 
 def peak_instant(trace: Trace, device: int | None = None) -> int:
-    """Return the instant of the highest peak that the allocator reached; 0 without one."""
+    """Return the instant of the allocator's highest peak; 0 without one."""
     peaks = memory_peak(trace)
     peaks = peaks[peaks["source"] == "allocator"]
     if device is not None:
@@ -108,7 +107,7 @@ def memory_by(
     at: int | str | None = None,
     device: int | None = None,
 ) -> pd.DataFrame:
-    """Add up the blocks that are allocated at an instant.
+    """Sum up the blocks that are allocated at an instant.
 
     Parameters
     ----------
@@ -124,10 +123,10 @@ def memory_by(
     Returns
     -------
     DataFrame
-        By `bytes`, most first; no rows where no allocator was recorded.
+        By `bytes`, most first; empty if no allocator was recorded.
 
-        - the columns of `by`; missing where it is not known;
-        - ``blocks`` int64; ``bytes`` int64; ``share`` float64 of all bytes that are live then;
+        - the columns of `by`; missing if unknown;
+        - ``blocks`` int64; ``bytes`` int64; ``share`` float64 of all live bytes;
         - ``largest_bytes`` int64: of the largest block.
 
     Raises
@@ -137,8 +136,8 @@ def memory_by(
 
     Notes
     -----
-    The blocks are those of `memory_live`, which are the ones whose allocation or release was recorded: what a
-    program took before the recording and keeps is not among them.
+    The blocks are those of `memory_live`, with a recorded allocation or release: memory that a program
+    allocated before the recording and still keeps is not included.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which names hold the memory that is used, and what a cell has left behind."""
+"""Names that hold memory, and what a cell left behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .live import memory_live
 Moment = Literal["recording", "cell"]
 MAPPED: Final = "file"
 REMAINDERS: Final = ("unnamed", "cached", "outside", "not resident")
-"""Kinds of rows that are no names."""
+"""Kinds of rows without a name."""
 _GROWS_IN: Final = 0.8
 _FEWEST_STEPS: Final = 2
 
@@ -53,57 +53,56 @@ LEFT: Final = Table(
 
 
 def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None = None) -> pd.DataFrame:
-    """List the variables that hold memory, and what is used without a name.
+    """List the variables that hold memory, and memory without a name.
 
     Parameters
     ----------
     trace : Trace
     at : {"recording", "cell"}
-        The end of the recording, or the end of the cell, which is later where only some steps were recorded.
+        The end of the recording, or the end of the cell, which is later if only some steps were recorded.
     device : int, optional
         Keep this one; -1 is the host.
 
     Returns
     -------
     DataFrame
-        By `bytes`, most first, names before the rest; no rows where no names were recorded (they are of a
-        profiled cell, or of ``nbp.profile``, with memory).
+        By `bytes`, most first, names before the rest; empty if no names were recorded (a profiled cell, or
+        ``nbp.profile``, with memory has them).
 
         - ``name`` str: the first one that leads to the buffers, as ``model.0.weight``, ``acts[]`` (all
           elements of a list), ``opt.state[model.0.weight]['exp_avg']``, ``df[price]``, ``Out[9]``,
           ``traceback: train:12 › x``, ``loss › MmBackward0`` (saved by that function of its graph); missing
-          where there is none;
+          without one;
         - ``kind`` str: ``parameter gradient buffer optimizer tensor array column arrow bytes``; ``saved`` for
-          the backward pass; ``objects``: Python objects, about, from 64 KiB on; ``file``: mapped, its pages
-          are not counted; ``unnamed``: blocks of the recording that no name leads to, or whose
-          release in a thread that is not recorded was not seen; ``cached`` by the
-          allocator; ``outside``: all else that is used; ``not resident``: negative, what is named and was
-          not touched yet;
-        - ``type`` str: type and shape, or how many of them; ``device`` int16 (-1: host);
-        - ``buffers`` int64: a buffer that several names share is counted once; ``bytes`` int64: of whole
-          buffers, also where a name is a view of a part;
-        - ``share`` float64 of what is used: resident memory of the process on the host, all that is in use
-          of another device;
-        - ``new_bytes`` Int64: of buffers that were not named when the cell began; missing where that was not
-          seen;
-        - ``bytes_per_step`` Int64: median of what each step has added, 0 where the name does not grow; where
-          allocations were not recorded (NumPy's, pandas' and Python's are not) by how much the name has grown
-          over the recorded steps, a step; missing with fewer than four steps, and of those names where no
-          step ran before the recorded ones (``--steps 3:14`` leaves some);
+          the backward pass; ``objects``: Python objects, an estimate, from 64 KiB on; ``file``: a mapped
+          file, whose pages do not count; ``unnamed``: recorded blocks without a name, or freed in a thread
+          that was not recorded; ``cached`` by the allocator; ``outside``: all other memory in use; ``not
+          resident``: negative, named memory that was not touched yet;
+        - ``type`` str: type and shape, or their number; ``device`` int16 (-1: host);
+        - ``buffers`` int64: a buffer shared by several names counts once; ``bytes`` int64: of whole buffers,
+          even if a name is a view of a part;
+        - ``share`` float64 of memory in use: resident memory of the process on the host, all used memory on
+          another device;
+        - ``new_bytes`` Int64: of buffers without a name when the cell began; missing if that was not
+          recorded;
+        - ``bytes_per_step`` Int64: median growth a step, 0 if the name does not grow. Without recorded
+          allocations (NumPy, pandas, Python) it is the name's growth over the recorded steps divided by their
+          number; missing with fewer than four steps, and for those names if no step ran before the recorded
+          ones (``--steps 3:14`` leaves some);
         - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
-          buffer; missing where none was recorded;
+          buffer; missing if none was recorded;
         - ``kept_by`` str: up to four more names.
 
     Raises
     ------
     OptionError
-        If `at` is no such instant.
+        If `at` is neither of the two.
 
     Notes
     -----
     For each device, ``bytes`` of all rows except ``file`` sum to what is used: named + saved for backward +
-    unnamed + cached + outside = used. A name grows if four of five steps, the first and the last left aside,
-    have each allocated memory that it holds at the end.
+    unnamed + cached + outside = used. A name grows if four of five steps, without the first and the last,
+    each allocated memory that it holds at the end.
 
     Examples
     --------
@@ -149,7 +148,7 @@ def _buffers(trace: Trace, at: str) -> pd.DataFrame | None:
 
 
 def _blocks(trace: Trace) -> pd.DataFrame:
-    """Return the blocks that are alive at the end of the recording."""
+    """Return the blocks alive at the end of the recording."""
     events = trace.allocations
     last = int(events["ts"].max()) if len(events) else 0
     blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
@@ -157,7 +156,7 @@ def _blocks(trace: Trace) -> pd.DataFrame:
 
 
 def _join(buffers: pd.DataFrame, blocks: pd.DataFrame | None) -> pd.DataFrame:
-    """Return buffers with what was recorded of their allocation, largest first."""
+    """Return buffers with their recorded allocations, largest first."""
     table = buffers
     if blocks is not None:
         keys = {"left_on": ["device", "address"], "right_on": ["device", "addr"]}
@@ -210,7 +209,7 @@ def _distinct(texts: pd.Series[str]) -> str:
 
 
 def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
-    """Return what each step has added to a name; 0 where it does not grow, missing where it is not known."""
+    """Return each name's growth in every step; 0 if it does not grow, missing if unknown."""
     start = np.sort(trace.steps["ts"].to_numpy())
     inner = len(start) - 2
     birth = ints(buffers["birth_ts"])
@@ -228,7 +227,7 @@ def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
-    """Return what a step has added to names whose allocations were not recorded."""
+    """Return the growth a step of names without recorded allocations."""
     names = buffers.groupby(_KEYS, sort=False)
     table = names.agg(bytes=("bytes", "sum"), recorded=("birth_ts", "count"))
     if "first_step_bytes" not in buffers or len(trace.steps) < _FEWEST_STEPS + 2:
@@ -239,7 +238,7 @@ def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:
-    """Return the blocks that no name leads to, by the operator and the line that allocated them."""
+    """Return the blocks without a name, by the operator and the line that allocated them."""
     named = pd.MultiIndex.from_frame(buffers[["device", "address"]])
     free = blocks[
         ~pd.MultiIndex.from_frame(blocks[["device", "addr"]].astype({"device": "int64"})).isin(named)
@@ -260,7 +259,7 @@ def _as_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def _remainders(trace: Trace, at: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return what is cached by each allocator and what is outside of all; gives `table` its shares."""
+    """Return memory cached by each allocator and memory outside of all; set the shares of `table`."""
     levels = _of_moment(trace, "memory_levels", at)
     counted = table[table["kind"] != MAPPED].groupby("device")["bytes"].sum()
     rows: list[dict[str, Any]] = []
@@ -297,7 +296,7 @@ _FORGET_ERROR: Final = "sys.last_exc = sys.last_value = sys.last_traceback = Non
 
 
 def memory_left_behind(trace: Trace) -> pd.DataFrame:
-    """List what a cell has left in memory: buffers that no name led to when it began.
+    """List what a cell left in memory: buffers that had no name when it began.
 
     Parameters
     ----------
@@ -306,18 +305,18 @@ def memory_left_behind(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By `bytes`, most first; no rows where nothing is new, or where it was not seen before or after the
+        By `bytes`, most first; empty if nothing is new, or if names were not recorded before or after the
         cell.
 
         - ``name`` str: the variable (``model`` for ``model.0.weight``), ``Out[9]`` or
           ``traceback: train:12`` that leads to the buffers;
         - ``device`` int16 (-1: host); ``buffers``, ``bytes`` int64;
-        - ``created_line`` str: that allocated the largest of them; missing where it was not recorded;
-        - ``release`` str: the statement that lets go of all names that are known to lead there.
+        - ``created_line`` str: the line that allocated the largest of them; missing if not recorded;
+        - ``release`` str: the statement that releases all known names of it.
 
     Notes
     -----
-    It is the end of the cell that counts, also where only some of its steps were recorded.
+    The end of the cell counts, even if only some of its steps were recorded.
 
     Examples
     --------
@@ -347,7 +346,7 @@ def memory_left_behind(trace: Trace) -> pd.DataFrame:
 
 
 def _release(leads: str) -> str:
-    """Return the statement that lets go of variables and results, and of the last error."""
+    """Return the statement that releases variables, results and the last error."""
     names = pd.Series([name.strip() for name in leads.split(", ") if name.strip()])
     roots = names.str.extract(_ROOT)[0].dropna().drop_duplicates()
     variables = roots[roots.str.fullmatch(_VARIABLE)].tolist()

@@ -1,4 +1,4 @@
-"""What each operator allocated and freed."""
+"""Allocations and releases of each operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def memory_operators(
     phase: Texts = None,
     device: int | None = None,
 ) -> pd.DataFrame:
-    """Add up the allocations and releases inside each operator.
+    """Sum the allocations and releases inside each operator.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def memory_operators(
     Returns
     -------
     DataFrame
-        A row a group and device, by `increase_bytes`, most first; no rows where no allocator was recorded.
+        A row a group and device, by `increase_bytes`, most first; empty if no allocator was recorded.
 
         - the columns of `by`, missing for events outside every slice; ``device`` int16 (-1: host);
         - ``allocation_count``, ``free_count``, ``allocated_bytes``, ``freed_bytes`` int64, none negative;
-        - ``increase_bytes`` int64: what they differ by. Over all rows it sums to what all events did.
+        - ``increase_bytes`` int64: their difference. Over all rows it sums to the change by all events.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Time by source: lines of the user's code, what they call, and stacks."""
+"""Time by source: lines of the user's code, their calls, and stacks."""

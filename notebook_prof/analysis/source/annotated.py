@@ -1,4 +1,4 @@
-"""Source code as it was written, with what each of its lines took, on the whole and in each step."""
+"""Source code with the time of each line, in total and by step."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .lines import CELL, COLUMNS, lines, lines_of_slices
 
 
 def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = None) -> pd.DataFrame:
-    """Give every line of a source file, in its order, with what `lines` tells of it.
+    """Return every line of a source file, in order, with its row of `lines`.
 
     Parameters
     ----------
     trace : Trace
     file : str
-        ``cell``, or a file that `lines` lists; its last part is enough where that is unique.
+        ``cell``, or a file of `lines`; a unique last part is enough.
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 
     Returns
     -------
     DataFrame
-        In the order of the file, with the columns of `lines`. Lines that were not seen to run have zeros.
-        Where the text was not recorded, only lines that ran have rows; where no lines were, there are none.
+        In the order of the file, with the columns of `lines`. Lines that did not run have zeros. If the text
+        was not recorded, only lines that ran have rows; without recorded lines there are none.
 
     Raises
     ------
@@ -55,16 +55,7 @@ def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = Non
 
 
 def annotate(table: pd.DataFrame, file: str, text: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of `annotated_source` for a file.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `lines`, of this file alone.
-    file : str
-    text : sequence of str
-        Its lines; empty where they are not known.
-    """
+    """Return the rows of `annotated_source` for a file, from its rows of `lines` and its text (or none)."""
     ran = table.set_index("line")
     rows = ran.reindex(sorted({*range(1, len(text) + 1), *ran.index}))
     texts = pd.Series(list(text), range(1, len(text) + 1), dtype="str").reindex(rows.index)
@@ -78,7 +69,7 @@ def annotate(table: pd.DataFrame, file: str, text: Sequence[str]) -> pd.DataFram
 
 
 def source_texts(trace: Trace) -> dict[str, tuple[str, ...]]:
-    """Return the lines of every recorded source, by what `lines` calls its file; the cell comes first."""
+    """Return the lines of every recorded source by its file in `lines`; the cell comes first."""
     texts: dict[str, tuple[str, ...]] = {}
     cell = trace.metadata.get("cell_source")
     if isinstance(cell, str):
@@ -92,13 +83,7 @@ def source_texts(trace: Trace) -> dict[str, tuple[str, ...]]:
 
 
 def cell_lines(source: str) -> tuple[str, ...]:
-    """Return the lines of a cell as the interpreter counts them: IPython drops empty ones on top.
-
-    Examples
-    --------
-    >>> cell_lines("\\n\\n%%profile\\nx = 1")
-    ('%%profile', 'x = 1')
-    """
+    """Return the lines of a cell as the interpreter counts them: IPython drops empty ones on top."""
     written = source.splitlines()
     first = next((i for i, text in enumerate(written) if text.strip()), len(written))
     return tuple(written[first:])
@@ -128,7 +113,7 @@ STEP_COLUMNS: Final = Table(
 
 
 def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Give the time of every line of the user's own source in every step.
+    """Return the time of every line of the user's source in every step.
 
     Parameters
     ----------
@@ -139,10 +124,10 @@ def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Lines in the order of `lines`, each with all steps in their order; no rows without lines or steps.
+        Lines in the order of `lines`, each with all steps; empty without lines or steps.
 
         - ``file`` str, ``line`` int64: as in `lines`; ``loop``, ``step`` int64: as in `steps`;
-        - ``total_ns`` int64: time inside the step in which the line or what it calls ran, in any thread.
+        - ``total_ns`` int64: time inside the step in which the line or its callees ran, in any thread.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The call tree of what is selected: from callers down, from callees up, and its heaviest stack."""
+"""Call trees: from callers down, from callees up, and the heaviest stack."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call_tree(
     by_thread: bool = False,
     only_my_code: bool = False,
 ) -> pd.DataFrame:
-    """List what called what on the host, from the outermost callers down, with the time of each path.
+    """List the calls on the host, from the outermost callers down, with the time of each path.
 
     Parameters
     ----------
@@ -46,22 +46,21 @@ def call_tree(
     track : int or iterable of int, optional
         Keep these threads.
     by_thread : bool
-        Whether each thread is a root of its own; else equal stacks of all threads are one.
+        Whether each thread is a root; else equal stacks of all threads are merged.
     only_my_code : bool
-        Fold functions of libraries, and what runs inside operators, into what called them: their time is its
-        own then. A stack without any code of the user keeps its outermost entry.
+        Fold library functions, and calls inside operators, into their callers as self time. A stack without
+        user code keeps its outermost entry.
 
     Returns
     -------
     DataFrame
-        A row a path of calls, each before what it calls, and what took longest first; no rows for a trace
-        without host slices.
+        A row a path of calls, callers before callees, longest first; empty without host slices.
 
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
         - ``name`` str; ``category`` category: missing for threads;
         - ``count`` int64: slices;
-        - ``total_ns`` int64: with everything below it, summed over threads; ``self_ns`` int64: of itself.
-          Over all rows it sums to the time that threads were busy;
+        - ``total_ns`` int64: with everything below it, summed over threads; ``self_ns`` int64: its own, which
+          sums over all rows to the busy time of threads;
         - ``device_ns``, ``device_self_ns`` int64: durations of the device work that it or anything below it
           launched, and that it launched itself;
         - ``share`` float64: ``total_ns`` of all.
@@ -73,8 +72,8 @@ def call_tree(
 
     Notes
     -----
-    The stacks are those of `flame`. Recursion has a row for each level. Device work whose launch was not
-    recorded, or is not among what is kept, is in no row.
+    The stacks are those of `flame`. Recursion has a row for each level. Device work without a recorded and
+    kept launch is in no row.
 
     Examples
     --------
@@ -109,25 +108,24 @@ def bottom_up(
     only_my_code: bool = False,
     levels: int | None = None,
 ) -> pd.DataFrame:
-    """List what took time itself, and below each the callers that it took the time for.
+    """List names by self time, and below each the callers for which it spent that time.
 
     Parameters
     ----------
     trace, window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
     levels : int, optional
-        How many callers to list at most, one of another; all unless given.
+        Maximum depth of callers. Default: all.
 
     Returns
     -------
     DataFrame
-        The columns of `call_tree`, each row before its callers, and what took longest itself first.
+        The columns of `call_tree`, each row before its callers, by self time, longest first.
 
-        A row without a parent is all that has its name and category; their ``self_ns`` sum to the time that
-        threads were busy. A row below is the part of it that came through these callers: counts and own times
-        of callers sum to those of the row above, less what nothing called. ``total_ns`` and ``device_ns``
-        count recursion once in each row, so that those of callers sum to more where there is any. ``share``
-        is ``self_ns`` of all.
+        A row without a parent is everything with its name and category; their ``self_ns`` sum to the busy
+        time of threads. A row below is the part called by these callers: counts and self times of callers sum
+        to those of the row above, without uncalled ones. ``total_ns`` and ``device_ns`` count recursion once
+        in each row, so those of callers sum to more with recursion. ``share`` is ``self_ns`` of all.
 
     Raises
     ------
@@ -162,7 +160,7 @@ def bottom_up(
 
 
 def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float = 0.0) -> pd.DataFrame:
-    """Turn a call tree around: `bottom_up` of a table of `call_tree` without threads.
+    """Turn a call tree (without threads) around into `bottom_up`.
 
     Callers of rows with less than `least_share` of all self time, and of all device time, are left out.
     """
@@ -183,7 +181,7 @@ def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float
         parts["depth"].append(np.full(len(keys), level))
         parts["first"].append(at[rows][first])
         of[rows], at[rows] = made + code, up[at[rows]]
-        # who is inside its own kind by a longer chain of callers is so by a shorter one
+        # being inside one's own kind by a longer chain of callers implies it for a shorter one
         again = rows if level == 0 else rows[~outermost[rows]]
         outermost[again] = ~_inside_own(of, up, again)
         for name, values in weights.items():
@@ -212,21 +210,21 @@ def heaviest_stack(
     line: Texts = None,
     only_my_code: bool = False,
 ) -> pd.DataFrame:
-    """Follow what takes most from the outermost caller down.
+    """Follow the longest calls from the outermost caller down.
 
     Parameters
     ----------
     trace, window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
     name : str, optional
-        Go through the path to this name that takes most; else begin with the root that takes most.
+        Follow the longest path to this name; default: begin with the longest root.
     by : {"total_ns", "device_ns"}
-        What takes most: time on the host, or of the device work launched.
+        Measure by time on the host, or by the device work launched.
 
     Returns
     -------
     DataFrame
-        Rows of `call_tree`, from the outermost on, each the caller of the next; no rows where nothing has the
+        Rows of `call_tree`, from the outermost on, each the caller of the next; empty if nothing has the
         name, or took any time.
 
     Raises
@@ -260,7 +258,7 @@ def heaviest_stack(
 
 
 def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns") -> pd.DataFrame:
-    """Return the rows of the heaviest stack of a table of `call_tree`, numbered anew."""
+    """Return the rows of the heaviest stack of a call tree, renumbered."""
     if by not in ("total_ns", "device_ns"):
         raise OptionError(
             f"the heaviest stack cannot be found by {by!r}: {nearest(by, ('total_ns', 'device_ns'))}"
@@ -291,7 +289,7 @@ def _labels(tree: pd.DataFrame) -> IntArray:
 
 
 def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
-    """Return which of some nodes have a caller, or a caller's caller, of their own kind."""
+    """Return which of some nodes have a caller, direct or not, of their own kind."""
     inside = np.zeros(len(kind), dtype=bool)
     rows, above = nodes, up[nodes]
     while len(rows):
@@ -308,7 +306,7 @@ def _summed(code: IntArray, values: IntArray, size: int) -> IntArray:
 
 
 def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
-    """Order rows so that each is before those below it, and what took longest first; a loop over levels."""
+    """Order rows so that each precedes those below it, longest first; a loop over levels."""
     up, depth = table["parent"].to_numpy(), table["depth"].to_numpy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
     size = np.ones(len(table), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What ``torch.compile`` compiled: when, for how long, and why again."""
+"""Compilations of ``torch.compile``: when, how long, and why again."""
 
 from __future__ import annotations
 
@@ -65,37 +65,37 @@ GRAPH_BREAKS: Final = Table(
 
 
 def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List what ``torch.compile`` compiled while the cell ran, also outside of the recorded steps.
+    """List the compilations of ``torch.compile`` while the cell ran, including outside the recorded steps.
 
     Parameters
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: keep what began in it.
+        Half-open, in ns: keep compilations that began in it.
 
     Returns
     -------
     DataFrame
-        By `ts`; no rows where nothing was compiled, or where the recording does not tell.
+        By `ts`; empty if nothing was compiled, or it was not recorded.
 
         - ``ts``, ``dur`` int64: ns; before the first recorded instant `ts` is negative;
         - ``step`` Int64: the recorded step in which it began, missing for none;
         - ``id`` str: TorchDynamo's, as ``0/1``: number of the function, and how often it was compiled before;
-        - ``function`` str; ``place`` str: where it begins, or where it goes on after a graph break, as
-          ``cell:4``; both empty for a backward graph;
-        - ``resumed`` bool: it goes on after a graph break; ``backward`` bool;
-        - ``dynamo_ns``, ``aot_ns``, ``inductor_ns``, ``codegen_ns`` int64: what TorchDynamo, AOTAutograd,
-          Inductor and the generation of code, compilers of C++ and Triton included, took; their sum is `dur`;
-        - ``operators`` int64: in the graph; ``guards`` int64: conditions under which it is used again;
+        - ``function`` str; ``place`` str: where it begins, or continues after a graph break, as ``cell:4``;
+          both empty for a backward graph;
+        - ``resumed`` bool: it continues after a graph break; ``backward`` bool;
+        - ``dynamo_ns``, ``aot_ns``, ``inductor_ns``, ``codegen_ns`` int64: time of TorchDynamo, AOTAutograd,
+          Inductor and code generation, including compilers of C++ and Triton; their sum is `dur`;
+        - ``operators`` int64: in the graph; ``guards`` int64: conditions for its reuse;
         - ``cached`` bool: the code came from a cache on disk;
-        - ``guard`` str: the condition that no longer held, empty for a first compilation; ``guard_place``
-          str: the line that it is about, where TorchDynamo tells it;
-        - ``failure`` str: why it could not be compiled, empty where it was.
+        - ``guard`` str: the condition that failed, empty for a first compilation; ``guard_place`` str: its
+          line, if TorchDynamo gives it;
+        - ``failure`` str: why it could not be compiled; else empty.
 
     Notes
     -----
-    Of a live recording from ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64; of
-    logs that PyTorch writes where ``TORCH_TRACE`` names a folder all of them.
+    A live recording uses ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64. Logs
+    that PyTorch writes to the folder ``TORCH_TRACE`` have all of them.
 
     Examples
     --------
@@ -131,22 +131,22 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a kernel and line, by `total_ns` of the kernel, longest first, then by line; no rows where
-        nothing was compiled by Inductor, or where the recording does not tell.
+        A row a kernel and line, by `total_ns` of the kernel, longest first, then by line; empty if Inductor
+        compiled nothing, or it was not recorded.
 
-        - ``kernel`` str: as its slices are called; ``operators`` str, as ``add, mul, relu``;
-          ``backward`` bool: of a backward graph, of which no lines are known;
-        - ``file line text``: a line of the user's that became part of it; `line` is 0 where none is known;
-        - ``exact`` bool: Inductor tells the line, or no other kernel of its graph has such an operator; else
+        - ``kernel`` str: the name of its slices; ``operators`` str, as ``add, mul, relu``; ``backward`` bool:
+          of a backward graph, without known lines;
+        - ``file line text``: a user's line that became part of it; `line` is 0 if unknown;
+        - ``exact`` bool: Inductor gives the line, or no other kernel of its graph has such an operator; else
           the line is part of one of several kernels;
-        - ``slices`` int64, ``total_ns`` int64: of the kernel, also where it has several rows; 0 for one that
-          did not run in what was recorded.
+        - ``slices`` int64, ``total_ns`` int64: of the kernel, in each of its rows; 0 if it did not run in the
+          recording.
 
     Notes
     -----
-    From the comments in Inductor's modules, which name the nodes of TorchDynamo's graph that a kernel was
-    made of, and from the lines of these nodes. C++ for the host has no such comments: there the operators are
-    those of the kernel's name, and its lines those of the nodes with these operators.
+    The source is the comments in Inductor's modules, which name the nodes of TorchDynamo's graph in a kernel,
+    and the lines of these nodes. C++ for the host has no such comments: there the operators come from the
+    kernel's name, and its lines from the nodes with these operators.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
         return FUSED_KERNELS.empty()
     kernels = table["kernel"].astype("str")
     slices = trace.slices[trace.slices["name"].isin(kernels)]
-    # the call that launches a kernel has its name too
+    # the call that launches a kernel has the same name
     on_device = slices[slices["category"] == "kernel"]
     slices = slices[(slices["category"] == "kernel") | ~slices["name"].isin(on_device["name"])]
     ran = slices["dur"].groupby(slices["name"].astype("str")).agg(["count", "sum"]).reindex(kernels).fillna(0)
@@ -176,7 +176,7 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
 
 
 def graph_breaks(trace: Trace) -> pd.DataFrame:
-    """List where compiled functions leave their graph and go on in another one.
+    """List where compiled functions leave their graph and continue in another.
 
     Parameters
     ----------
@@ -185,17 +185,17 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        In the order in which they were met first; no rows without breaks.
+        In order of first occurrence; empty without breaks.
 
-        - ``place`` str: the line at which the function goes on, as ``cell:6``: it broke there, or in the line
-          before; ``function`` str;
+        - ``place`` str: the line at which the function continues, as ``cell:6``: it broke there, or in the
+          line before; ``function`` str;
         - ``reason`` str: TorchDynamo's first sentence; several, where the function breaks several times;
-        - ``count`` int64: compilations that began there; ``total_ns`` int64: what they took.
+        - ``count`` int64: compilations that began there; ``total_ns`` int64: their time.
 
     Notes
     -----
-    A break in a loop, or in a function that is called by a compiled one, may leave the whole function
-    uncompiled: then there is no graph to go on in, and `compilations` has its ``failure``, if any.
+    A break in a loop, or in a function called by a compiled one, may leave the whole function uncompiled:
+    then no graph continues, and `compilations` has its ``failure``, if any.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
 
 
 def _step_at(trace: Trace, ts: np.ndarray) -> pd.arrays.IntegerArray:
-    """Return the step that holds each instant."""
+    """Return the step that contains each instant."""
     recorded = steps(trace).sort_values("ts", kind="stable")
     begin, number = recorded["ts"].to_numpy(), recorded["step"].to_numpy(np.int64)
     at = np.searchsorted(begin, ts, side="right") - 1

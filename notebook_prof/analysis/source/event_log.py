@@ -1,4 +1,4 @@
-"""The event log: what ran, in the order in which it began."""
+"""The event log: slices in the order in which they began."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def event_log(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: keep what touches it, whole.
+        Half-open, in ns: keep slices that touch it, uncut.
     step, track : int or iterable of int, optional
         Keep what belongs to these.
     name, phase, category, line : str or iterable of str, optional
         Keep what belongs to these; a line is written as ``cell:12``.
     only_my_code : bool
-        Leave out functions of libraries, and what runs inside operators.
+        Leave out library functions and calls inside operators.
 
     Returns
     -------
     DataFrame
-        A row a slice, by start, and what lasts longest first; no rows where there is none.
+        A row a slice, by start, then longest first.
 
         - ``slice`` int64: its row in ``trace.slices``;
         - ``ts``, ``dur``, ``self_ns`` int64: start, duration and self time, not cut at the window;

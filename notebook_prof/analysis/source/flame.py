@@ -1,4 +1,4 @@
-"""Stacks and what they took, as nodes of a tree: for flame graphs and icicles."""
+"""Stacks and their times as nodes of a tree: for flame graphs and icicles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def flame(
     order: str = "left_heavy",
     only_my_code: bool = False,
 ) -> pd.DataFrame:
-    """Merge equal stacks of slices into a tree, and add up what each node took.
+    """Merge equal stacks of slices into a tree, and sum each node.
 
     Parameters
     ----------
@@ -52,27 +52,26 @@ def flame(
     track : int or iterable of int, optional
         Keep these threads.
     by_thread : bool
-        Whether each thread is a root of its own; else equal stacks of all threads are one.
+        Whether each thread is a root; else equal stacks of all threads are merged.
     by_line : bool
-        Whether each line of the user's source is a root instead, with what ran for it in any thread but not
-        what ran for other lines below it. The last root is ``not in lines``.
+        Whether each line of the user's source is a root instead, with its work in any thread but not the work
+        of other lines below it. The last root is ``not in lines``.
     order : {"left_heavy", "time"}
-        Whether all equal stacks are one node, the largest sibling to the left; or only neighbours in time,
-        in the order in which they began. Of both, `sandwich` looks at one name.
+        ``left_heavy`` merges all equal stacks, the largest sibling to the left; ``time`` merges only
+        neighbours in time, in the order in which they began. See `sandwich` for one name.
     only_my_code : bool
-        Fold functions of libraries, and what runs inside operators, as in `call_tree`.
+        Fold library functions and calls inside operators, as in `call_tree`.
 
     Returns
     -------
     DataFrame
-        Level by level, each level as it is drawn from left to right; no rows for a trace without host slices.
+        Level by level, each level from left to right; empty without host slices.
 
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
         - ``name`` str; ``category`` category: of the slices, missing for threads and lines;
         - ``value`` int64: of the node itself; ``total`` int64: with everything below it;
-        - ``start`` int64: where the node begins when it is drawn as wide as its total: inside its parent,
-          after larger, or earlier, siblings; pauses are left out. Units of `value`, `total` and
-          `start` are ns, or slices;
+        - ``start`` int64: left edge of a node drawn as wide as its total: inside its parent, after larger, or
+          earlier, siblings, without pauses. Units of `value`, `total` and `start` are ns, or slices;
         - ``count`` int64: slices that are the node;
         - ``share`` float64: `total` of all.
 
@@ -85,11 +84,11 @@ def flame(
 
     Notes
     -----
-    A slice that is left out is not in the stacks either: what ran inside it hangs from the nearest slice
-    around it that is kept. Threads on which nothing is kept do not appear. A slice that
-    outlasts the one around it by more than half of itself is not in its stack: a step goes on after the call
-    that began it. The marks of all steps (``ProfilerStep#4``) are one node, ``ProfilerStep*``; not in the
-    order of time. Totals of lines are their ``self_ns`` in `lines`, and what other threads ran for them.
+    A slice that is left out is not in the stacks: its content is below the nearest kept slice around it.
+    Threads without kept slices do not appear. A slice that outlasts the one around it by more than half of
+    itself is not in its stack: a step outlives the call that began it. The marks of all steps
+    (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with ``order="time"``. Totals of lines are
+    their ``self_ns`` in `lines`, and the work of other threads for them.
 
     Examples
     --------

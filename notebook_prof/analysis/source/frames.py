@@ -1,4 +1,4 @@
-"""Which source line each slice belongs to."""
+"""The source line of each slice."""
 
 from __future__ import annotations
 
@@ -22,17 +22,7 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Frames, and one of them for every slice.
-
-    Attributes
-    ----------
-    code : ndarray of int64, shape (slices,)
-        Frame of each slice.
-    function, file : ndarray of str, shape (frames,)
-        `file` is empty where it is not known.
-    line : ndarray of int64, shape (frames,)
-        From 1; -1 where it is not known.
-    """
+    """Frames (`file` is empty and `line` -1 if unknown), and one of them for every slice."""
 
     code: IntArray
     function: npt.NDArray[np.object_]
@@ -41,12 +31,10 @@ class Frames:
 
 
 def frames(trace: Trace) -> Frames:
-    """Find the source line of every slice.
-
-    It is the innermost frame of the slice's own stack; for a Python slice without a stack, what its name
-    tells (``file.py(12): f`` or ``f (file.py:12)``); for anything else, that of the nearest slice around it
-    that has one. A slice with none of these is a function of its own name.
-    """
+    """Find the source line of every slice."""
+    # The innermost frame of the slice's own stack; for a Python slice without a stack, its name
+    # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
+    # A slice without any of these is a function of its own name.
     slices, stacks = trace.slices, trace.stacks
     words = [str(name) for name in slices["name"].cat.categories]
     parsed = [_parse(word) for word in words]

@@ -1,4 +1,4 @@
-"""The hottest line of the user's source, followed inwards to what is behind it."""
+"""The hottest line of the user's source, followed inwards."""
 
 from __future__ import annotations
 
@@ -21,51 +21,21 @@ MOST: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class HotLines:
-    """Lines by how they call one another.
+    """Lines by how they call one another."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        As `lines`.
-    outer : ndarray of int64
-        Rows of `table` that stand directly in the cell or script, longest first.
-    path : tuple of int
-        Rows of `table`: the hottest of `outer`, then what holds most of it, and so on.
-    inner : ndarray of int64
-        Rows of lines that the last of `path` calls, longest first.
-    """
-
+    # As `lines`.
     table: pd.DataFrame
+    # Rows of `table` directly in the cell or script, longest first.
     outer: IntArray
+    # Rows of `table`: the hottest of `outer`, then the line with most of it, and so on.
     path: tuple[int, ...]
+    # Rows of lines that the last of `path` calls, longest first.
     inner: IntArray
 
 
 def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = None) -> HotLines:
-    """Follow the hottest line inwards.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns.
-    below : int, optional
-        Start with this line of the cell instead of the hottest one.
-
-    Returns
-    -------
-    HotLines
-        With an empty path where no lines were recorded.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> names = ["cell:2  run()", "run (cell)", "cell:5  a @ b"]
-    >>> _ = b.slices(ts=[0, 0, 10], dur=[100, 100, 80], name=names, category="python", track=b.track("main"))
-    >>> hot = hot_lines(b.seal())
-    >>> hot.table["line"].iloc[list(hot.path)].tolist()
-    [2, 5]
+    """Follow the hottest line (or line `below` of the cell) inwards; the path is empty without recorded
+    lines.
     """
     table, scope, line = lines_of_slices(trace, window)
     nothing = np.empty(0, np.int64)
@@ -99,11 +69,9 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 
 
 def cell_track(trace: Trace, scope: Scope) -> int:
-    """Return the track of the thread that runs the cell.
-
-    It is the one that the recording names, or else the main thread of the process that was there first. Where
-    no slice lies on a main thread, the track with most time in `scope`; -1 for no slices.
-    """
+    """Return the track of the thread that runs the cell; -1 without slices."""
+    # The recorded thread, or else the main thread of the first process. Without slices on a main thread, the
+    # track with most time in `scope`.
     if not len(scope.rows):
         return -1
     tracks, track = trace.tracks, scope.ints("track")

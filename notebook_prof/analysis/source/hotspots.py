@@ -1,4 +1,4 @@
-"""Where in the source the time went."""
+"""Self time by function and line of the source."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def hotspots(
     Returns
     -------
     DataFrame
-        By `self_ns`, longest first; no rows for a trace without host slices.
+        By `self_ns`, longest first; empty without host slices.
 
         - ``name`` str: the function (or operator); ``file`` str, empty if not recorded; ``line`` Int64, for a
-          function the line that takes most, missing if not recorded;
+          function its longest line, missing if not recorded;
         - ``count`` int64: slices; ``total_ns`` int64: time with one of them open, summed over threads;
-        - ``self_ns`` int64: an operator's own time counts for the line that called it, as what the line
-          itself did; over all rows it sums to the time that threads were busy;
+        - ``self_ns`` int64: an operator's self time counts for the line that called it; over all rows it sums
+          to the busy time of threads;
         - ``share`` float64: of all `self_ns`.
 
     Raises
@@ -82,7 +82,7 @@ def hotspots(
 
 
 def _distinct(host: Scope, source_lines: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
-    """Return the distinct lines (with the operator, if asked), and which one each slice is on."""
+    """Return the distinct lines (with the operator, if asked), and the one of each slice."""
     frame = source_lines.code[host.rows]
     name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
     used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)

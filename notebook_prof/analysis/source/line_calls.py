@@ -1,4 +1,4 @@
-"""What each line of the user's own source calls in libraries, and what importing modules took."""
+"""Library calls of each line of the user's source, and the time of imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNNAMED: Final = re.compile(r"<(?:frozen )?(.+)>")
 
 
 def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Give the time of every library function by the line of the user's own source that led to it.
+    """Return the time of every library function by the user's line that led to it.
 
     Parameters
     ----------
@@ -49,14 +49,13 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By `total_ns`, longest first; no rows where no lines were recorded.
+        By `total_ns`, longest first; empty if no lines were recorded.
 
-        - ``file line text``: the nearest line of the user's around the call, as in `lines`;
+        - ``file line text``: the nearest user's line around the call, as in `lines`;
         - ``module`` str, as ``pandas.core.frame``; ``function`` str, as ``DataFrame.apply``, without the
           class before Python 3.11;
-        - ``count`` int64: stretches of time in which it was seen; of samples, at most how often it was
-          called;
-        - ``total_ns`` int64: time in which it, or what it calls, ran for this line. Recursion, and several
+        - ``count`` int64: stretches of time in which it was seen; with samples, at most the number of calls;
+        - ``total_ns`` int64: time in which it or its callees ran for this line. Recursion, and several
           threads at once, count once.
 
     Examples
@@ -119,12 +118,8 @@ def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 def module_of(file: str) -> str:
     """Return the dotted module of an installed file; empty for the user's own.
 
-    Examples
-    --------
-    >>> module_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py")
-    'pandas.core.frame'
-    >>> module_of("<frozen importlib._bootstrap>"), module_of("/home/me/train.py"), module_of("<stdin>")
-    ('importlib._bootstrap', '', '')
+    >>> module_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py"), module_of("/home/me/train.py")
+    ('pandas.core.frame', '')
     """
     if _TYPED_IN.fullmatch(file):
         return ""
@@ -148,7 +143,7 @@ IMPORT_COLUMNS: Final = Table(
 
 
 def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List the modules whose import took time, from the Python code that was recorded.
+    """List the modules with a measurable import time, from the recorded Python code.
 
     Parameters
     ----------
@@ -159,11 +154,11 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By `total_ns`, longest first; no rows where nothing was imported, or too quickly to be seen.
+        By `total_ns`, longest first; empty without imports, or if they were too short to be sampled.
 
         - ``module`` str: package or module, as ``pandas``; ``text`` str: the line that led to it;
-        - ``ts`` int64 ns: where it begins first;
-        - ``total_ns`` int64: until it was imported, with all that it imports itself: those have no rows.
+        - ``ts`` int64 ns: its first begin;
+        - ``total_ns`` int64: until it was imported, including its own imports, which have no rows.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What each line of source costs elsewhere: on devices, in the backward, in launches, waits and memory."""
+"""Costs of each source line elsewhere: devices, backward, launches, waits and memory."""
 
 from __future__ import annotations
 
@@ -31,21 +31,10 @@ COSTS: Final = (
 
 
 def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLike) -> dict[str, IntArray]:
-    """Add up what lines cost.
+    """Sum the `COSTS` of lines; the last value of each column belongs to no row.
 
-    Parameters
-    ----------
-    trace : Trace
-    row_of_line : ndarray of int64, shape (lines + 1,)
-        Row of the result for each code of ``trace.slices["line"]``; `size` for those without, and at the end.
-    size : int
-        Rows.
-    window : (int, int) or None
-
-    Returns
-    -------
-    dict of ndarray of int64, shape (size + 1,)
-        The columns of `COSTS`; the last value of each is what belongs to no row.
+    `row_of_line` is the result row for each code of ``trace.slices["line"]``; `size` for those without, and
+    last.
     """
     slices = trace.slices
     row = row_of_line[slices["line"].cat.codes.to_numpy()]
@@ -76,12 +65,10 @@ def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLik
 
 
 def _forward_lines(trace: Trace) -> IntArray:
-    """Return the line whose forward made what each slice of the backward runs; shape (slices,), -1 for none.
-
-    It is the line of the operator whose backward the node around the slice is, or the line that began inside
-    that node: checkpointing's second forward, and the backward of a custom function. Slices of the engine
-    around no node, such as ``AccumulateGrad``, have none.
-    """
+    """Return, for each slice of the backward, the line whose forward it belongs to; -1 for none."""
+    # It is the line of the operator whose backward node is around the slice, or the line that began inside
+    # that node: checkpointing's second forward, and the backward of a custom function. The engine's slices
+    # outside any node, such as ``AccumulateGrad``, have none.
     slices, flows = trace.slices, trace.flows
     code = slices["line"].cat.codes.to_numpy().astype(np.int64)
     parent = ints(slices["parent"])
@@ -95,7 +82,7 @@ def _forward_lines(trace: Trace) -> IntArray:
     seeds = np.flatnonzero(is_line(slices))
     ts = slices["ts"].to_numpy()
     line = running_lines(slices["track"].to_numpy(), ts, ts + slices["dur"].to_numpy(), seeds)
-    # slices stand by start: what stands later began inside
+    # slices are sorted by start: later ones began inside
     again = (node >= 0) & (line > node)
     return np.where(again, np.append(code, -1)[line], made[node])
 
@@ -103,7 +90,7 @@ def _forward_lines(trace: Trace) -> IntArray:
 def _with_heap(
     trace: Trace, heap: pd.DataFrame, row_of_line: IntArray, row: IntArray, size: int
 ) -> dict[str, IntArray]:
-    """Return what is kept and what was there at the peak, of the host by its traced heap."""
+    """Return kept and peak bytes, the host's from its traced heap."""
     code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
     on_devices = _memory(trace, row, size, None, host=False)
     return {

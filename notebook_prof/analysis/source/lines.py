@@ -25,19 +25,19 @@ STATEMENTS: Final = "statements"
 """Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
 
 NOT_IN_LINES: Final = "not in lines"
-"""What belongs to no line is called so."""
+"""Name of the row of time outside any line."""
 
 LINE_RUNS: Final = "line_runs"
-"""Name of the table with the runs of lines in functions of the user's, where the interpreter told of them."""
+"""Name of the table with the runs of lines in the user's functions, from ``sys.monitoring``."""
 
 SAMPLES: Final = "samples"
-"""Name of the table with the looks of the Python engine: ``ts dur track count``."""
+"""Name of the table with the samples of the Python engine: ``ts dur track count``."""
 
 _EXACT: Final = 0.99
-"""A line whose statements hold so much of its time was timed at each run."""
+"""A line with this share of its time in timed statements counts as exact."""
 
 LINE: Final = source_lines.LINE
-"""How a slice that stands for a line is called."""
+"""Names of line slices."""
 
 COLUMNS: Final = Table(
     "lines",
@@ -58,7 +58,7 @@ COLUMNS: Final = Table(
 
 
 def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -> pd.DataFrame:
-    """Give the time of every line of the cell and of the user's own files, and what it costs elsewhere.
+    """Return the time of every line of the cell and of the user's files, and its costs elsewhere.
 
     Parameters
     ----------
@@ -66,47 +66,44 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     remainder : bool
-        Add a last row of what belongs to no line: its `file` is empty, its `line` 0.
+        Add a last row for time outside any line: its `file` is empty, its `line` 0.
 
     Returns
     -------
     DataFrame
-        By `total_ns`, longest first; no rows where no lines were recorded.
+        By `total_ns`, longest first; empty if no lines were recorded.
 
         - ``file`` str: ``cell`` for the profiled cell, else the path; ``line`` int64; ``text`` str;
-        - ``count`` Int64: how often it ran, missing where only samples tell;
-        - ``total_ns`` int64: time in which the line or what it calls ran, in any thread: recursion and
-          several threads at once count once, so that it never exceeds the span;
-        - ``self_ns`` int64: the same less the time of other lines below it, summed over threads: what
-          libraries do for a line is its own;
+        - ``count`` Int64: how often it ran, missing if only sampled;
+        - ``total_ns`` int64: time in which the line or its callees ran, in any thread: recursion and several
+          threads at once count once, so it never exceeds the span;
+        - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
+          to the line;
         - ``share`` float64: ``total_ns`` of the window, of the cell, or of the span of a file;
-        - ``device_ns`` int64: durations of the device work that it launched, of backward too where the line
-          calls it;
-        - ``backward_ns`` int64: own time of what the host ran in phase backward for what this line ran
-          forward; ``backward_device_ns`` int64: durations of the device work that this launched: it is in
+        - ``device_ns`` int64: durations of the device work that it launched, including that of a backward it
+          calls;
+        - ``backward_ns`` int64: self time on the host in phase backward for this line's forward;
+          ``backward_device_ns`` int64: durations of the device work it launched, which is also in
           ``device_ns`` of the line that called the backward;
-        - ``launch_ns``, ``wait_ns`` int64: own time of calls that launch device work, and of those in which
-          the host waits for a device (as `host_waits` tells them);
-        - ``bytes_allocated`` int64: blocks that were allocated while it ran; ``bytes_kept``: those that are
-          still there at the end; ``peak_bytes``: those that are there at the peak of their device or host.
-          Where the heap was traced and no window is asked for, the last two are those of
-          ``p.memory.heap()`` on the host, of all libraries;
+        - ``launch_ns``, ``wait_ns`` int64: self time of calls that launch device work, and of calls that wait
+          for a device (as in `host_waits`);
+        - ``bytes_allocated`` int64: blocks allocated while it ran; ``bytes_kept``: those alive at the end;
+          ``peak_bytes``: those alive at the peak of their device or host. If the heap was traced and there is
+          no window, the last two are those of ``p.memory.heap()`` on the host, for all libraries;
         - ``threads`` int64: threads and processes in which it ran;
-        - ``samples`` Int64: looks of the Python engine while the line or what it calls ran, summed over
-          threads: how much evidence stands behind times that are not ``exact``. Missing where no such looks
-          were recorded, as in files of other profilers;
+        - ``samples`` Int64: samples of the line or its callees, summed over threads: the evidence for times
+          that are not ``exact``. Missing without recorded samples, as in files of other profilers;
         - ``exact`` bool: timed at each run instead of sampled.
 
     Notes
     -----
-    On each thread the sum of ``self_ns`` is the time in which any line of the user's was open. With
-    ``remainder`` the columns sum to the whole: ``self_ns`` to the time in which threads were busy,
-    ``device_ns`` to the durations of all device work, ``backward_ns`` to the own time of phase backward,
-    ``bytes_allocated`` to all blocks.
+    On each thread ``self_ns`` sums to the time with any user's line open. With ``remainder`` the columns sum
+    to the whole: ``self_ns`` to the busy time of threads, ``device_ns`` to the durations of all device work,
+    ``backward_ns`` to the self time of phase backward, ``bytes_allocated`` to all blocks.
 
-    Backward and forward are joined by the numbers that autograd gives its nodes (Kineto's ``fwdbwd`` flows).
-    What a line runs inside a backward node is its own: the second forward of checkpointing, and the backward
-    of a ``torch.autograd.Function``. ``AccumulateGrad`` and hooks have no forward line.
+    Backward and forward are joined by autograd's node numbers (Kineto's ``fwdbwd`` flows). A line that runs
+    inside a backward node keeps that time: the second forward of checkpointing, and the backward of a
+    ``torch.autograd.Function``. ``AccumulateGrad`` and hooks have no forward line.
 
     Examples
     --------
@@ -130,10 +127,8 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
 
 
 def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
-    """Return when the Python engine looked, and at which track; None where no looks were recorded.
-
-    Looks of one stack in a row are spread evenly over the time in which it was seen.
-    """
+    """Return time and track of each sample of the Python engine; None without samples."""
+    # Consecutive samples of one stack are spread evenly over the time in which it was seen.
     looks = recorded_table(trace, SAMPLES)
     if looks is None:
         return None
@@ -148,10 +143,8 @@ def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, Int
 
 
 def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
-    """Return which slices of host threads the samples of the Python engine gave: no timed statement or line.
-
-    What samples saw inside of a statement may begin with it: a timed slice stands for a line, the same one.
-    """
+    """Return which host slices come from samples of the Python engine, not from timed statements or lines."""
+    # Samples inside a statement may begin with it: a timed slice is a line, the same one.
     if recorded_table(trace, SAMPLES) is None:
         return np.zeros(len(host.rows), bool)
     categories = host.slices["line"].cat.categories
@@ -170,7 +163,7 @@ def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
-    """Count the looks that saw each line; last those that saw none. Missing where no looks were recorded."""
+    """Count the samples of each line, last those of none; missing without samples."""
     samples = sample_times(trace, window)
     if samples is None:
         return pd.array([pd.NA] * (size + 1), "Int64")
@@ -179,7 +172,7 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
     at, track = at[order], track[order]
 
     def within(code: IntArray, lines: Scope) -> IntArray:
-        """Return the looks in what each slice adds to the time of its code on its track."""
+        """Return the samples in the time that each slice adds to its code on its track."""
         on = lines.ints("track")
         begin = np.maximum(lines.ts, reach_before(code * (int(on.max(initial=0)) + 1) + on, lines.end))
         return _before(at, track, np.maximum(begin, lines.end), on) - _before(at, track, begin, on)
@@ -189,7 +182,7 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
 
 
 def _before(at: IntArray, track: IntArray, ts: IntArray, on: IntArray) -> IntArray:
-    """Return how many looks, by track and time, precede each instant on a track."""
+    """Return how many samples, by track and time, precede each instant on a track."""
     result = np.empty(len(ts), np.int64)
     for one in np.unique(on).tolist():
         begin, end = np.searchsorted(track, [one, one + 1])
@@ -215,14 +208,14 @@ def _with_remainder(
 
 
 def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Return `lines` with times only, which take less to work out."""
+    """Return `lines` with times only, which is faster."""
     return lines_of_slices(trace, window)[0]
 
 
 def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
-    """Return the table of `lines`, the slices that stand for lines, and the row of each in the table."""
+    """Return the table of `lines`, the line slices, and the table row of each."""
     if window is None and (cell := _cell(trace)) is not None:
-        window = cell  # other threads were seen before and after it too
+        window = cell  # other threads were sampled before and after it too
     scope, line_code = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
@@ -235,7 +228,7 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
-    # of two lines that take the same time the outer one, which ran first, comes first
+    # with equal times the outer line, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
     row[order] = np.arange(size)
@@ -257,14 +250,14 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
 
 
 def line_slices(trace: Trace, window: WindowLike = None) -> tuple[Scope, IntArray]:
-    """Return slices that stand for lines, and a number for the file and line of each."""
+    """Return the line slices, and a number for the file and line of each."""
     host = on_host(trace, window)
     scope = host.only(source_lines.is_line(trace.slices)[host.rows])
     return scope, _line_codes(trace, scope)
 
 
 def busy_with_lines(trace: Trace) -> int:
-    """Return the time in which any line was open, summed over threads: what ``self_ns`` sums to."""
+    """Return the time with any line open, summed over threads: the sum of ``self_ns``."""
     scope, _ = line_slices(trace)
     track = scope.ints("track")
     return sum(length(union(scope.ts[track == one], scope.end[track == one])) for one in np.unique(track))
@@ -300,7 +293,7 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
 
 
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorded: Intervals) -> IntArray:
-    """Count how often each line ran while lines were recorded; -1 where it was sampled too."""
+    """Count how often each line ran while lines were recorded; -1 if it was sampled too."""
     tables = trace.metadata.get("tables") or {}
     noted = [tables.get(name) for name in (STATEMENTS, LINE_RUNS)]
     frames = [t for t in noted if isinstance(t, pd.DataFrame) and {"line", "ts", "dur"} <= set(t.columns)]
@@ -310,7 +303,7 @@ def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorde
     table = pd.concat([frame[["ts", "dur", "line"]].assign(file=frame.get("file", CELL)) for frame in frames])
     ts, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
     begins, ends = recorded
-    after = np.searchsorted(ends, ts, side="right")  # the first stretch that ends after it began
+    after = np.searchsorted(ends, ts, side="right")  # the first span that ends after it began
     table = table[np.append(begins, np.iinfo(np.int64).max)[after] < end]
     ran = table.groupby([table["file"].astype("str"), "line"])["dur"].agg(["count", "sum"])
     ran = ran.reindex(pd.MultiIndex.from_arrays([descriptions["file"], descriptions["line"]]))

@@ -1,4 +1,4 @@
-"""The sandwich of a name: what called it above, what it called below."""
+"""The sandwich of a name: its callers above, its callees below."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ def sandwich(
     line: Texts = None,
     only_my_code: bool = False,
 ) -> pd.DataFrame:
-    """List what called a name, and what it called, laid out around it.
+    """List the callers and callees of a name, laid out around it.
 
     Parameters
     ----------
     trace : Trace
     name : str or iterable of str
-        Several names stand in the middle as one.
+        Several names count as one.
     metric : {"self_ns", "device_ns"}
-        What widths are: time on the host, or durations of the device work launched.
+        Widths: time on the host, or durations of the device work launched.
     window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
 
     Returns
     -------
     DataFrame
-        The columns of `flame`; no rows where nothing has the name.
+        The columns of `flame`; empty if nothing has the name.
 
-        The first row is the name, with ``depth`` 0. Rows with ``depth`` above 0 are what it called: `value`
-        is their own, `total` with everything below. Rows with ``depth`` below 0 are its callers: `total` is
-        what the name took through them, `value` the part that nothing called further. ``parent`` is the row
-        next to it on the side of the name; `total` of the rows of one parent sum to no more than its own.
-        Inner calls of a recursion are below the outermost one. ``share`` is `total` of all that is kept.
+        The first row is the name, with ``depth`` 0. Rows with ``depth`` above 0 are callees: `value` is their
+        own, `total` includes everything below. Rows with ``depth`` below 0 are callers: `total` is the name's
+        time through them, `value` the part without a further caller. ``parent`` is the adjacent row towards
+        the name; `total` of the rows of one parent sum to no more than its own. Inner calls of a recursion
+        are below the outermost one. ``share`` is `total` of all that is kept.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def sandwich(
 
 
 def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -> pd.DataFrame:
-    """Return the sandwich of a table of `call_tree` without threads."""
+    """Return the sandwich of a call tree without threads."""
     own, whole = _METRICS[metric]
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     named = tree["name"].isin(names).to_numpy()
@@ -109,7 +109,7 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
 
 
 def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
-    """Return which rows have one that is `named` above them; a loop over levels."""
+    """Return which rows are below a `named` one; a loop over levels."""
     inside = np.zeros(len(named), dtype=bool)
     for level in range(1, int(depth.max(initial=0)) + 1):
         rows = np.flatnonzero(depth == level)
@@ -118,7 +118,7 @@ def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
 
 
 def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
-    """Merge what is below some rows; they are the root."""
+    """Merge the rows below some rows, which are the root."""
     of = np.full(len(tree) + 1, -1, dtype=np.int64)
     of[top] = 0
     parts = {"of": [np.zeros(len(top), np.int64)], "row": [top]}
@@ -128,7 +128,7 @@ def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, o
     todo = np.arange(len(tree))
     level = 0
     while len(todo):
-        # rows are before those below them, so that each round goes one level down
+        # rows precede those below them, so each round goes one level down
         now = todo[(of[up[todo]] >= 0) & (of[todo] < 0) & (up[todo] >= 0)]
         if not len(now):
             break
@@ -148,7 +148,7 @@ def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, o
 
 
 def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, whole: str) -> pd.DataFrame:
-    """Merge what is above some rows, weighted by what those took; they are the root."""
+    """Merge the rows above some rows, weighted by the time of those; they are the root."""
     weight, count = tree[whole].to_numpy()[top], tree["count"].to_numpy()[top]
     of, at = np.zeros(len(top), np.int64), up[top]
     made = min(len(top), 1)

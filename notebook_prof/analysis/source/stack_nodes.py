@@ -25,21 +25,13 @@ MERGED_STEPS: Final = tuple(merged_name(mark) for mark in STEP_MARKS)
 
 @dataclass(frozen=True, slots=True)
 class StackNodes:
-    """The nodes, and the one of each slice.
+    """The nodes, and the one of each slice."""
 
-    Attributes
-    ----------
-    of_slice : ndarray of int64, shape (slices + 1,)
-        -1 for slices that were left out; those of folded slices are their nearest shown caller's. The last
-        place is -1 too.
-    rows : ndarray of int64
-        Slices that are shown: those in the scope that are not folded.
-    table : DataFrame
-        ``parent`` int64 (row here, -1 for roots), ``depth`` int64, ``name`` str, ``category``; parents first.
-    """
-
+    # -1 for slices left out; folded slices have their nearest shown caller's. The last place is -1 too.
     of_slice: IntArray
+    # Shown slices: in the scope and not folded.
     rows: IntArray
+    # ``parent`` int64 (row here, -1 for roots), ``depth`` int64, ``name`` str, ``category``; parents first.
     table: pd.DataFrame
 
 
@@ -52,18 +44,13 @@ def stack_nodes(
     in_time: bool = False,
     by_line: bool = False,
 ) -> StackNodes:
-    """Number the stacks: slices are one node if they and all around them agree in name and category.
-
-    With `in_time` those of one caller are one node only if none of another name began between them; nodes of
-    a caller are numbered in the order in which they began.
-
-    With `by_line` the roots are lines of the user's source: what ran for a line hangs from it, whatever
-    called it, and the slices that stand for lines are these roots.
-
-    Slices outside `scope` are skipped in the stacks, and the marks of steps are one node. Of slices that are
-    not `shown` (shape (slices,)) only the outermost of a stack are nodes; the others are folded into what is
-    around them. A loop over levels of nesting, not over rows.
-    """
+    """Number the stacks: slices are one node if they and all around them agree in name and category."""
+    # With `in_time`, slices of one caller are one node only if no other name began between them, and nodes of
+    # a caller are numbered by begin. With `by_line` the roots are lines of the user's source: the work of a
+    # line is below it, whatever called it, and line slices are these roots. Slices outside `scope` are
+    # skipped, and the marks of steps are one node. Of slices that are not `shown` only the outermost of a
+    # stack are nodes; the others are folded into the one around them. A loop over levels of nesting, not over
+    # rows.
     slices = trace.slices
     count = len(slices)
     enclosing = _enclosing(slices)
@@ -124,14 +111,7 @@ def stack_nodes(
 
 
 def working_threads(trace: Trace) -> list[int] | None:
-    """Return threads on which operators run, where there are any: others mostly wait; None for all.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> working_threads(draw("main: [aten::mm]\\nidle: [wait]", categories={"wait": "python"}))
-    [0]
-    """
+    """Return threads that run operators, since the others mostly wait; None for all."""
     tracks, slices = trace.tracks, trace.slices
     threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
     work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
@@ -140,11 +120,9 @@ def working_threads(trace: Trace) -> list[int] | None:
 
 
 def _enclosing(slices: pd.DataFrame) -> IntArray:
-    """Return what each slice is inside of: the nearest around it that it does not outlast by half of itself.
-
-    A step that begins inside the call which marks it lasts long after that call: it is not in its stack, and
-    neither is the next step, which would hang below it.
-    """
+    """Return the nearest slice around each that it does not outlast by half of itself."""
+    # A step that begins inside the call that marks it lasts long after that call: it is not in its stack, and
+    # neither is the next step, which would be below it.
     parent = ints(slices["parent"])
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
     end = ts + dur
@@ -157,7 +135,7 @@ def _enclosing(slices: pd.DataFrame) -> IntArray:
 
 
 def _kept_parent(parent: IntArray, rows: IntArray, count: int, kept_rows: IntArray | None = None) -> IntArray:
-    """Return the nearest ancestor of each of `rows` that is among `kept_rows`, or else among `rows`."""
+    """Return the nearest ancestor of each of `rows` among `kept_rows`, or else among `rows`."""
     kept = np.zeros(count + 1, dtype=bool)
     kept[rows if kept_rows is None else kept_rows] = True
     kept[-1] = True  # "no parent" ends the search
@@ -177,7 +155,7 @@ def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
-    """Number runs of equal labels of a caller, in the order of rows; and give the first row of each."""
+    """Number runs of equal labels of a caller, in the order of rows; return the first row of each."""
     order = np.argsort(caller, kind="stable")
     change = np.append(True, (np.diff(caller[order]) != 0) | (np.diff(label[order]) != 0))[: len(order)]
     code = np.empty(len(order), dtype=np.int64)
@@ -191,7 +169,7 @@ def _thread_names(trace: Trace, tracks: IntArray) -> list[str]:
 
 
 def _line_names(trace: Trace, codes: IntArray) -> list[str]:
-    """Return lines as the slices that stand for them are called, as ``cell:3  x = f(y)``."""
+    """Return the names of line slices, as ``cell:3  x = f(y)``."""
     slices = trace.slices
     rows = np.flatnonzero(is_line(slices))
     of_line = pd.Series(slices["name"].iloc[rows].astype("str").to_numpy(dtype=object))
@@ -231,7 +209,7 @@ def node_sums(nodes: StackNodes, node: IntArray, weights: npt.NDArray[Any] | Non
 
 
 def device_sums(trace: Trace, nodes: StackNodes, device: Scope) -> IntArray:
-    """Return durations of device work, by the node that launched it or the nearest kept one around it."""
+    """Return durations of device work by the node that launched it, or the nearest kept one around it."""
     parent, row = ints(trace.slices["parent"]), launching_rows(trace)[device.rows]
     spent = device.end - device.ts
     todo = np.flatnonzero((row >= 0) & (nodes.of_slice[row] < 0))

@@ -1,4 +1,4 @@
-"""The account of a cell: every instant from its first to its last belongs to one part."""
+"""The account of a cell: each of its instants belongs to one part."""
 
 from __future__ import annotations
 
@@ -53,26 +53,26 @@ def account(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a part, in order of its first instant; no rows for a trace without any time.
+        A row a part, by first instant; empty for a trace of no length.
 
         - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
-          outside of steps), ``outside-window`` (steps that were not asked for: counted, not recorded),
+          outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
           ``profiler`` (our own start and stop) or ``not-recorded``;
         - ``line`` Int64 and ``text`` str: the statement or the head of the loop in the cell;
-        - ``ts``, ``dur`` int64 ns: first instant, and time of all its stretches. Durations sum to the length
-          of the cell to the nanosecond;
+        - ``ts``, ``dur`` int64 ns: first instant, and total time of the part. Durations sum exactly to the
+          length of the cell;
         - ``share`` float64: of that length; ``steps`` int64: steps that ended in it;
         - ``cpu_ns`` Int64: CPU time of the process and its children meanwhile; ``wait_ns`` Int64: time in
-          which the cell's thread neither ran nor waited for a core; both missing where CPU time was not
+          which the cell's thread neither ran nor waited for a core; both missing if CPU time was not
           recorded;
         - ``device_ns`` int64: time with work on any device;
         - ``loop`` Int64: number of the loop of steps.
 
     Notes
     -----
-    A recorded cell leaves its stretches of time. For recordings of other profilers the span of the file is
-    divided: its steps; ``code`` while a slice of any host thread or work of a device is open outside of them;
-    ``not-recorded`` while none is.
+    A recorded cell has its own account. For recordings of other profilers the span of the file is divided:
+    its steps; ``code`` while a slice of any host thread or device work is open outside of steps;
+    ``not-recorded`` otherwise.
 
     Examples
     --------
@@ -123,13 +123,8 @@ def account(trace: Trace) -> pd.DataFrame:
 
 
 def account_spans(trace: Trace) -> pd.DataFrame:
-    """List the stretches of time that `account` sums up.
-
-    Returns
-    -------
-    DataFrame
-        ``ts dur kind line text loop steps part``, ascending, disjoint and without gaps; ``part`` is the row
-        of `account`.
+    """Return the spans that `account` sums up: ``ts dur kind line text loop steps part``, ascending, without
+    gaps.
     """
     recorded = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     usable = isinstance(recorded, pd.DataFrame) and set(_SPANS) <= set(recorded.columns)
@@ -137,7 +132,7 @@ def account_spans(trace: Trace) -> pd.DataFrame:
     spans = spans[spans["dur"] > 0].sort_values("ts", kind="stable").reset_index(drop=True)
     kind = pd.Categorical(spans["kind"], categories=list(KINDS)).codes.astype(np.int64)
     line, loop = (np.maximum(as_ints(spans[name].to_numpy()), -1) for name in ("line", "loop"))
-    # steps of a loop are one part; other parts are told apart by their line
+    # steps of a loop are one part; other parts differ by their line
     key = np.where(np.isin(kind, (KINDS.index("steps"), KINDS.index("outside-window"))), loop, line)
     key = np.where(kind > KINDS.index("outside-window"), -1, key)
     spans["part"] = pd.factorize(kind * (int(key.max(initial=0)) + 2) + key + 1)[0].astype(np.int64)
@@ -145,7 +140,7 @@ def account_spans(trace: Trace) -> pd.DataFrame:
 
 
 def _derived(trace: Trace) -> pd.DataFrame:
-    """Make an account for a trace that nobody left one of."""
+    """Make an account for a trace without one."""
     window = (trace.span.start, trace.span.end)
     steps = step_spans(trace)
     loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
@@ -210,7 +205,7 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    """Return the CPU time of the process with its children, and time of the cell's thread without a core."""
+    """Return the CPU time of the process with its children, and the cell's thread's time without a core."""
     columns = cpu_within(trace, ts, end)
     return (None, None) if columns is None else (columns[0], columns[2])
 

@@ -1,4 +1,4 @@
-"""CPU time of the process, its threads and children, and the cores that it got."""
+"""CPU time of the process, its threads and children, and their share of the cores."""
 
 from __future__ import annotations
 
@@ -18,37 +18,11 @@ _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
 
 def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return the CPU time and waits of a cell in stretches of time.
+    """Return CPU ns of the process with children, CPU ns of the recorded thread, and its blocked ns, by span.
 
-    Parameters
-    ----------
-    trace : Trace
-    begin, end : ndarray of int64, shape (n,)
-        ns from the start of the trace.
-
-    Returns
-    -------
-    cpu_ns : ndarray of int64, shape (n,)
-        Of the process and its children.
-    thread_cpu_ns : ndarray of int64, shape (n,)
-        Of the thread that was recorded.
-    wait_ns : ndarray of int64, shape (n,)
-        Time in which that thread neither ran nor stood ready to run: it slept, or waited for a thread, a
-        device, a disk or a lock.
-        None instead of the three where CPU time was not recorded. Parts of a stretch sum to the whole.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b, columns = TraceBuilder(), ["pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns"]
-    >>> b.table("cpu", pd.DataFrame([(1, -1, "process", "process", 0, 5, 0),
-    ...     (1, -1, "process", "process", 100, 105, 0), (1, 7, "main", "python", 0, 0, 0),
-    ...     (1, 7, "main", "python", 100, 40, 20)], columns=columns))
-    >>> b.metadata["cpu"] = {"tid": 7}
-    >>> use = cpu_within(b.seal(window=(0, 100)), np.array([0, 30]), np.array([30, 100]))
-    >>> [part.tolist() for part in use]
-    [[30, 70], [12, 28], [12, 28]]
+    None if CPU time was not recorded. Parts of a span sum to the whole.
     """
+    # Blocked: neither running nor ready to run; it slept, or waited for a thread, a device, a disk or a lock.
     clocks = cpu_clocks(trace)
     if not clocks:
         return None
@@ -81,7 +55,7 @@ class CpuClock:
 
 
 def cpu_clocks(trace: Trace) -> list[CpuClock]:
-    """Return the recorded clocks, the process's own first; empty where there are none."""
+    """Return the recorded clocks, the process's own first; empty without any."""
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
@@ -109,14 +83,14 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
 
 
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
-    """Return a cumulative column at some moments: straight lines between readings, whole numbers."""
+    """Return a cumulative column at some moments, interpolated linearly, in whole numbers."""
     first = int(value[0])
     level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
     return level
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
-    """Return the first and last instant that was read, within the window."""
+    """Return the first and last reading within the window."""
     start, end = min(int(clock.ts[0]) for clock in clocks), max(int(clock.ts[-1]) for clock in clocks)
     if window is None:
         return start, end
@@ -126,16 +100,14 @@ def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
 
 
 def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
-    """Return what was counted late is moved on, so that nothing runs faster than time.
-
-    The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
-    """
+    """Return the values with late counts moved on, so that nothing runs faster than time."""
+    # The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
     late: IntArray = ts + np.minimum.accumulate(value - ts)
     return late
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
-    """Return the time not busy until some moments; it rises with them, never by more than they do."""
+    """Return the idle time up to some moments; it rises with them, never faster."""
     origin, first = int(ts[0]), int(busy[0])
     ran = np.interp(moments, ts, busy - first)
     return np.floor((moments - origin) - ran).astype(np.int64)
@@ -168,19 +140,19 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The process as a whole, then its threads and then its children, each by `cpu_ns`, most first; no rows
-        where CPU time was not recorded.
+        The process as a whole, then its threads and then its children, each by `cpu_ns`, most first; empty if
+        CPU time was not recorded.
 
-        - ``name`` str, ``kind`` str: ``process`` (all threads together), ``python`` (threads that Python
-          knows), ``native`` (others, such as OpenMP's), ``profiler`` (ours), ``child`` (whole processes);
-        - ``pid``, ``tid`` int64: -1 where a row is a process as a whole, and for the process of children that
-          ended between two readings;
+        - ``name`` str, ``kind`` str: ``process`` (all threads together), ``python`` (threads known to
+          Python), ``native`` (others, such as OpenMP's), ``profiler`` (ours), ``child`` (whole processes);
+        - ``pid``, ``tid`` int64: -1 for a process as a whole, and for children that ended between two
+          readings;
         - ``cpu_ns``, ``wait_ns``, ``wall_ns`` int64; ``share`` float64: `cpu_ns` of `wall_ns`.
 
     Notes
     -----
-    The operating system is asked every 40 ms, from outside the interpreter. Time between two readings is
-    taken to be even. Linux tells waits for a core only where it counts them (``/proc/PID/schedstat``).
+    The operating system is polled every 40 ms, from outside the interpreter. Values between two readings are
+    interpolated. On Linux, waits for a core need ``/proc/PID/schedstat``.
 
     Examples
     --------
@@ -230,11 +202,11 @@ USE: Final = Table(
 )
 _BUSY: Final = 0.05
 _CROWDED: Final = 1.1
-"""So many times as many ready threads as cores is one thread too many."""
+"""Ratio of ready threads to cores that counts as oversubscribed."""
 
 
 def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Compare the cores that the process got with those that are there.
+    """Compare the cores that the process got with the available ones.
 
     Parameters
     ----------
@@ -245,19 +217,19 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row, or none where CPU time was not recorded.
+        One row, or none if CPU time was not recorded.
 
         - ``wall_ns``, ``cpu_ns``, ``children_ns`` int64; ``cores``, ``cores_got`` float64: "got 1.1 of 2";
-        - ``ready_ns`` int64: time in which threads could run, added up over them; ``wait_ns`` int64: of it,
-          time without a core, which divides into ``lost_ns`` (cores went to other programs) and
+        - ``ready_ns`` int64: time in which threads could run, summed over them; ``wait_ns`` int64: the part
+          without a core, which divides into ``lost_ns`` (cores went to other programs) and
           ``oversubscribed_ns`` (more own threads were ready than there are cores);
         - ``oversubscribed_share`` float64 of the time; ``most_threads`` float64: running or ready;
         - ``busy_threads``, ``native_threads`` int64.
 
     Notes
     -----
-    Between two readings, c cores were got and w threads waited on average, of n cores. Others can have taken
-    no more than n - c cores: min(w, n - c) is lost to them, the rest of w is oversubscription.
+    Between two readings, the process got c of n cores and w threads waited on average. Other programs had at
+    most n - c cores: min(w, n - c) is lost to them, the rest of w is oversubscription.
 
     Examples
     --------
@@ -309,15 +281,15 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 LOST: Final = 0.2
-"""Part of the time in which threads could run; from there on times tell of the machine too."""
+"""Share of ready time lost to others from which times also depend on the machine."""
 _LEAST_NS: Final = 100_000_000
-"""In less time there are too few readings to say who had the cores."""
+"""A shorter time has too few readings to say who had the cores."""
 _IDLE: Final = 0.1
-"""A process whose threads could run for a smaller part of the time does not mind."""
+"""A process with a smaller ready share is not affected."""
 
 
 def cores_were_lost(use: pd.DataFrame) -> bool:
-    """Return whether other programs had the cores for a good part of what `cpu_use` looked at."""
+    """Return whether other programs had the cores for a good part of the time in `cpu_use`."""
     if not len(use):
         return False
     row = use.iloc[0]
@@ -326,14 +298,7 @@ def cores_were_lost(use: pd.DataFrame) -> bool:
 
 
 def whole_cores(trace: Trace) -> int:
-    """Return the whole cores that the process may use, its container's quota considered; 0 where not known.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> whole_cores(TraceBuilder(metadata={"cpu": {"cores": 0.5}}).seal())
-    1
-    """
+    """Return the whole cores available to the process, container quota included; 0 if unknown."""
     read, machine = (trace.metadata.get(key) for key in ("cpu", "machine"))
     cores = read.get("cores", 0) if isinstance(read, Mapping) else 0
     counted = machine.get("cpus", 0) if isinstance(machine, Mapping) else 0

@@ -14,7 +14,7 @@ from ..device.launches import launch_calls
 from ..scope import Scope, WindowLike, on_host, once
 
 LATE_NS: Final = 1_000
-"""A call that ends this little before the work that it waits for is rounding of two clocks."""
+"""A call that ends by less before its awaited work is a rounding of two clocks."""
 ITEM_NS: Final = 10_000
 """Reading a number out of a tensor takes less than this, unless it waits for a device."""
 
@@ -42,36 +42,16 @@ _WAITS: Final = re.compile(
 
 
 def waits_by_name(name: str) -> bool:
-    """Return whether a function or line of this name waits for something else.
-
-    Examples
-    --------
-    >>> waits_by_name("wait (threading.py)"), waits_by_name("select_rows (frame.py)")
-    (True, False)
-    """
+    """Return whether a function or line of this name waits for something else."""
     return _WAITS.search(name) is not None
 
 
 def waiting_names(trace: Trace) -> BoolArray:
-    """Return which names of slices are those of calls that wait and do nothing else.
-
-    A name waits if all its slices are of category ``sync``, if it synchronises a device, stream, event or
-    context (``cudaDeviceSynchronize``), or if it is Python's or a library's way to wait for a lock, a thread,
-    a socket, a process, the clock or a runtime (``lock.acquire``, ``select``, ``block_until_ready``). Copies
-    that block are work.
-
-    Returns
-    -------
-    ndarray of bool, shape (names,)
-        In the order of ``trace.slices["name"].cat.categories``.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("main: [aten::mm][cudaDeviceSynchronize][cudaMemcpy]")
-    >>> list(trace.slices["name"].cat.categories[waiting_names(trace)])
-    ['cudaDeviceSynchronize']
-    """
+    """Return which names are calls that only wait."""
+    # A name waits if all its slices are of category ``sync``, if it synchronises a device, stream, event or
+    # context (``cudaDeviceSynchronize``), or if it is Python's or a library's way to wait for a lock, a
+    # thread, a socket, a process, the clock or a runtime (``lock.acquire``, ``select``,
+    # ``block_until_ready``). Blocking copies are work.
     names = trace.slices["name"].cat.categories.astype("str")
     by_name = np.array([waits_by_name(variants(name)[0] if ".py(" in name else name) for name in names], bool)
     code, category = (trace.slices[column].cat for column in ("name", "category"))
@@ -84,27 +64,7 @@ def waiting_names(trace: Trace) -> BoolArray:
 
 
 def waiting(trace: Trace, scope: Scope) -> BoolArray:
-    """Return which slices of host threads wait for a device.
-
-    Parameters
-    ----------
-    trace : Trace
-    scope : Scope
-        Slices of host threads.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        See `host_waits` for the rule.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.scope import on_host
-    >>> trace = draw("main: [mm][cudaStreamSynchronize]", categories={"cudaStreamSynchronize": "launch"})
-    >>> waiting(trace, on_host(trace)).tolist()
-    [False, True]
-    """
+    """Return which slices of host threads wait for a device; `host_waits` has the rule."""
     code = scope.codes("name")
     waits = _named(trace, _SYNCHRONISES)[code] | _named(trace, _COPIES)[code]
     waits |= scope.among("category", ("sync",))
@@ -118,7 +78,7 @@ def waiting(trace: Trace, scope: Scope) -> BoolArray:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
-    """Return which names match, and at the end a False for code -1; there may be a million of them."""
+    """Return which names match, with a last False for code -1; there may be a million of them."""
     names = trace.slices["name"].cat.categories.astype("str")
     return once(
         trace,
@@ -132,7 +92,7 @@ def _has_calls(trace: Trace) -> bool:
 
 
 def _work_done(trace: Trace) -> IntArray:
-    """Return when the device work that each slice launched ended; -1 for slices that launched none."""
+    """Return when the device work launched by each slice ended; -1 without any."""
     call = launch_calls(trace)[:-1]
     slices = trace.slices
     end = (slices["ts"] + slices["dur"]).to_numpy()
@@ -143,34 +103,15 @@ def _work_done(trace: Trace) -> IntArray:
 
 
 STATES: Final = ("input", "sync", "memcpy", "communication")
-"""In the order in which they own an instant that several share."""
+"""In order of priority for a shared instant."""
 
 
 def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str, Intervals]:
-    """Find when a thread is in each state; the states may overlap.
-
-    Parameters
-    ----------
-    trace : Trace
-    track : int
-        The thread.
-    window : (int, int), optional
-        Half-open, in ns.
-
-    Returns
-    -------
-    dict of str to (starts, ends)
-        Disjoint, sorted intervals for each of ``input sync memcpy communication``, in this order: a slice of
-        phase data; a call that waits for the device; a runtime call that copies memory; a collective, on any
-        thread.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("main: [next/data][cudaStreamSync]", categories={"cudaStreamSync": "sync"})
-    >>> {name: (a.tolist(), b.tolist()) for name, (a, b) in host_states(trace, 0).items() if len(a)}
-    {'input': ([0], [11]), 'sync': ([11], [27])}
+    """Return disjoint, sorted intervals of a thread's ``input sync memcpy communication``; the states may
+    overlap.
     """
+    # A slice of phase data; a call that waits for the device; a runtime call that copies memory; a
+    # collective, on any thread.
     host = on_host(trace, window)
     on_track = host.ints("track") == track
     calls = host.among("category", ("launch",)) & copy_calls(host)
@@ -183,7 +124,7 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
 
 
 def copy_calls(scope: Scope) -> BoolArray:
-    """Return which slices are runtime calls that copy memory, by their names."""
+    """Return which slices are runtime calls that copy memory, by name."""
     copies = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
     return np.asarray(np.append(copies, False)[scope.codes("name")], dtype=bool)
 

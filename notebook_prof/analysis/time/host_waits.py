@@ -1,4 +1,4 @@
-"""Whether the thread of the steps works, launches, talks to other ranks, or waits for a device."""
+"""Whether the thread of the steps works, launches, communicates, or waits for a device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .host_states import waiting
 from .phases import stepping_track
 
 KINDS: Final = ("waiting", "launching", "communication", "computing", "other")
-"""In the order in which they take an instant."""
+"""In order of priority for an instant."""
 _COMPUTES: Final = ("operator", "module", "python", "io", "kernel", "memcpy", "memset")
 _COLUMNS: Final = Table(
     "host_waits",
@@ -30,7 +30,7 @@ _COLUMNS: Final = Table(
 
 
 def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Divide the time of the thread that runs the steps among what it does, each instant to one kind.
+    """Divide the time of the thread that runs the steps by activity; each instant has one kind.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     Returns
     -------
     DataFrame
-        ``kind name count total_ns share``, in the order of the kinds, then longest first; no rows where no
-        host was recorded. Times sum exactly to the steps or, without steps, to the time from the first work
-        of that thread or of a device to the last.
+        ``kind name count total_ns share``, in the order of the kinds, then longest first; empty if no host
+        was recorded. Times sum exactly to the steps or, without steps, to the time from the first work of
+        that thread or of a device to the last.
 
         - ``waiting``: in a call that waits for a device, a row a name;
         - ``launching``: in any other call of a runtime or driver, a row a name;
@@ -57,9 +57,9 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     -----
     A call *waits* if it synchronises a device, a stream, an event or a context; if it is a copy that blocks
     by definition (``cudaMemcpy``, ``hipMemcpyWithStream``, ``cuMemcpyDtoH``); if it is an asynchronous copy
-    that nevertheless ends after its work on the device did, as with pageable memory; if it is a runtime's own
-    wait (``block_until_ready``). ``aten::item`` and its like wait where they take over 10 µs and no calls of
-    a runtime were recorded that would tell.
+    that still ends after its work on the device, as with pageable memory; if it is a runtime's own wait
+    (``block_until_ready``). ``aten::item`` and its like wait if they take over 10 µs and no runtime calls
+    were recorded.
 
     Examples
     --------
@@ -99,13 +99,7 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
 
 
 def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -> tuple[IntArray, IntArray]:
-    """Return starts and ends of what shares refer to: the steps, else from the first work to the last.
-
-    Returns
-    -------
-    (ndarray of int64, ndarray of int64)
-        Disjoint and ascending: where steps overlap, they are one.
-    """
+    """Return disjoint, ascending starts and ends of the whole: the steps, else first to last work."""
     steps = step_spans(trace, window, step)
     if len(steps):
         return union(steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy())
@@ -121,7 +115,7 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
 def _by_name(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[list[tuple[str, int, int]], Intervals]:
-    """Return name, count and time of each name, longest first; time of several belongs to the longest."""
+    """Return name, count and time of each name, longest first; a shared instant belongs to the longest."""
     words, code = thread.slices["name"].cat.categories, thread.codes("name")
     longest = np.bincount(code[keep], (thread.end - thread.ts)[keep], len(words))
     rows = []
@@ -135,7 +129,7 @@ def _by_name(
 def _explain(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
-    """Return the time of these slices in the span that is not taken yet, and what is taken then."""
+    """Return the untaken time of these slices in the span, and the time taken afterwards."""
     open_ = union(thread.ts[keep], thread.end[keep])
     spent = int(length_within(subtract(open_, explained), start, end).sum())
     both = add(explained, open_)

@@ -1,4 +1,4 @@
-"""Time and memory of each module of a model, as a tree of which module calls which."""
+"""Time and memory of each module of a model, as a tree of module calls."""
 
 from __future__ import annotations
 
@@ -19,23 +19,14 @@ from .recorded_steps import recorded_table
 
 @dataclass(frozen=True, slots=True)
 class ModuleTree:
-    """Modules in tree order: each before its children, in the order in which they first ran.
-
-    Attributes
-    ----------
-    size : int
-        Modules. What has none is at place `size`.
-    names : ndarray of str, shape (size,)
-    parent, depth : ndarray of int64, shape (size,)
-        Place of the module that calls it, -1 for roots.
-    position_of_code : ndarray of int64
-        Position of each category of ``slices.module``; the last entry is for code -1.
-    """
+    """Modules in tree order: each before its children, by first run; place `size` is for no module."""
 
     size: int
     names: npt.NDArray[np.object_]
+    # Place of the calling module, -1 for roots.
     parent: IntArray
     depth: IntArray
+    # Position of each category of ``slices.module``; the last entry is for code -1.
     position_of_code: IntArray
 
     def positions(self, codes: npt.NDArray[Any]) -> IntArray:
@@ -43,15 +34,15 @@ class ModuleTree:
         return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
-        """Add to each module what its children, and theirs, have; shape (size + 1,) both."""
+        """Add to each module the values of its children, and theirs; shape (size + 1,) both."""
         total = own.copy()
-        for position in range(self.size - 1, -1, -1):  # children come after their parents
+        for position in range(self.size - 1, -1, -1):  # children follow their parents
             if self.parent[position] >= 0:
                 total[self.parent[position]] += total[position]
         return total
 
     def frame(self) -> pd.DataFrame:
-        """Return ``module parent depth``, with a last row for what has no module; no rows without modules."""
+        """Return ``module parent depth``, with a last row for no module; no rows without modules."""
         if not self.size:
             return pd.DataFrame({"module": [], "parent": [], "depth": []}).astype({"depth": "int64"})
         names = np.array([*self.names, None], dtype=object)
@@ -66,19 +57,8 @@ class ModuleTree:
 
 
 def module_tree(trace: Trace) -> ModuleTree:
-    """Find the tree from the first call of each module: its parent is the module that is being called then.
-
-    A module that has no call of its own (one that only a device slice names, say) is a root.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> row = dict(track=b.track("main"), category="module", name="x")
-    >>> _ = b.slices(ts=[0, 1, 5, 20], dur=[15, 3, 6, 2], module=["Net", "fc", "conv", "fc"], **row)
-    >>> module_tree(b.seal()).frame()[["module", "depth"]].values.tolist()[:3]
-    [['Net', 0], ['fc', 1], ['conv', 1]]
-    """
+    """Find the tree from the first call of each module: its parent is the module being called then."""
+    # A module without a call of its own (only a device slice names it, say) is a root.
     slices = trace.slices
     code = slices["module"].cat.codes.to_numpy().astype(np.int64)
     words = np.array(slices["module"].cat.categories, dtype=object)
@@ -92,7 +72,7 @@ def module_tree(trace: Trace) -> ModuleTree:
 
 
 def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the code of another module that is being called around each module call; -1 without one."""
+    """Return the code of the other module being called around each module call; -1 without one."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
     around = np.full(len(code), -1, dtype=np.int64)
@@ -108,7 +88,7 @@ def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.b
 
 
 def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArray:
-    """Return the row of the first call of each module; the number of slices where it has none."""
+    """Return the row of the first call of each module; the number of slices without one."""
     rows = np.flatnonzero(called)
     first = np.full(count, len(code), dtype=np.int64)
     np.minimum.at(first, code[rows], rows)
@@ -151,7 +131,7 @@ _PHASES: Final = ("forward", "backward", "optimizer")
 def layers(
     trace: Trace, *, window: WindowLike = None, step: Numbers = None, depth: int | None = None
 ) -> pd.DataFrame:
-    """Give forward, backward and optimizer time, and memory, of each module.
+    """Return forward, backward and optimizer time, and memory, of each module.
 
     Parameters
     ----------
@@ -161,34 +141,34 @@ def layers(
     step : int or iterable of int, optional
         Keep these steps.
     depth : int, optional
-        Leave out what is deeper in the tree; what it took stays in the modules around it.
+        Leave out deeper modules; their time stays in the modules around them.
 
     Returns
     -------
     DataFrame
-        The tree from its roots, each module before its children, in the order in which they first ran; no
-        rows where no modules were recorded.
+        The tree from its roots, each module before its children, by first run; empty if no modules were
+        recorded.
 
-        - ``module`` str: path, as in ``layers.0.conv``; missing in the last row, which holds the times of no
-          module, so that the ``self`` columns sum over all rows to the whole;
-        - ``class`` str: its class, as in ``Conv2d``; missing where the recording does not tell;
+        - ``module`` str: path, as in ``layers.0.conv``; missing in the last row, for time outside any module,
+          so that the ``self`` columns sum to the whole;
+        - ``class`` str: its class, as in ``Conv2d``; missing if not recorded;
         - ``parent`` str: the module that calls it, missing for roots; ``depth`` int64;
         - ``calls`` int64;
         - ``forward_ns``, ``backward_ns``, ``optimizer_ns`` int64: self times of everything on any thread that
           belongs to the module or its children; ``host_self_ns``: all three, without its children;
         - ``device_forward_ns``, ``device_backward_ns``, ``device_optimizer_ns``, ``device_self_ns`` int64:
           the same of the device work that they launched;
-        - ``allocated_bytes`` int64: what was allocated in its forward; ``kept_bytes`` int64: less what was
-          freed there, so what its forward keeps, for the backward mostly; both with its children;
-        - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing where the
-          recording does not tell; a parameter that modules share counts once;
-        - ``share`` float64: of the device time of the three phases, or of the host's where there is none.
+        - ``allocated_bytes`` int64: allocated in its forward; ``kept_bytes`` int64: the same without what was
+          freed there, mostly kept for the backward; both with its children;
+        - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing if not recorded;
+          a shared parameter counts once;
+        - ``share`` float64: of the device time of the three phases, or of the host's without any.
 
     Notes
     -----
-    What a slice belongs to is its ``module``, which comes from the nearest enclosing module call, for
-    backward slices from the forward ones that they go back to, for device work from its launch. Optimizers
-    step over parameters and not over modules, so their time has a module only where the recording tells it.
+    A slice belongs to its ``module``: that of the nearest enclosing module call, for backward slices that of
+    their forward slices, for device work that of its launch. Optimizers step over parameters, not modules, so
+    their time has a module only if it was recorded.
 
     Examples
     --------
@@ -244,7 +224,7 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
-    """Return parameters with those of children; missing where nothing below was counted."""
+    """Return parameters with those of children; missing if nothing below was counted."""
     table = recorded_table(trace, "modules")
     columns: dict[str, Any] = {}
     position_of = {str(name): number for number, name in enumerate(tree.names)}
@@ -266,7 +246,7 @@ def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
-    """Return bytes allocated, and kept, in the forward of each module; not added up over its children."""
+    """Return bytes allocated, and kept, in the forward of each module, without its children."""
     slices, events = trace.slices, trace.allocations
     row = ints(events["slice"])
     keep = row >= 0

@@ -1,4 +1,4 @@
-"""What happens once in a run and not in every step: compilation, loading of code, contexts, graph capture."""
+"""Work done once in a run: compilation, loading of code, contexts, graph capture."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .host_waits import judged_span
 from .phases import stepping_track
 
 KINDS: Final = ("compilation", "loading", "graph-capture", "initialisation", "first-step")
-"""In the order in which they take an instant."""
+"""In order of priority for an instant."""
 LONG_NS: Final = 1_000_000
 UNUSUAL: Final = 20
-"""A call of a runtime that takes so many times the usual one sets something up."""
+"""A runtime call that takes this many times the usual sets something up."""
 SLOW: Final = 2.0
 """A first step of at least so many median steps had one-time work in it."""
 MUCH: Final = 0.1
-"""A step with this share of one-time work is no steady one."""
+"""A step with this share of one-time work is not steady."""
 
 COMPILATION: Final = re.compile(
     r"nvrtcCompileProgram|hiprtcCompileProgram|XlaCompile\w*|\S*::Compile(?:AndLoad)?|backend_compile\w*"
@@ -58,7 +58,7 @@ _COLUMNS: Final = Table(
 
 
 def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List what was set up once, and took time of the steps or, without any, of the run.
+    """List one-time work that took time of the steps or, without steps, of the run.
 
     Parameters
     ----------
@@ -69,21 +69,21 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``kind name count ts total_ns share``, a row a kind, longest first; no rows where nothing was found.
+        ``kind name count ts total_ns share``, a row a kind, longest first; empty if nothing was found.
 
         - ``compilation``: of graphs and kernels (TorchDynamo, Inductor, Triton, XLA, NVRTC, CuPy);
-        - ``loading``: of code into a device, and of what the recorder needs;
-        - ``graph-capture``: from begin to end of a capture, and making the graph ready;
+        - ``loading``: of code into a device, and for the recorder;
+        - ``graph-capture``: from begin to end of a capture, and instantiating the graph;
         - ``initialisation``: contexts, and calls of a runtime, other than copies, of over 1 ms that take at
           least 20 times as long as its other calls of this name while the devices are idle: they create a
           context or load lazily;
-        - ``first-step``: what the first of at least four steps takes beyond the median of the others, where
-          it is at least twice as long, less what the kinds above explain.
+        - ``first-step``: time of the first of at least four steps beyond the median of the others, if it is
+          at least twice as long, without the kinds above.
 
     Notes
     -----
-    An instant belongs to the first of these kinds. Looked at are the thread of the steps and those that
-    launch work. What is steady is in the steps that remain: see `steady_steps`.
+    An instant belongs to the first of these kinds. Only the thread of the steps and threads that launch work
+    count.
 
     Examples
     --------
@@ -113,29 +113,8 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
-    """Return numbers of the steps without one-time work.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-
-    Returns
-    -------
-    list of int
-        Steps of which less than 10 % is one-time work, without a slow first one; all of them where none or no
-        more than half would remain, since then it does not happen once.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 900, 1000, 1100], dur=[900, 90, 90, 90], name="mm", track=b.track("main"))
-    >>> for step, ts in enumerate([0, 990, 1090, 1190]):
-    ...     b.steps(step, ts, 990 if step == 0 else 100, "loop")
-    >>> steady_steps(b.seal())
-    [1, 2, 3]
-    """
+    """Return the numbers of steps with less than 10 % one-time work, without a slow first one."""
+    # All steps if at most half would remain, since then the work does not happen once.
     steps = step_spans(trace, window)
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     once = _NOTHING
@@ -176,7 +155,7 @@ def _matches(scope: Scope, pattern: re.Pattern[str]) -> BoolArray:
 
 
 def _unusual(trace: Trace, thread: Scope) -> BoolArray:
-    """Find calls of a runtime that last much longer than others of their name while no device works."""
+    """Find runtime calls that last much longer than others of their name while no device works."""
     dur = thread.end - thread.ts
     calls = thread.among("category", ("launch",)) & ~waiting(trace, thread) & ~copy_calls(thread)
     long = calls & (dur >= LONG_NS)
@@ -210,14 +189,14 @@ def _captures(stepping: Scope) -> Intervals:
 
 
 def _longest_name(slices: Scope) -> tuple[str, int, int]:
-    """Return the name that takes most, how many slices, and where the first begins."""
+    """Return the name that takes most, its number of slices, and its first begin."""
     names, code = slices.slices["name"].cat.categories, slices.codes("name")
     most = int(np.bincount(code, slices.end - slices.ts).argmax())
     return str(names[most]), len(slices.rows), int(slices.ts.min())
 
 
 def _excess(steps: pd.DataFrame) -> int:
-    """Return what the first step takes beyond the others' median; 0 where it is not unusual."""
+    """Return the first step's excess over the others' median; 0 if it is not unusual."""
     dur = steps["dur"].to_numpy()
     if len(dur) < _ENOUGH:
         return 0

@@ -1,4 +1,4 @@
-"""Time by operator: what the host ran, what it made the device run, what each computes and moves."""
+"""Time by operator on host and device, and what each computes and moves."""
 
 from __future__ import annotations
 
@@ -23,23 +23,9 @@ _CALLS: Final = ("operator", "collective")
 
 
 def redispatched(trace: Trace) -> BoolArray:
-    """Return which slices are the only thing inside an operator of their own name: one call, seen twice.
-
-    PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` where a key (autograd, autocast) is
-    handled first; ``key_averages()`` counts both as one call, and so do we.
-
-    Returns
-    -------
-    ndarray of bool, shape (slices,)
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 1], dur=[9, 5], name="aten::div_", track=b.track("main"))
-    >>> redispatched(b.seal()).tolist()
-    [False, True]
-    """
+    """Return which slices are the only thing inside an operator of their own name: one call, seen twice."""
+    # PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` if a key (autograd, autocast) is handled
+    # first; ``key_averages()`` counts both as one call, and so do we.
     slices = trace.slices
     parent = ints(slices["parent"])
     name = slices["name"].cat.codes.to_numpy()
@@ -66,7 +52,7 @@ def operators(
     waits: bool | None = None,
     line: Texts = None,
 ) -> pd.DataFrame:
-    """Count and time of everything that ran on host threads, grouped by name.
+    """Count and time everything that ran on host threads, grouped by name.
 
     Parameters
     ----------
@@ -76,33 +62,33 @@ def operators(
     by : str or sequence of str
         ``name``, or any of ``name shapes module phase category line step track`` together.
     name, phase, category, line : str or iterable of str, optional
-        Keep these; a line is written as ``cell:12``. `name` keeps rows of the result and does not change
-        anyone's `share`.
+        Keep these; a line is written as ``cell:12``. `name` filters rows of the result and does not change
+        any `share`.
     step : int or iterable of int, optional
         Keep these steps. Device work belongs to the step (and phase) that launched it.
     waits : bool, optional
-        True keeps the rows of calls that wait and do nothing else, False the others: names whose slices are
-        all of category ``sync``, that synchronise a device (``cudaDeviceSynchronize``), or that wait in
-        Python or a library for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
-        ``select``). Copies that block are work. As with `name`, nobody's `share` changes.
+        True keeps the rows of calls that only wait, False the others. Names wait if all their slices are of
+        category ``sync``, if they synchronise a device (``cudaDeviceSynchronize``), or if they wait in Python
+        or a library for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
+        ``select``). Blocking copies are work. As with `name`, no `share` changes.
 
     Returns
     -------
     DataFrame
-        By `self_ns`, then `device_self_ns`, longest first; no rows for a trace without host slices.
+        By `self_ns`, then `device_self_ns`, longest first; empty without host slices.
 
-        - the columns of `by`; missing where a slice has no module, phase, …; the ranges that PyTorch's and
+        - the columns of `by`; missing for a slice without module, phase, …; the ranges that PyTorch's and
           Paddle's profilers draw around steps (``ProfilerStep#7``) are one name, ``ProfilerStep*``;
         - ``count`` int64: calls. An operator that is the only thing inside an operator of the same name
           is a re-dispatch of one call and not counted, as in PyTorch's ``key_averages()``;
         - ``total_ns`` int64: time with at least one such slice open, summed over threads; recursion is not
           counted twice (``key_averages()`` does count it twice);
-        - ``self_ns`` int64: less what ran inside. Over all rows it sums to the time that threads were busy;
+        - ``self_ns`` int64: without what ran inside; over all rows it sums to the busy time of threads;
         - ``device_self_ns`` int64: durations of the device work that it launched itself;
         - ``device_ns`` int64: the same, launched by it or by anything inside;
         - ``share`` float64: of all self time in the same window, steps, phases and categories;
-        - ``doubt`` str, only where there is any: codes of `trust` that make at least 1 % of the row's device
-          time wrong, as ``kernels-lost-at-start``; empty for the others.
+        - ``doubt`` str, only if there is any: codes of `trust` that affect at least 1 % of the row's device
+          time, as ``kernels-lost-at-start``; empty for other rows.
 
     Raises
     ------
@@ -139,7 +125,7 @@ def operators(
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
-    """Return `operators` by name, without ``doubt``, which takes as long as the rest."""
+    """Return `operators` by name without ``doubt``, which takes as long as the rest."""
     return _operators(trace, "name", doubted=False, category=category)
 
 
@@ -185,7 +171,7 @@ def _redispatching(trace: Trace, host: Scope, groups: Groups, parent: IntArray) 
 
 
 def _device_times(trace: Trace, device: Scope, groups: Groups, parent: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the device time by group: launched by the group or inside it, and launched by it directly."""
+    """Return device time by group: launched by the group or inside it, and launched directly."""
     launcher = launching_rows(trace)[device.rows]
     return inclusive(groups, parent, launcher, (device.end - device.ts).astype(np.float64))
 
@@ -217,8 +203,8 @@ def operator_work(
     DataFrame
         The columns and rows of `operators`, and
 
-        - ``flops``, ``bytes`` float64: of the operator itself where a formula is known, else of what ran
-          inside it (as with `total_ns`, they do not add up over rows); 0 where nothing is known;
+        - ``flops``, ``bytes`` float64: of the operator itself if a formula is known, else of what ran inside
+          it (as with `total_ns`, they do not add up over rows); 0 if unknown;
         - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
 
     Raises
@@ -246,7 +232,7 @@ def operator_work(
     work = slice_work(trace, element_bytes)
     launched = np.flatnonzero((work.kind >= 0) & ~of_kind(trace, ("thread", "process")))
     launcher = launching_rows(trace)[launched]
-    for values in (work.flops, work.bytes):  # work that the file tells of kernels belongs to their operators
+    for values in (work.flops, work.bytes):  # work recorded for kernels belongs to their operators
         np.add.at(values, launcher[launcher >= 0], values[launched[launcher >= 0]])
     flops, bytes_moved = inclusive_work(work, slices["depth"].to_numpy(), parent)
     rows = host.rows[slices["ts"].to_numpy()[host.rows] >= host.ts]

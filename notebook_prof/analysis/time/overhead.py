@@ -1,4 +1,4 @@
-"""What recording cost, and on which operators it fell."""
+"""The cost of recording, by operator."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _COLUMNS: Final = Table(
 
 
 def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Give what recording added to each step, where it was measured.
+    """Return what recording added to each step, if it was measured.
 
-    ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it, by steps that are
-    recorded and not recorded in turn after the window.
+    ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it with alternating
+    recorded and unrecorded steps after the window.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``part ratio low high overhead_ns share events``: a row ``all``, then ``launch-bound`` and
-        ``other``; no rows where it was not measured. `ratio` of a part is what the step would take with
-        this part of the overhead alone. Shares are NaN where no operators were recorded.
+        ``part ratio low high overhead_ns share events``: a row ``all``, then ``launch-bound`` and ``other``;
+        empty if it was not measured. `ratio` of a part is the step's ratio with this part of the overhead
+        alone. Shares are NaN without recorded operators.
 
     Notes
     -----
@@ -84,22 +84,8 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[float, float, float]:
-    """Divide the median step times, with a 95 % interval from a bootstrap over pairs.
-
-    Parameters
-    ----------
-    recorded, unrecorded : sequence of int
-        Step times in ns, of equal length; the same place is one pair.
-
-    Returns
-    -------
-    (float, float, float)
-        Ratio, lower and upper end. The same input gives the same answer.
-
-    Examples
-    --------
-    >>> overhead_ratio([110, 110, 110], [100, 100, 100])
-    (1.1, 1.1, 1.1)
+    """Divide the median step times; return ratio, lower and upper end of a 95 % bootstrap interval over
+    pairs.
     """
     on, off = np.asarray(recorded, np.float64), np.asarray(unrecorded, np.float64)
     rows = np.random.default_rng(0).integers(0, len(on), (ROUNDS, len(on)))
@@ -109,7 +95,7 @@ def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[
 
 
 def _events(trace: Trace, window: WindowLike) -> tuple[int, int]:
-    """Return slices on host threads, and how many of them are in or are launch-bound operators."""
+    """Return slices on host threads, and how many are in or are launch-bound operators."""
     host = on_host(trace, window)
     host = host.only(host.among("category", ("operator", "collective", "launch", "sync")))
     operator = host.only(host.among("category", ("operator", "collective")))

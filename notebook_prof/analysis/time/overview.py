@@ -1,4 +1,4 @@
-"""The whole run at a glance: what it ran on, and where its time went, in a few tables."""
+"""A run at a glance: the hardware, and the time in a few tables."""
 
 from __future__ import annotations
 
@@ -34,44 +34,11 @@ _COLUMNS: Final = {
 
 
 def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List the host and the devices that worked, with how well they were used.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns.
-
-    Returns
-    -------
-    DataFrame
-        The host first, where its use was recorded, then devices by number.
-
-        - ``device`` int16, -1 for the host; ``name`` str; ``memory_bytes`` float64, NaN where not known;
-          ``capability`` str, as ``7.0``, missing where not known;
-        - ``window_ns`` int64: what shares refer to: the steps or, without any, the window or the time from
-          the first to the last work; work outside the steps does not count, so that no share of a device
-          exceeds 1;
-        - ``utilization`` float64: time with a kernel (or collective) running; for the host, processors in use
-          by this process, which may be over 1; ``busy_share`` float64: time with any work running;
-        - ``sm_efficiency`` float64: estimated share of multiprocessors in use, ``Σ min(blocks per SM, 1) ·
-          duration in the steps / window``, at most 1; ``occupancy`` float64: estimated, weighted by
-          duration; both NaN where launch attributes were not recorded;
-        - ``tensor_core_share`` float64: of the kernels' summed time, by their names;
-        - where the `nvml` collector read a card, the columns of `device_counters`: power, energy,
-          temperature, clock, memory.
-
-    Notes
-    -----
-    Formulas of VisualDL's and the PyTorch TensorBoard plugin's overviews, where the window is the sum of the
-    steps.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> overview_devices(draw("stream 7: [gemm][gemm]  [gemm]"))["utilization"].tolist()
-    [0.9]
-    """
+    """Return the host (-1, if its use was recorded) and the devices, with their utilization."""
+    # Formulas of VisualDL's and the PyTorch TensorBoard plugin's overviews, with the sum of the steps as
+    # window. ``sm_efficiency``: ``Σ min(blocks per SM, 1) · duration in the steps / window``, at most 1;
+    # ``occupancy`` is weighted by duration. Work outside the steps does not count, so no share of a device
+    # exceeds 1; the host's utilization may.
     work = on_device(trace, window)
     where = device_of(trace, work)
     attributes = device_attributes(trace, work)
@@ -89,7 +56,7 @@ def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame
         rows[-1] |= _use(work, here, attributes, whole)
         rows[-1]["busy_share"] = time.share
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    # astype makes the text "nan" of what is missing in pandas 2
+    # astype turns missing values into the text "nan" in pandas 2
     table["capability"] = pd.Series([row.get("capability") for row in rows], dtype="str")
     table = table.astype({name: kind for name, kind in _COLUMNS.items() if name != "capability"})
     counters = device_counters(trace, window=window)
@@ -122,7 +89,7 @@ def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, whole: I
 
 
 def device_properties(trace: Trace, number: int) -> dict[str, Any]:
-    """Return what is told of a device: ``name``, and ``memory_bytes`` and ``capability`` where known."""
+    """Return a device's recorded ``name``, and ``memory_bytes`` and ``capability`` if known."""
     names = trace.metadata.get("devices")
     named = isinstance(names, list | tuple) and number < len(names)
     properties: dict[str, Any] = {
@@ -152,34 +119,8 @@ _NONE = "none"
 
 
 def overview_events(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Count and time of what ran, by category and phase, on threads and on devices.
-
-    Parameters
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        Half-open, in ns; times are cut at its edges.
-
-    Returns
-    -------
-    DataFrame
-        The host's rows, then the devices', in the order of ``CATEGORIES`` and ``PHASES``; no rows for an
-        empty trace.
-
-        - ``side`` str: ``host`` or ``device``; ``category`` str; ``phase`` str, ``none`` outside all phases;
-        - ``count`` int64;
-        - ``total_ns`` int64: time with at least one such slice open, whatever the thread or stream;
-        - ``self_ns`` int64: on the host, self times, which sum over the rows to the time that threads were
-          busy; on devices, durations;
-        - ``share`` float64: of `self_ns` on the same side.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = draw("main: [mm/forward][add/forward]  [zero]")
-    >>> overview_events(trace)[["category", "phase", "count", "total_ns"]].values.tolist()
-    [['operator', 'forward', 2, 25], ['operator', 'none', 1, 6]]
-    """
+    """Count and time slices by side, category and phase, in the order of ``CATEGORIES`` and ``PHASES``."""
+    # ``self_ns`` is self time on the host, which sums to the busy time of threads, and duration on devices.
     host, device = on_host(trace, window), on_device(trace, window)
     parts = [_side("host", host, host.self_ns), _side("device", device, device.end - device.ts)]
     return pd.concat(parts, ignore_index=True)
@@ -225,9 +166,9 @@ class Overview:
     Attributes
     ----------
     configuration : DataFrame
-        ``item value``, both str: what is known of the recording, and what it holds.
+        ``item value``, both str: facts on the recording and its content.
     devices : DataFrame
-        A row for the host and each device, see `overview_devices`.
+        A row for the host and each device: utilization and, if recorded, power, temperature and memory.
     phases : DataFrame
         A row for the step, then one a phase: ``phase calls host_ns host_mean_ns host_min_ns host_max_ns
         host_share device_ns device_mean_ns device_min_ns device_max_ns device_share``; over steps. Phases sum
@@ -235,7 +176,7 @@ class Overview:
     steps : DataFrame
         As `analysis.phases`: ``step phase host_ns device_ns share``.
     events : DataFrame
-        By side, category and phase, see `overview_events`.
+        ``side category phase count total_ns self_ns share``: by side, category and phase.
     annotations : DataFrame
         The user's own ranges: ``name count total_ns self_ns device_ns share``; without steps and loaders.
     """
@@ -254,7 +195,7 @@ class Overview:
 
 @sharing
 def overview(trace: Trace, *, window: WindowLike = None) -> Overview:
-    """Sum the run up: configuration, devices, phases, steps, events and the user's own ranges.
+    """Summarise the run: configuration, devices, phases, steps, events and the user's own ranges.
 
     Parameters
     ----------
@@ -265,7 +206,7 @@ def overview(trace: Trace, *, window: WindowLike = None) -> Overview:
     Returns
     -------
     Overview
-        A few DataFrames; those of which nothing was recorded have no rows.
+        A few DataFrames, empty if nothing was recorded for them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which part of training each instant of a step went to."""
+"""The phase of training of each instant of a step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .account import ACCOUNT
 from .host_states import waits_by_name
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
-"""Which phase an instant belongs to where several are open."""
+"""Priority of phases for an instant with several open."""
 SHORT_GAP_NS: Final = 200_000
 """Python between two operators takes less."""
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -38,7 +38,7 @@ _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 @sharing
 def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Divide every step among its phases; each instant belongs to exactly one.
+    """Divide every step into phases; each instant belongs to exactly one.
 
     Parameters
     ----------
@@ -55,27 +55,26 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
         - ``step`` int32, ``phase`` category;
         - ``host_ns`` int64: sums exactly to the duration of the step;
-        - ``device_ns`` int64: time that a device worked on what this phase of this step launched (the union
-          over streams; phases may overlap on the device);
+        - ``device_ns`` int64: device time of the work launched by this phase of this step (the union over
+          streams; phases may overlap on the device);
         - ``share`` float64: ``host_ns`` of the step's duration.
 
     Notes
     -----
     The rule, on the thread that runs the steps:
 
-    1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation in
-       which a slice of that thread is open; backward also counts where an autograd thread runs it. So forward
-       work that is repeated inside backward (checkpointing) is backward, and gradient exchange inside
-       backward is communication. A slice of the optimizer in which forward or backward runs evaluates a
-       closure: only what is inside it counts.
+    1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation with
+       an open slice of that thread; backward also counts on an autograd thread. So forward work repeated
+       inside backward (checkpointing) is backward, and gradient exchange inside backward is communication. A
+       slice of the optimizer around forward or backward evaluates a closure: only its content counts.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
-       belongs to that phase: it is the Python in between. Not so a gap over 0.2 ms that is longer than the
-       pieces beside it, or mostly one Python function or statement: that is something else.
-    3. What is left belongs to communication while a collective runs on another thread of the process (the
-       step waits for it, as at the end of a distributed backward).
-    4. Communication is also when this thread is held up by a device that only communicates, whatever it has
-       open meanwhile: it waits for the device, or all that it launched is queued behind a collective (see
-       `blocked_by_communication`).
+       belongs to that phase: it is the Python in between. A gap over 0.2 ms does not if it is longer than the
+       pieces beside it, or mostly one Python function or statement.
+    3. The rest belongs to communication while a collective runs on another thread of the process (the step
+       waits for it, as at the end of a distributed backward).
+    4. Communication also covers the time in which a device that only communicates delays this thread,
+       whatever is open meanwhile: the thread waits for the device, or all its launches are queued behind a
+       collective.
     5. The rest is other.
 
     Examples
@@ -108,13 +107,11 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 
 
 def stepping_track(trace: Trace) -> int:
-    """Return the track of the thread that runs the steps; -1 for a trace without host slices.
-
-    It is the one with the most self time in data, forward, optimizer and evaluation slices; without any,
-    where we recorded Python, the one that was recorded, and else the one with the most self time outside of
-    calls of the operating system that wait by their names (``futex``) and of ranges beside threads. Workers
-    of a DataLoader, and the thread that pins its batches, are never it.
-    """
+    """Return the track of the thread that runs the steps; -1 without host slices."""
+    # The one with the most self time in data, forward, optimizer and evaluation slices; without any, the
+    # recorded Python thread, else the one with the most self time outside of system calls that wait by name
+    # (``futex``) and of ranges beside threads. DataLoader workers, and the thread that pins batches, never
+    # count.
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
 
@@ -136,7 +133,7 @@ def _stepping_track(trace: Trace) -> int:
         words = trace.slices["name"].cat.categories
         waits = np.array([waits_by_name(str(word)) for word in words], dtype=bool)
         own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
-        # ranges that lie beside their thread are no thread
+        # tracks of ranges beside a thread are no thread
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
     chosen = own if own.any() else slice(None)
     return int(np.bincount(host.values("track")[chosen], host.self_ns[chosen]).argmax())
@@ -169,7 +166,7 @@ def _union(host: Scope, keep: BoolArray) -> Intervals:
 
 
 def _around_closures(host: Scope) -> BoolArray:
-    """Return slices of the optimizer in which forward or backward runs: a closure is not the optimizer's."""
+    """Return slices of the optimizer around forward or backward: a closure is not the optimizer's."""
     phase = host.slices["phase"]
     words = [str(word) for word in phase.cat.categories]
     code = phase.cat.codes.to_numpy()

@@ -1,4 +1,4 @@
-"""The step trace that a recording brings with it, as MindSpore's folders do."""
+"""Step traces inside a recording, as in MindSpore's folders."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ from ..scope import Numbers, WindowLike, many
 
 
 def recorded_table(trace: Trace, name: str) -> pd.DataFrame | None:
-    """Return a table that the reader kept beside the trace; None where there is none with rows."""
+    """Return a table kept beside the trace by its reader; None if missing or empty."""
     table = (trace.metadata.get("tables") or {}).get(name)
     return table if isinstance(table, pd.DataFrame) and len(table) else None
 
 
 def recorded_steps(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame | None:
-    """Give the steps with their points, in the clock of the trace.
-
-    Returns
-    -------
-    DataFrame or None
-        ``step rank ts dur fp_ts bp_ts``, cut at the window; None where the recording has no step trace.
-    """
+    """Return recorded ``step rank ts dur fp_ts bp_ts``, cut at the window; None without."""
     table = recorded_table(trace, "step_trace")
     if table is None:
         return None

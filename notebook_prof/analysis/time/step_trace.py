@@ -1,4 +1,4 @@
-"""The step trace, as MindSpore defines it: the gap before the forward, forward and backward, and the tail."""
+"""MindSpore's step trace: the gap before the forward, forward and backward, and the tail."""
 
 from __future__ import annotations
 
@@ -26,17 +26,7 @@ _LISTED: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Two points of each step.
-
-    Attributes
-    ----------
-    fp, bp : ndarray of int64, shape (steps,)
-        ns.
-    fp_name, bp_name : Series of str, shape (steps,)
-        The operators there; missing where none is known.
-    source : Categorical, shape (steps,)
-        One of `SOURCES`.
-    """
+    """The two points of each step (ns), and their operators (missing if unknown)."""
 
     fp: IntArray
     bp: IntArray
@@ -48,20 +38,8 @@ class Points:
 def find_points(
     trace: Trace, spans: pd.DataFrame, named: Mapping[str, tuple[str | None, str | None]]
 ) -> Points:
-    """Find the points, or take the named ones.
-
-    Parameters
-    ----------
-    trace : Trace
-    spans : DataFrame
-        ``ts dur``, and ``fp_ts bp_ts`` where a file tells them.
-    named : mapping
-        ``fp`` and ``bp`` → names given by argument and by the environment.
-
-    Raises
-    ------
-    OptionError
-        If an operator named by argument runs in no step.
+    """Find the points, or take the `named` ones; OptionError if an operator given by argument runs in no
+    step.
     """
     start = spans["ts"].to_numpy(dtype=np.int64)
     end = start + spans["dur"].to_numpy(dtype=np.int64)
@@ -96,7 +74,7 @@ def find_points(
 
 
 def _runs(trace: Trace) -> Scope:
-    """Return the operators on threads; where they tell no phase, what ran on devices."""
+    """Return the operators on threads; without phases, what ran on devices."""
     host = on_host(trace)
     if host.among("phase", ("forward", "backward")).any() or not len(on_device(trace).rows):
         operators = host.among("category", ("operator",))
@@ -165,19 +143,7 @@ def _recorded_names(spans: pd.DataFrame, column: str) -> npt.NDArray[np.object_]
 
 
 def reduce_times(trace: Trace, spans: pd.DataFrame) -> IntArray:
-    """Unite the collectives of each step, on the devices or, where none is there, on the host.
-
-    Parameters
-    ----------
-    trace : Trace
-    spans : DataFrame
-        ``step``, and ``rank`` where there are several.
-
-    Returns
-    -------
-    ndarray of int64, shape (steps,)
-        ns; 0 for steps without.
-    """
+    """Return ns of the union of each step's collectives, on devices or else on the host."""
     recorded = recorded_table(trace, "reduces") if "rank" in spans else None
     if recorded is not None:
         ordered = recorded.sort_values("start_ns", kind="stable")
@@ -225,36 +191,36 @@ def step_trace(
     step : int or iterable of int, optional
         Keep these steps.
     fp_point, bp_point : str, optional
-        Operators that begin the forward and end the backward, by their full names or by what follows the last
-        ``/``. Default: the environment's ``FP_POINT`` and ``BP_POINT``, or else what is found. Steps in which
-        an operator does not run keep the point that is found.
+        Operators that begin the forward and end the backward, by full name or by the part after the last
+        ``/``. Default: the environment's ``FP_POINT`` and ``BP_POINT``, or else found points. Steps without
+        the operator keep the found point.
 
     Returns
     -------
     DataFrame
         By rank and step; no rows without steps. Times int64 ns.
 
-        - ``step`` int32; ``rank`` Int32, missing where it is not known; ``ts``: start of the step;
+        - ``step`` int32; ``rank`` Int32, missing if unknown; ``ts``: start of the step;
         - ``gap_ns``: from the start to the FP point (MindInsight's iteration interval); ``fp_bp_ns``: from
-          there to the BP point; ``tail_ns``: from there to the end; ``total_ns``: they sum exactly to it;
+          there to the BP point; ``tail_ns``: from there to the end; ``total_ns``: their exact sum;
         - ``all_reduce_ns``: time with a collective of this step running anywhere; ``data_ns``: time in phase
-          data on the thread of the steps; both lie inside the three parts;
+          data on the thread of the steps; both are inside the three parts;
         - ``fp_ts``, ``bp_ts``: the two points; ``fp_point``, ``bp_point`` str: the operators there, missing
-          where none is known;
+          if unknown;
         - ``points`` category: where the points come from, ``found file argument environment``.
 
     Raises
     ------
     OptionError
-        If an operator that was named by argument runs in no step. One that the environment names is then left
-        alone, since it may have been meant for another run.
+        If an operator named by argument runs in no step. One named by the environment is then ignored, since
+        it may be meant for another run.
 
     Notes
     -----
     Found points are the start of the first operator of phase forward, and the end of the last one of phase
     backward on any thread; without a backward, the end of the last one of phase forward. They are instants of
-    the host, or of the device where only that was recorded. A MindSpore folder has its own points, taken on
-    the device. Source of the parts: MindInsight's step trace.
+    the host, or of the device if only that was recorded. A MindSpore folder has its own points, taken on the
+    device. Source of the parts: MindInsight's step trace.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Steps: how busy host and devices were in each, and what each step's time went to, by two rules."""
+"""Steps: busy time of host and devices, and two ways to divide each step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIMIZER_STEP = "Optimizer.step#"
 
 
 def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """List the steps and how much of each the host thread and the devices worked.
+    """List the steps with the busy time of the host thread and the devices.
 
     Parameters
     ----------
@@ -39,15 +39,15 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
         By step; no rows for a trace without steps.
 
         - ``step`` int32, ``ts`` int64 ns, ``dur`` int64 ns;
-        - ``loop`` int32: which loop it is a step of, from 0 in order of their first steps;
+        - ``loop`` int32: number of its loop, from 0 by first step;
         - ``source`` category: how it was found, ``mark hook loop file heuristic``;
         - ``host_busy_ns`` int64: time with a slice open on the thread that runs the steps;
         - ``device_busy_ns`` int64: time within the step with work on any stream of any device;
-        - ``updates`` int64: steps of optimizers in it (0 in most micro-batches of accumulated gradients);
+        - ``updates`` int64: optimizer steps in it (0 in most micro-batches of accumulated gradients);
         - ``slices`` int64: host and device slices that belong to the step;
-        - ``doubt`` str, only where there is any: codes of `trust` for steps that are no fair ones
-          (``partial-first-step``, ``slow-first-step`` …) or whose device work is wrong by at least 1 %, as
-          ``kernels-lost-at-start, throttled``; empty for the others.
+        - ``doubt`` str, only if there is any: codes of `trust` for unrepresentative steps
+          (``partial-first-step``, ``slow-first-step`` …) or with at least 1 % of wrong device work, as
+          ``kernels-lost-at-start, throttled``; empty for other steps.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
 
 def _updates(trace: Trace) -> IntArray:
-    """Return the step of every step of an optimizer; one inside another is part of it."""
+    """Return the step of every optimizer step; one inside another is part of it."""
     slices = trace.slices
     words = slices["name"].cat.categories
     named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
@@ -84,7 +84,7 @@ def _updates(trace: Trace) -> IntArray:
     parent = slices["parent"].to_numpy(dtype=np.int64, na_value=-1)
     rows = np.flatnonzero(steps)
     rows = rows[~np.append(steps, False)[parent[rows]]]
-    # a step that was counted by a hook ends inside this slice, and one with a closure may begin inside it
+    # a step counted by a hook ends inside this slice, and one with a closure may begin inside it
     middle = slices["ts"].to_numpy()[rows] + slices["dur"].to_numpy()[rows] // 2
     table = {name: trace.steps[name].to_numpy() for name in ("step", "ts", "dur")}
     number = step_at(middle, table) if len(trace.steps) else np.full(len(rows), -1, np.int64)
@@ -97,7 +97,7 @@ _BY: Final = ("step", "trace")
 def breakdown(
     trace: Trace, *, window: WindowLike = None, step: Numbers = None, by: str = "step"
 ) -> pd.DataFrame:
-    """Divide the time of each step among computation, communication, copies, data and idleness.
+    """Divide the time of each step into computation, communication, copies, data and idle time.
 
     Parameters
     ----------
@@ -112,10 +112,10 @@ def breakdown(
     Returns
     -------
     DataFrame
-        By step; no rows without steps, or, with ``by="trace"``, without work. All times int64 ns.
+        By step; empty without steps or, with ``by="trace"``, without work. All times int64 ns.
 
-        - ``step`` Int32, missing with ``by="trace"``; ``ts``; ``step_ns``: from its start to the start of
-          the next one, and of the last one to the end of what it launched;
+        - ``step`` Int32, missing with ``by="trace"``; ``ts``; ``step_ns``: from its start to the start of the
+          next one, for the last step to the end of its launched work;
         - ``compute_ns``: kernels on any stream; ``communication_ns``: collectives; ``overlap_ns``: both;
           ``exposed_ns``: communication without computation;
         - ``memory_ns``: copies and fills; ``exposed_memory_ns``: those with nothing else beside them;
@@ -132,9 +132,9 @@ def breakdown(
     Notes
     -----
     Lengths of unions over all streams of all devices of the trace, cut at the edges of the steps. Without
-    device work they are those of the host: operators outside communication are computation, gloo's and MPI's
-    ranges communication. With ``by="trace"`` on traces of whole microseconds, ``step_ns``, ``compute_ns`` and
-    the rest are HTA's temporal breakdown to the digit (idle is ``data_ns + idle_ns``).
+    device work they are those of the host: operators outside communication are computation, ranges of gloo
+    and MPI are communication. With ``by="trace"`` on traces of whole microseconds, ``step_ns``,
+    ``compute_ns`` and the rest are HTA's temporal breakdown to the digit (idle is ``data_ns + idle_ns``).
 
     Examples
     --------
@@ -176,7 +176,7 @@ def breakdown(
 
 
 def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolArray, BoolArray]:
-    """Return what counts as work, and what of it communicates or moves memory."""
+    """Return which slices are work, and which of them communicate or move memory."""
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):
         host = on_host(trace, window).where(step=step)
@@ -210,7 +210,7 @@ def _spans(
 
 
 PARTS: Final = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu")
-"""In the order in which they take an instant."""
+"""In order of priority for an instant."""
 
 _CPU: Final = ("operator", "annotation", "module", "python", "io")
 _FEW: Final = 0.8
@@ -218,7 +218,7 @@ _NONE: Final = -1
 
 
 def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Divide every step, up to the end of its device work, among seven kinds of work and the rest.
+    """Divide every step, up to the end of its device work, into seven kinds of work and the rest.
 
     Parameters
     ----------
@@ -239,15 +239,14 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     The rule of the PyTorch Profiler TensorBoard plugin (``torch_tb_profiler``, step parser and overall
     parser), equal to its own figures on its ResNet-50 sample:
 
-    - an instant belongs to the first of kernel, memcpy, memset, communication, runtime call, DataLoader,
-      any other host slice in which something runs, on any thread or stream; the rest is other;
-    - a step begins when it began on the host or when the step before ended, whichever is later, and ends
-      when it ended on the host or when the last device work ended that it launched. A call that lies
-      across the edge of a step belongs to none;
+    - an instant belongs to the first of kernel, memcpy, memset, communication, runtime call, DataLoader, any
+      other host slice with something running, on any thread or stream; the rest is other;
+    - a step begins when it began on the host or when the step before ended, whichever is later, and ends when
+      it ended on the host or when its last launched device work ended. A call across the edge of a step
+      belongs to none;
     - the first step begins no earlier than the end of device work that no step launched and that ended
       before the first step's own began;
-    - last steps with less than 80 % of the device events of the step before were not recorded whole, and
-      are left out.
+    - last steps with less than 80 % of the device events of the step before are incomplete, and left out.
 
     Examples
     --------
@@ -313,7 +312,7 @@ def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
 def _extended(
     trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-    """Return starts and ends of the steps with their device work, and which of them were recorded whole."""
+    """Return starts and ends of the steps with their device work, and which are complete."""
     start = steps["ts"].to_numpy().copy()
     end = start + steps["dur"].to_numpy()
     count = len(steps)
@@ -344,7 +343,7 @@ def _extended(
 
 
 def _launching_step(trace: Trace, start: IntArray, end: IntArray) -> IntArray:
-    """Return the step inside which the call lies that launched each slice; -1 for none."""
+    """Return the step that contains the call that launched each slice; -1 for none."""
     slices, flows = trace.slices, trace.flows
     launch = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launch], flows["dst"].to_numpy()[launch]

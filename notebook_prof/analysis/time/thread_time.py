@@ -1,4 +1,4 @@
-"""What the thread of the steps did: each instant is in exactly one state."""
+"""States of the thread of the steps: each instant is in exactly one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .host_states import waiting
 from .phases import stepping_track
 
 STATES: Final = ("waiting", "launch", "small operators", "operators", "python", "range", "idle")
-"""States, those that own an instant first come first."""
+"""States, by priority for an instant."""
 
 SMALL_NS: Final = 10_000
-"""An operator with less time of its own than this is mostly the framework's overhead."""
+"""An operator with less self time than this is mostly the framework's overhead."""
 
 _OPERATORS: Final = ("operator", "collective")
 _COLUMNS: Final = Table(
@@ -33,7 +33,7 @@ _COLUMNS: Final = Table(
 
 
 def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Divide the time of the thread that runs the steps among what it did.
+    """Divide the time of the thread that runs the steps by state.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a state, always all of them, in this order; ``ns`` sums to the steps, or without steps to the
+        A row a state, always all of them, in this order; ``ns`` sums to the steps or, without steps, to the
         window or the span of the trace.
 
         - ``state`` str: ``waiting`` for a device, as in `host_waits`; ``launch``: calls that start device
-          work or copy; ``small operators``: operators with less than 10 µs of their own; ``operators``:
-          the others; ``python``: Python frames outside of all these, and those that operators call, as where
-          an ``autograd.Function`` is written in Python; ``range``: annotations and modules
-          with nothing below them; ``idle``: nothing is open, so that nobody knows;
+          work or copy; ``small operators``: operators with less than 10 µs of self time; ``operators``: the
+          others; ``python``: Python frames outside of all these, and those called by operators, as in an
+          ``autograd.Function`` written in Python; ``range``: annotations and modules with nothing below them;
+          ``idle``: nothing is open;
         - ``ns`` int64; ``share`` float64; ``count`` int64: slices that begin in it.
 
     Examples
@@ -107,24 +107,22 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def small_operators(scope: Scope) -> BoolArray:
-    """Return which operators have less time of their own than `SMALL_NS`, what they call in C included.
-
-    Python frames and ranges inside an operator are not its own time.
-    """
+    """Return which operators have less self time than `SMALL_NS`, including their calls in C."""
+    # Python frames and ranges inside an operator are not its own time.
     return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
 
 
 def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
-    """Return when Python runs that an operator has called, without the operators that it calls in turn."""
+    """Return when Python runs that an operator called, without the operators that it calls in turn."""
     none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last one stands for no parent
+    is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last one is for no parent
     is_operator[thread.rows[operators]] = True
     if not is_operator[thread.ints("parent")[python]].any():
         return none
     rows = np.flatnonzero(operators | python)
     ts, end, is_python = thread.ts[rows], thread.end[rows], python[rows]
     depth, above, _ = nest(np.zeros(len(rows), np.int64), ts, end - ts)
-    changes = np.zeros(len(rows), np.int64)  # between operator and Python, from the outermost one on
+    changes = np.zeros(len(rows), np.int64)  # between operator and Python, from the outermost on
     for level in range(1, int(depth.max()) + 1):
         here = np.flatnonzero(depth == level)
         changes[here] = changes[above[here]] + (is_python[here] != is_python[above[here]])

@@ -1,1 +1,1 @@
-"""Trust: what of a recording is not to be believed, and which rows that concerns."""
+"""Trust: which parts of a recording are unreliable, and which rows they affect."""

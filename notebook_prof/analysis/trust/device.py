@@ -20,7 +20,7 @@ from .finding import Finding
 CLOCK_STEP_NS: Final = 20_000
 """The least launch delay of one process on one machine varies by a few microseconds; more is the clock's."""
 CLOCK_NOISE_NS: Final = 1_000
-"""A kernel that begins this little before its launch is rounding, not a shifted clock."""
+"""A kernel that begins by less before its launch is a rounding, not a shifted clock."""
 MUCH: Final = 0.01
 """Share of device time from which something unknown is a loss."""
 
@@ -29,14 +29,8 @@ _FRAMEWORK: Final = ("operator", "collective", "module", "annotation", "python")
 
 
 class Fault(NamedTuple):
-    """A fault of some versions, by the code of the finding in which it shows.
-
-    Attributes
-    ----------
-    code : str
-    since, until : int
-        CUPTI's own numbers, the second one not included: 24 is 12.6, 26 12.8, 28 12.9, 130000 13.0.
-    advice : str
+    """A fault of CUPTI ``since <= version < until`` (24 is 12.6, 26 12.8, 28 12.9, 130000 13.0), by finding
+    code.
     """
 
     code: str
@@ -68,17 +62,7 @@ _OTHERWISE: Final = {
 
 
 def fault_advice(code: str, trace: Trace) -> str:
-    """Return what to do about a finding, by the version of CUPTI that recorded it.
-
-    Where the version is not known, a fault that the finding may be is told.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> trace = TraceBuilder(metadata={"cupti_version": 130_200}).seal()
-    >>> fault_advice("kernels-lost-at-start", trace)
-    'record a step later (--warmup 2), or restart the kernel'
-    """
+    """Return what to do about a finding, by the version of CUPTI that recorded it; a guess if unknown."""
     version: Any = trace.metadata.get("cupti_version") or 0
     fitting = [
         fault.advice
@@ -110,7 +94,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 
 
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
-    """Find calls that must have started a kernel, and have none."""
+    """Find calls that must have started a kernel, but have none."""
     host = on_host(trace, window)
     launching = host.slices["name"].cat.categories.isin(launch_names(trace))
     calls = host.only(np.append(launching, False)[host.codes("name")])
@@ -168,7 +152,7 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Fin
 
 
 def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
-    """Return which calls only write a CUDA graph down: between begin and end of a capture on their thread."""
+    """Return which calls only record a CUDA graph: between begin and end of a capture on their thread."""
     capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
     if not any(capture):
         return np.zeros(len(calls.rows), dtype=bool)
@@ -206,7 +190,7 @@ def _early_kernels(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
 
 
 def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Find work that cannot be traced back to a launch or to an operator."""
+    """Find work without a known launch or operator."""
     if not len(work.rows):
         return
     owner = launching_rows(trace)[work.rows]
@@ -243,7 +227,7 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
 
 
 def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Find kernels of CUDA graphs that hang on another call than the one that launches graphs."""
+    """Find kernels of CUDA graphs linked to another call than the graph launch."""
     attributes = device_attributes(trace, work)
     graph = [name for name in ("graph", "graph_node") if attributes is not None and name in attributes]
     if attributes is None or not graph:
@@ -271,7 +255,7 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Fin
 
 
 def _shifted(trace: Trace) -> Iterator[Finding]:
-    """Yield the device's clock against the first recording of the process."""
+    """Yield the shift of the device's clock from the first recording of the process."""
     before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
     if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
         return
@@ -289,7 +273,7 @@ def _shifted(trace: Trace) -> Iterator[Finding]:
 
 
 def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Work on one stream that runs at the same time, which streams forbid."""
+    """Find work that overlaps on one stream, which streams forbid."""
     track = work.ints("track")
     count, doubled, example = 0, 0, ""
     both: list[IntArray] = [np.empty(0, np.int64)]
@@ -328,7 +312,7 @@ def _overlap_example(trace: Trace, rows: IntArray, at: int) -> str:
 
 
 def _launch_flows(trace: Trace, work: Scope) -> tuple[IntArray, IntArray]:
-    """Return both ends of the launches whose work is in scope."""
+    """Return both ends of the launches of work in scope."""
     flows = trace.flows
     in_scope = np.zeros(len(trace.slices), dtype=bool)
     in_scope[work.rows] = True

@@ -1,4 +1,4 @@
-"""Which rows of tables a loss or an error of the trust report makes wrong."""
+"""Table rows affected by a loss or an error of the trust report."""
 
 from __future__ import annotations
 
@@ -19,40 +19,23 @@ from .finding import Finding
 from .run import card_findings, step_findings
 
 COLUMN: Final = "doubt"
-"""Column of tables: codes of the trust report, only where there is one to tell."""
+"""Column of tables: codes of the trust report, only if there are any."""
 LEAST: Final = 0.01
-"""A row is marked where at least this share of it is affected."""
+"""A row is marked if at least this share of it is affected."""
 
 _OF_DEVICE: Final = ("stream-overlap", "throttled", "card-shared")
-"""Findings whose slices are device work with times that do not hold."""
+"""Findings whose slices are device work with wrong times."""
 _OF_LAUNCHES: Final = (
     "kernels-lost-at-start",
     "kernels-lost-between",
     "kernels-lost-at-end",
     "no-device-work",
 )
-"""Findings whose slices are calls without the device work that they started."""
+"""Findings whose slices are calls that lost their device work."""
 
 
 def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: WindowLike = None) -> list[str]:
-    """Return what is doubtful of groups of device work.
-
-    Parameters
-    ----------
-    trace : Trace
-    work : Scope
-        Device work in question.
-    code : ndarray of int64
-        Group of each slice of `work`.
-    n : int
-        Number of groups.
-    window : (int, int), optional
-
-    Returns
-    -------
-    list of str
-        A text a group: codes, comma-separated; empty where at least 99 % of its time holds.
-    """
+    """Return the doubts of groups of device work: codes, comma-separated; empty if 99 % of the time holds."""
     spent = (work.end - work.ts).astype(np.float64)
     total = np.bincount(code, spent, minlength=n)
     parts = []
@@ -65,11 +48,9 @@ def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: Win
 def operator_doubts(
     trace: Trace, host: Scope, work: Scope, groups: Groups, parent: IntArray, window: WindowLike = None
 ) -> list[str]:
-    """Return what is doubtful of the device times of groups of operators; a text a group, as `kernel_doubts`.
-
-    Calls that lost their kernels are counted against all that started some; work whose times do not hold
-    is weighed by its time.
-    """
+    """Return the doubts of operators' device times, a text a group, as `kernel_doubts`."""
+    # Calls that lost their kernels are counted against all that started some; work with wrong times is
+    # weighed by its time.
     n = len(groups.keys)
     launcher = launching_rows(trace)[work.rows]
     spent = (work.end - work.ts).astype(np.float64)
@@ -89,21 +70,8 @@ def operator_doubts(
 
 
 def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
-    """Return what is doubtful of steps: their times on the device, and whether they are fair steps.
-
-    Parameters
-    ----------
-    trace : Trace
-    steps : ndarray of int64
-        Numbers of steps.
-    window : (int, int), optional
-
-    Returns
-    -------
-    list of str
-        A text a step, as `kernel_doubts`; lost kernels are counted against all work of the step. First
-        come ``partial-first-step``, ``partial-last-step`` and ``slow-first-step``.
-    """
+    """Return the doubts of steps, a text a step, as `kernel_doubts`; unrepresentative steps come first."""
+    # Lost kernels are counted against all work of the step.
     n = len(steps)
     host, work = on_host(trace, window), on_device(trace, window)
     parts = [
@@ -135,13 +103,7 @@ def _by_step(steps: IntArray, own: IntArray, weights: npt.NDArray[np.float64]) -
 
 
 def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
-    """Return every name that `kernels` or `operators` would mark, for views.
-
-    Returns
-    -------
-    dict
-        ``device`` and ``host``: name → codes; empty where everything holds.
-    """
+    """Return name → codes, by ``device`` and ``host``, for names that `kernels` or `operators` would mark."""
     host, work = on_host(trace), on_device(trace)
     groups = group(trace.slices, "name")
     n = len(groups.keys)
@@ -158,7 +120,7 @@ def doubts_by_name(trace: Trace) -> dict[str, dict[str, str]]:
 
 
 def mark(table: pd.DataFrame, texts: list[str]) -> None:
-    """Add the column to a table, in place, where any text says something."""
+    """Add the doubt column to a table, in place, if any text is not empty."""
     if any(texts):
         table[COLUMN] = pd.Series(texts, index=table.index, dtype="str")
 

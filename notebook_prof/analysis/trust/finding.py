@@ -27,15 +27,7 @@ TRUST: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A row of the trust report; see `TRUST` for the columns.
-
-    Attributes
-    ----------
-    slices : ndarray of int64
-        Rows of the slices whose numbers it makes wrong, where it is about slices.
-    step : int
-        The step that is no fair one, where it is about a step; else -1.
-    """
+    """A row of the trust report; see `TRUST` for the columns."""
 
     code: str
     severity: Severity
@@ -44,5 +36,7 @@ class Finding:
     effect: str = ""
     advice: str = ""
     example: str = ""
+    # Affected slices, if it is about slices.
     slices: IntArray = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+    # The unrepresentative step, if it is about a step; else -1.
     step: int = -1

@@ -1,4 +1,4 @@
-"""Whether the run itself was a fair one: steps, warm-up, the card's condition, the cost of recording."""
+"""Whether the run was representative: steps, warm-up, the card's condition, the cost of recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COSTLY: Final = 0.1
 NOTICEABLE: Final = 0.01
 
 _MANY_SAMPLES: Final = 100
-"""As many samples tell a share to ten points."""
+"""This many samples give a share within ten points."""
 _SAMPLED: Final = 0.05
 """Of the time of a thread; where less was sampled, nearly all of it was timed."""
 
@@ -48,13 +48,13 @@ def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
 
 
 def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
-    """Yield those about one step each."""
+    """Yield the findings about single steps."""
     yield from _partial_steps(trace, window)
     yield from _slow_first_step(trace, window)
 
 
 def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Find first and last steps that lack a part of the work that the others have."""
+    """Find first and last steps that lack part of the others' work."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
         return
@@ -179,14 +179,14 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _overlaps(work: Scope, during: Intervals) -> BoolArray:
-    """Return which work has a part in these intervals."""
+    """Return which work overlaps these intervals."""
     begin, end = during
     next_interval = np.searchsorted(end, work.ts, side="right")
     return np.asarray((next_interval < len(begin)) & (np.append(begin, 0)[next_interval] < work.end))
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
-    """Return the name without the number of the GPU, and its readings by time."""
+    """Return the counters' names without the number of the GPU, and their readings by time."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     matches = [
         (int(key), _GPU.fullmatch(str(name)))
@@ -205,7 +205,7 @@ def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
 
 
 def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield that other programs had the cores, where threads waited for them much of the time."""
+    """Yield a finding if threads waited long for cores that other programs had."""
     use = cpu_use(trace, window=window)
     if not cores_were_lost(use):
         return
@@ -221,11 +221,9 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield how far off a share of sampled Python may be, where few samples saw it and not all was timed.
-
-    Of n independent samples a share p has the standard error √(p (1 − p) / n); at p = ½ 95 % of them lie
-    within 0.98 / √n.
-    """
+    """Yield the error of a share of sampled Python, if it is not all timed and samples are few."""
+    # Of n independent samples a share p has the standard error √(p (1 − p) / n); at p = ½ 95 % of them are
+    # within 0.98 / √n.
     samples = sample_times(trace, window)
     if samples is None:
         return
@@ -257,7 +255,7 @@ def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _overhead(trace: Trace) -> Iterator[Finding]:
-    """Yield what recording cost, where it was measured; see `overhead`."""
+    """Yield the cost of recording, if it was measured; see `overhead`."""
     measured: Any = trace.metadata.get("overhead")
     if not isinstance(measured, dict) or "ratio" not in measured:
         return

@@ -1,4 +1,4 @@
-"""What of this recording cannot be trusted, and what to do about it."""
+"""Unreliable parts of a recording, and what to do about them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _ORDER = {"error": 0, "loss": 1, "info": 2}
 
 
 def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List what of this recording cannot be trusted.
+    """List the unreliable parts of this recording.
 
     Parameters
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: judge this part only. What the recording itself reported is told in any case.
+        Half-open, in ns: judge this part only. Findings of the recording itself are always listed.
 
     Returns
     -------
     DataFrame
         A row a finding: ``code severity count device_share effect advice example``; errors first, then
-        losses, then what is only worth knowing; no rows where nothing was found. `device_share` (0–1) is
-        the share of the summed time of device work that is affected, NaN where that says nothing.
+        losses, then information; empty if nothing was found. `device_share` (0–1) is the affected share of
+        the summed time of device work, NaN if it does not apply.
 
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
-          ``kernels-lost-between``: launches without a kernel, by their place; what they would have taken is
-          estimated by the mean of what was seen. ``kernels-before-launch``, ``launch-not-recorded``,
-          ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
+          ``kernels-lost-between``: launches without a kernel, by their place; their time is estimated by the
+          mean of recorded ones. ``kernels-before-launch``, ``launch-not-recorded``, ``operator-unknown``,
+          ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
           ``costly-recording``.
@@ -44,9 +44,9 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Notes
     -----
     Launches are calls of the runtime that start a kernel or a graph: those of a known name, and those of a
-    name most of whose calls started a kernel in this recording. Those between begin and end of
-    a graph's capture are only written down and do not count. Copies and fills are not checked: of zero bytes
-    they start nothing. Shares from which a finding is a loss: 1 %.
+    name most of whose calls started a kernel in this recording. Calls during a graph's capture do not count.
+    Copies and fills are not checked: with zero bytes they start nothing. A finding is a loss from a share of
+    1 %.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def _reported(trace: Trace) -> Iterator[Finding]:
-    """Give the losses and errors that the recording or the import has told itself."""
+    """Yield the losses and errors reported by the recording or the import itself."""
     for issue in trace.report:
         if issue.severity != "info" and issue.code not in _COVERED_ELSEWHERE:
             yield Finding(

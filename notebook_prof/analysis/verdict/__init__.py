@@ -1,1 +1,1 @@
-"""The verdict: what bounds a run, in sentences that public tables prove."""
+"""The verdict: what bounds a run, in sentences proved by public tables."""

@@ -1,4 +1,4 @@
-"""Sentences made of pieces that public tables prove."""
+"""Sentences built from pieces that public tables prove."""
 
 from __future__ import annotations
 
@@ -19,29 +19,20 @@ METHODS: dict[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a number comes from: a column of a public table, summed over the rows that fit.
+    """The source of a number: a column of a public table, reduced over the matching rows."""
 
-    Attributes
-    ----------
-    table : str
-        A function of `notebook_prof.analysis`, as ``account``.
-    where : mapping of str to value
-        The rows: by column, the value they have, or a tuple of values; all rows unless given.
-    column : str
-    arguments : mapping
-        What the analysis is called with, as ``{"window": (0, 10)}``.
-    reduce : {"sum", "mean", "median", "p90", "min", "max", "count"}
-        How several rows become one number; ``p90`` is the smallest value that nine of ten do not exceed.
-    """
-
+    # A function of `notebook_prof.analysis`, as ``account``.
     table: str
     column: str
+    # The rows: by column a value, or a tuple of values; default all.
     where: Mapping[str, Any] = field(default_factory=dict)
+    # Arguments of the analysis, as ``{"window": (0, 10)}``.
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    # ``p90`` is the smallest value that nine of ten do not exceed.
     reduce: str = "sum"
 
     def rows(self, trace: Trace) -> pd.DataFrame:
-        """Return rows of the table that fit."""
+        """Return the matching rows of the table."""
         analyses = importlib.import_module("notebook_prof.analysis")
         table: pd.DataFrame = getattr(analyses, self.table)(trace, **self.arguments)
         keep = np.ones(len(table), dtype=bool)
@@ -51,7 +42,7 @@ class Source:
         return table[keep]
 
     def value(self, trace: Trace) -> Any:
-        """Return the number, worked out anew; for a column of text the text of the first row."""
+        """Return the number, computed again; for a text column, the text of the first row."""
         rows = self.rows(trace)
         values = rows[self.column]
         if len(values) and isinstance(values.iloc[0], str):
@@ -65,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A piece of a sentence that a public table proves.
+    """A piece of a sentence proved by a public table.
 
     Attributes
     ----------
@@ -74,17 +65,17 @@ class Claim:
     table, where, column : str, mapping, str
         The rows and the column that hold the number: see `Source`.
     value : number or str
-        What the sentence says, before it was rounded.
+        The number in the sentence, before rounding.
     of : Source, optional
-        What `value` is a share of: then it is the column's sum divided by this.
+        The whole, if `value` is a share: the column's sum divided by this.
     arguments : mapping
-        What the analysis is called with.
+        Arguments of the analysis.
     reduce : str
         How several rows become one number.
     select : mapping
-        A selection that shows the rows: ``p.selection.update(**claim.select)``.
+        A selection of the rows: ``p.selection.update(**claim.select)``.
     line, start : int
-        Where in the verdict the piece stands: which of its lines, and the first character there.
+        Position in the verdict: the line, and the first character in it.
 
     Examples
     --------
@@ -107,7 +98,7 @@ class Claim:
     start: int = 0
 
     def evaluate(self, trace: Trace) -> Any:
-        """Work the value out anew from the public table."""
+        """Compute the value again from the public table."""
         value = Source(self.table, self.column, self.where, self.arguments, self.reduce).value(trace)
         if self.of is None:
             return value
@@ -116,11 +107,11 @@ class Claim:
 
     @property
     def call(self) -> str:
-        """How a Profile gives the table, as ``p.memory.peak(window=(0, 10))``.
+        """The call of a Profile that returns the table, as ``p.memory.peak(window=(0, 10))``.
 
         Examples
         --------
-        >>> from notebook_prof import Profile  # which says what its methods are called
+        >>> from notebook_prof import Profile  # defines the names of its methods
         >>> Claim("5 ms", "idle_causes", {}, "idle_ns", 5_000_000, arguments={"window": (0, 9)}).call
         'p.device.idle_causes(window=(0, 9))'
         """
@@ -128,7 +119,7 @@ class Claim:
         return f"p.{METHODS.get(self.table, self.table)}({arguments})"
 
     def holds(self, trace: Trace) -> bool:
-        """Return whether the table says the same as the sentence."""
+        """Return whether the table agrees with the sentence."""
         value = self.evaluate(trace)
         if isinstance(self.value, str):
             return bool(value == self.value)
@@ -137,14 +128,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Text and claims, one after another.
-
-    Examples
-    --------
-    >>> piece = Claim("3 steps", "steps", {}, "step", 3, reduce="count")
-    >>> str(Sentence(("There are ", piece, ".")))
-    'There are 3 steps.'
-    """
+    """Text and claims, one after another."""
 
     parts: tuple[str | Claim, ...] = field(default=())
 
@@ -156,7 +140,7 @@ class Sentence:
         return Sentence((*self.parts, *more))
 
     def placed(self, line: int) -> tuple[Claim, ...]:
-        """Return the claims, each told where it stands if this is the verdict's line of that number."""
+        """Return the claims with their positions if this is the verdict's line of that number."""
         claims, at = [], 0
         for part in self.parts:
             if isinstance(part, str):
@@ -168,7 +152,7 @@ class Sentence:
 
 
 def _written(value: Any) -> str:
-    """Return the code of an argument: of many numbers in a row the range that they are."""
+    """Return the code of an argument; consecutive numbers become a range."""
     if isinstance(value, tuple) and len(value) > 2 and all(isinstance(one, int) for one in value):
         whole = range(value[0], value[-1] + 1)
         if tuple(whole) == value:
@@ -177,7 +161,7 @@ def _written(value: Any) -> str:
 
 
 def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
-    """Join sentences with a text between each two of them."""
+    """Join sentences with a text between each two."""
     parts: list[str | Claim] = []
     for piece in pieces:
         parts += [between, *piece.parts] if parts else piece.parts
@@ -195,7 +179,7 @@ def say(*parts: str | Claim | Sentence) -> Sentence:
 def cite(
     text: str, value: Any, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
 ) -> Claim:
-    """Return a claim about what `source` holds, or about its share of what `of` holds."""
+    """Return a claim on the value of `source`, or on its share of `of`."""
     return Claim(
         text,
         source.table,

@@ -1,4 +1,4 @@
-"""What takes the time of a cell outside of steps: the line of the user's, and what it does."""
+"""The line that takes the time of a cell outside of steps, and what it does."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ _SHOWN: Final = 3
 _STATEMENTS: Final = ("code", "steps", "outside-window")
 _CALLED: Final = 2
 _WORTH: Final = 0.1
-"""Lines below the hottest one that take less of the cell are not told."""
+"""Smallest share of the cell of a reported line below the hottest one."""
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
 def judge_code(facts: Facts) -> Finding | None:
-    """Say which line takes most of a cell, or of a recording of Python; None where no line is known.
-
-    The conditions are those of `verdict`.
+    """Judge the line that takes most of a cell or of recorded Python, as `verdict`; None without a known
+    line.
     """
     if not len(facts.hot.table):
         return None
@@ -73,9 +72,8 @@ def _part(facts: Facts) -> Any:
 
 
 def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
-    """Return the innermost line that takes most, and the lines that it calls: rows of `lines`.
-
-    None, and no lines, if no line takes half of the cell.
+    """Return the innermost line that takes most, and its called lines, as rows of `lines`; None below half of
+    the cell.
     """
     cell_ns = int(facts.account["dur"].sum())
     hottest = facts.hot
@@ -92,7 +90,7 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
 
 
 def _called_lines(facts: Facts, rows: list[Any]) -> Sentence:
-    """Return the lines that it calls, where no one of them is most of it."""
+    """Return the called lines, if no one of them is most of it."""
     big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
     if not big:
         return say()
@@ -112,7 +110,7 @@ def _share(facts: Facts, row: Any) -> Claim:
 
 
 def _spread_over_parts(parts: pd.DataFrame) -> Finding:
-    """Name the longest parts of the account: what lies outside of the asked steps has times, but no lines."""
+    """Name the longest parts of the account: time outside the recorded steps has no lines."""
     whole = Source("account", "dur")
     pieces, shares = [], []
     for row in parts.to_dict("records"):
@@ -127,7 +125,7 @@ def _spread_over_parts(parts: pd.DataFrame) -> Finding:
 
 
 def _spread(facts: Facts) -> Finding:
-    """Name the first three lines, none inside another, where no line takes most; or longer parts."""
+    """Name the first three lines, none inside another, if no line takes most; or longer parts."""
     table = facts.hot.table.iloc[facts.hot.outer[:_SHOWN]]
     parts = facts.account[facts.account["kind"].isin(_STATEMENTS)].nlargest(_SHOWN, "dur")
     if len(parts) and (not len(table) or int(parts["dur"].iloc[0]) > int(table["total_ns"].iloc[0])):
@@ -145,7 +143,7 @@ def _spread(facts: Facts) -> Finding:
 
 
 def _outside(facts: Facts) -> Sentence:
-    """Return where there are steps too, how little of the cell they are."""
+    """Return, if there are steps too, how small a part of the cell they are."""
     if not len(facts.steps):
         return say()
     stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
@@ -158,7 +156,7 @@ def _outside(facts: Facts) -> Sentence:
 
 
 def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, Any]]:
-    """Return the kind, what the line does in words, and what shows it."""
+    """Return the kind, what the line does in words, and the evidence."""
     text = str(row["text"])
     if (imported := _IMPORT.match(text.strip())) is not None:
         return "import-bound", say(f"; it imports {imported['module']}"), {}
@@ -180,11 +178,9 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
 
 
 def _waits(part: Any, row: Any, text: str, below: str) -> bool:
-    """Return whether the line waits: by what it and its callees are called, or by recorded CPU time.
-
-    On a machine that others use too, a thread that wakes often mostly stands ready to run: its CPU time alone
-    does not tell that it waits.
-    """
+    """Return whether the line waits: by its name and its callees', or by recorded CPU time."""
+    # On a shared machine, a thread that wakes often is mostly ready to run, so its CPU time alone does not
+    # show that it waits.
     if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
         asleep = int(part["wait_ns"]) >= MOST * int(part["dur"])
         return asleep or waits_by_name(f"cell:1  {text}") or waits_by_name(below)
@@ -219,7 +215,9 @@ def _workers_meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
 
 
 def _most_below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
-    """Return what has most own time below a line (name, file, function); its time, operators', all of it."""
+    """Return the entry with most self time below a line (name, file, function), its time, operators' and
+    total time.
+    """
     trace = facts.trace
     slices = trace.slices
     select = line_select(row)["name"]

@@ -1,4 +1,4 @@
-"""Lines of code in the words of a verdict, and as selections."""
+"""Lines of code in words, and as selections."""
 
 from __future__ import annotations
 

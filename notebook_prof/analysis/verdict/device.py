@@ -1,4 +1,4 @@
-"""What bounds a run with devices: their work, the host, waits for them, or what happens once."""
+"""What bounds a run with devices: their work, the host, waits for them, or one-time work."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .finding import Finding
 from .lines import short
 
 WAITING: Final = 0.25
-"""Share of the time in data, communication or synchronisation from which a run is bound by it."""
+"""Share of the time in data, communication or synchronisation from which it bounds a run."""
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
-"""One-time work is told from this share of the time on."""
+"""One-time work is reported from this share of the time."""
 
 _LAUNCHING: Final = ("host-bound", "launch-latency")
 _FOR: Final = {
@@ -36,7 +36,7 @@ _FOR: Final = {
     "unknown": "for what was not recorded",
 }
 HOST: Final = ("launch-latency", "launch-call", "host-operator", "python", "overhead")
-"""Classes of the critical path in which it is the host that takes the time."""
+"""Classes of the critical path with time of the host."""
 _BOUND: Final = {
     "input": "input-bound",
     "sync": "sync-bound",
@@ -53,15 +53,7 @@ _ONCE: Final = {
 
 
 def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Set apart what happens once, before anything is ranked.
-
-    Returns
-    -------
-    finding : Finding or None
-        Where it is most of the time.
-    more : Sentence or None
-        Else, where it is noticeable: to be said after the verdict.
-    """
+    """Judge one-time work: a finding if it is most of the time, else a sentence if it is noticeable."""
     table = one_time(facts.trace, window=facts.window)
     share = float(table["share"].sum())
     if share < NOTICEABLE:
@@ -89,17 +81,13 @@ def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
 
 
 def judge_device(facts: Facts, *, costly: bool) -> Finding:
-    """Say what bounds a run with device work, of which communication and data are no large part.
-
-    Notes
-    -----
-    For the device that is busiest from the first step to the last: *compute-bound* from 70 % busy, also if it
-    is so from its first work to its last where there are no steps; *launch-bound* even then if most of the
-    critical path is the host, which no faster device makes shorter; *copy-bound* even then if it computes and
-    communicates for less than half of that. Else *sync-bound* if the thread waits for
-    devices at least 25 % of the time. Else what more than half of the idle time is waited for decides:
-    *launch-bound* only if that is the host and the latency of launches, and recording is not what slows it.
-    """
+    """Judge a run with device work, of which communication and data are no large part."""
+    # The device is the busiest from the first step to the last. *Compute-bound* from 70 % busy, without steps
+    # also from its first work to its last; even then *launch-bound* if most of the critical path is the host,
+    # which no faster device shortens, and *copy-bound* if it computes and communicates for less than half of
+    # that. Else *sync-bound* if the thread waits for devices at least 25 % of the time. Else the cause of
+    # more than half of the idle time decides: *launch-bound* only if that is the host and the latency of
+    # launches, and recording is not what slows it.
     busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
     number = int(busiest["device"])
     busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
@@ -130,13 +118,13 @@ def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
 
 
 def _span(facts: Facts) -> str:
-    """Return what the times of devices are of: steps may have gaps between them."""
+    """Return the window of devices' times: steps may have gaps between them."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
 
 def of_device(facts: Facts, number: int, column: str) -> Source:
-    """Return a column of the table of devices, of one of them."""
+    """Return a column of the table of devices for one device."""
     return Source("device", column, {"device": number}, {"window": tuple(facts.extent)})
 
 
@@ -156,10 +144,8 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
 
 
 def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a device for which nobody waits: most of the critical path is the host.
-
-    It lacks launches only if it is busy most of the time; else the host does other things.
-    """
+    """Judge a device that nobody waits for: most of the critical path is the host."""
+    # It lacks launches only if it is busy most of the time; else the host does other things.
     if facts.path is None:
         return None
     host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
@@ -187,7 +173,7 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a device that waits only before its first and after its last work, as with one step."""
+    """Judge a device that is idle only before its first and after its last work, as with one step."""
     number = evidence["device"]
     own = device(facts.trace, window=facts.window).set_index("device").loc[number]
     span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)
@@ -213,7 +199,7 @@ def _copies(
     facts: Facts,
     evidence: dict[str, Any],
 ) -> Finding | None:
-    """Judge a device that is busy, but with copies: its kernels take less than half of that."""
+    """Judge a device that is busy with copies: its kernels take less than half of that."""
     number, busy = evidence["device"], int(row["busy_ns"])
     if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * busy:
         return None
@@ -244,7 +230,7 @@ def _copies(
 
 
 def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
-    """Return the thread of the steps waits for devices that are not busy."""
+    """Judge a thread of the steps that waits for idle devices."""
     table = host_waits(facts.trace, window=facts.window)
     waits = table[table["kind"] == "waiting"]
     share = float(waits["share"].sum())
@@ -272,7 +258,7 @@ def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | Non
 def _idle(
     facts: Facts, busy: float, evidence: dict[str, Any], host: Finding | None, *, costly: bool
 ) -> Finding:
-    """Return what an idle device waits for; `host` where that is no majority and the path is the host."""
+    """Classify idle time. Falls back to `host` if no cause has half of it and the path is the host."""
     number = evidence["device"]
     arguments: dict[str, Any] = {"window": tuple(facts.extent)}
     table = idle_causes(facts.trace, **arguments)

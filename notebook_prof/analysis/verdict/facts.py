@@ -1,4 +1,4 @@
-"""The numbers that a verdict rests on, gathered once, each with the public table that holds it."""
+"""The inputs of a verdict, gathered once, each with its public table."""
 
 from __future__ import annotations
 
@@ -30,107 +30,81 @@ TINY_NS: Final = SMALL_NS
 OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
-"""Sources with all calls of a runtime: a wait for a device is seen as such, and not as work of the host."""
+"""Sources with all runtime calls: they show a wait for a device as such, not as host work."""
 MOST: Final = 0.5
-"""From this share on something is most of a whole."""
+"""Share from which a part is most of a whole."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
-"""Dependences of more take seconds, and the verdict is what is looked at first."""
+"""Dependences of more slices take seconds, and the verdict is read first."""
 _MOST_REPLAYED: Final = 200_000
 """The same of replays."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Measured in the steps of a trace, or in all of it where there are none.
-
-    Attributes
-    ----------
-    trace : Trace
-    window : (int, int), optional
-        What was asked for.
-    total_ns : int
-        Wall time that shares refer to: the steps or, without any, the cell or from the first work to the
-        last.
-    total : Source
-        The public table that holds `total_ns`.
-    extent : Window
-        From the first step to the last, or what `total_ns` covers.
-    steps : DataFrame
-        ``step ts dur source``.
-    phase_ns : dict of str to int
-        Host time by phase, over all steps; without steps, only that of phase data, if there is any.
-    calls, tiny_ns, operator_ns : int
-        Operators on the thread of the steps: how many; self time of those shorter than `TINY_NS`; time with
-        any open.
-    sync_ns : int
-        Self time in which that thread waits for a device.
-    top : DataFrame
-        Operators of that thread, by self time: ``name count self_ns``. Everything, where operators are not
-        what it mostly did (`top_is_python`).
-    top_is_python : bool
-    kernels, device : DataFrame
-        As the analyses of these names.
-    peak : DataFrame
-        As `memory_peak`.
-    growth_bytes : dict of (int, str) to int
-        By device and source, for all of a trace: what memory grows by in every step, if that is certain.
-    thread : Scope
-        Slices of the thread of the steps.
-    """
+    """Measurements in the steps of a trace, or in all of it without steps."""
 
     trace: Trace
     window: WindowLike
+    # Wall time that shares refer to: the steps or, without any, the cell or from the first work to the last.
     total_ns: int
+    # The public table of `total_ns`.
     total: Source
+    # From the first step to the last, or the extent of `total_ns`.
     extent: Window
     steps: pd.DataFrame
+    # Host time by phase, over all steps; without steps, only that of phase data, if any.
     phase_ns: dict[str, int]
+    # Operators on the thread of the steps: count, self time of those shorter than `TINY_NS`, and time with
+    # any open.
     calls: int
     tiny_ns: int
     operator_ns: int
+    # Self time in which that thread waits for a device.
     sync_ns: int
+    # That thread's operators by self time: ``name count self_ns``; everything, if it mostly ran no operators
+    # (`top_is_python`).
     top: pd.DataFrame
     top_is_python: bool
     kernels: pd.DataFrame
     device: pd.DataFrame
     peak: pd.DataFrame
+    # Certain growth of memory a step, by device and source, for all of a trace.
     growth_bytes: dict[tuple[int, str], int]
+    # Slices of the thread of the steps.
     thread: Scope
 
     @property
     def count(self) -> int:
-        """Steps, at least 1."""
+        """Number of steps, at least 1."""
         return max(len(self.steps), 1)
 
     @property
     def whole(self) -> str:
-        """What shares are of, in words."""
+        """The whole that shares refer to, in words."""
         if len(self.steps):
             return "the steps"
         return "the cell" if self.is_cell else "the time"
 
     @property
     def has_time_line(self) -> bool:
-        """Whether slices lie where they ran: readers of mere sums say that they do not."""
+        """Whether slices are at the time when they ran, not mere sums."""
         return self.trace.metadata.get("time_line", True) is not False
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """What is written for each name, here as in the views."""
+        """The label of each name, the same as in the views."""
         return name_labels(self.trace)
 
     def label(self, name: object) -> str:
-        """Return what is written for a name: no other name of the trace has the same."""
+        """Return the label of a name: no other name of the trace has the same."""
         return self.labels.get(str(name), str(name))
 
     @cached_property
     def own(self) -> tuple[int, Source, str]:
-        """What own times are shares of: ns, where that stands, and in words.
-
-        That is the whole unless the own time of the thread is more: what begins in a step may end behind it.
-        """
+        """The whole of self times: ns, its source, and in words."""
+        # The thread's self time may exceed the whole: work that begins in a step may end after it.
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:
             return self.total_ns, self.total, self.whole
@@ -140,39 +114,38 @@ class Facts:
 
     @property
     def is_cell(self) -> bool:
-        """Whether a recorded cell left an account, and all of it is judged."""
+        """Whether a recorded cell has an account, and all of it is judged."""
         return self.window is None and ACCOUNT in (self.trace.metadata.get("tables") or {})
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What analyses are called with to look at the same part."""
+        """Arguments of analyses for the same part."""
         return {} if self.window is None else {"window": tuple(self.window)}
 
     @property
     def in_steps(self) -> Mapping[str, Any]:
-        """The same for analyses that can keep steps only."""
+        """The same for analyses that can only select steps."""
         steps = {"step": tuple(self.steps["step"].tolist())} if len(self.steps) else {}
         return {**self.arguments, **steps}
 
     @cached_property
     def account(self) -> pd.DataFrame:
-        """As the analysis of this name."""
+        """The table of `account`."""
         return account(self.trace)
 
     @cached_property
     def thread_time(self) -> pd.DataFrame:
-        """As the analysis of this name, by state."""
+        """The table of `thread_time`, by state."""
         return thread_time(self.trace, window=self.window).set_index("state")
 
     @cached_property
     def path(self) -> pd.DataFrame | None:
-        """The critical path by class, to the end of the last step, or of device work that ends later.
-
-        None where device work is not linked to the calls that launched it (but for what streams had to do
-        when the recording began), where calls that wait were not recorded, where there are neither operators
-        nor device work, where nothing was recorded on its thread for most of it, and in traces of more than
-        two million slices.
+        """The critical path by class, to the end of the last step or of later device work; None if
+        unreliable.
         """
+        # Unreliable: device work is not linked to its launches (except work queued before the recording),
+        # calls that wait were not recorded, there are neither operators nor device work, most of its thread's
+        # time was not recorded, or more than two million slices.
         trace = self.trace
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
             return None
@@ -185,7 +158,7 @@ class Facts:
 
     @property
     def _is_linked(self) -> bool:
-        """Whether it is known what launched nearly all device work."""
+        """Whether the launch of nearly all device work is known."""
         from ..device.launches import launch_calls
 
         trace, work = self.trace, on_device(self.trace, self.extent)
@@ -197,10 +170,8 @@ class Facts:
 
     @cached_property
     def next_class(self) -> dict[str, Any] | None:
-        """What would hold most of the path without its largest class; None where that cannot be told.
-
-        It cannot for communication, which waits for other ranks that one recording does not tell of.
-        """
+        """The largest class of the path without its largest class; None if unknown."""
+        # Unknown for communication: it waits for other ranks, which one recording does not have.
         if self.path is None or len(self.trace.slices) > _MOST_REPLAYED:
             return None
         if self.path.index[0] == "communication":
@@ -215,12 +186,12 @@ class Facts:
 
     @property
     def next_arguments(self) -> dict[str, Any]:
-        """What `critical_path_next` is called with for `next_class`."""
+        """Arguments of `critical_path_next` for `next_class`."""
         return {"count": 1, "window": tuple(self.extent), "end": "last"}
 
     @property
     def path_arguments(self) -> dict[str, Any]:
-        """What `critical_path` is called with for `path`."""
+        """Arguments of `critical_path` for `path`."""
         return {"by": "class", "window": tuple(self.extent), "end": "last"}
 
     @cached_property
@@ -294,7 +265,7 @@ def _thread(trace: Trace, window: WindowLike) -> Scope:
 
 
 def judged_extent(trace: Trace) -> Window:
-    """Return what a verdict is about: from the first step to the last, or from the first work to the last."""
+    """Return the extent of a verdict: from the first step to the last, or from the first work to the last."""
     spans = step_spans(trace, None)
     return _extent(trace, None, spans, _thread(trace, None))
 
@@ -329,11 +300,9 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
-    """Return the median growth from step to step, for devices where that is certain.
-
-    Where blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. What
-    the steps add must be worth a word: see `matters`.
-    """
+    """Return the median growth from step to step, for devices with certain growth."""
+    # If blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. The
+    # growth must be worth reporting: see `matters`.
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
     keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))

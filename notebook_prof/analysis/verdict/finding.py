@@ -1,4 +1,4 @@
-"""What one judgement of a run is made of."""
+"""One judgement of a run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ from .claims import Sentence
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A kind of verdict with its sentence; the fields are those of `Verdict`.
-
-    Attributes
-    ----------
-    kind : str
-    sentence : Sentence
-    share : float
-    evidence, select : mapping
-    nothing_else : bool
-        Whether the sentence is all there is to say.
-    """
+    """A kind of verdict with its sentence; the fields are those of `Verdict`."""
 
     kind: str
     sentence: Sentence
     share: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
     select: Mapping[str, Any] = field(default_factory=dict)
+    # Whether there is nothing to say beyond the sentence.
     nothing_else: bool = False

@@ -1,4 +1,4 @@
-"""The lines below a verdict: account of the cell, steps, phases, what ran most, memory."""
+"""The lines below a verdict: account of the cell, steps, phases, longest names, memory."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from .facts import OPERATORS, Facts
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
-"""Parts of the account below this share are told together."""
+"""Parts of the account below this share are summed up."""
 _SAMPLES_OF_A_NAME: Final = 3
-"""Of few samples, a name that fewer than these saw may as well have taken no time.
-
-What none of n independent samples saw has, in 95 of 100 cases, a share below 3 / n (rule of three).
+"""A name in fewer samples may have taken no time. With n independent samples and no hit, the share is below 3
+/ n in 95 of 100 cases (rule of three).
 """
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """Return at most eight lines; what was not recorded is said, not left out."""
+    """Return at most eight lines, including one for what was not recorded."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -70,7 +69,7 @@ def _account(facts: Facts) -> Sentence:
 
 
 def _compilations(facts: Facts) -> Sentence | None:
-    """Return what ``torch.compile`` took of the cell, and the costliest reason why it compiled again."""
+    """Return the time of ``torch.compile`` in the cell, and the costliest reason for compiling again."""
     if "compilations" not in (facts.trace.metadata.get("tables") or {}):
         return None
     from ..source.compilations import compilations, graph_breaks
@@ -107,7 +106,7 @@ def _compilations(facts: Facts) -> Sentence | None:
 
 
 def _cores(facts: Facts) -> Sentence | None:
-    """Return how long threads waited for cores that other programs had, where that is much."""
+    """Return how long threads waited for cores that other programs had, if that is much."""
     arguments = {} if facts.window is None else {"window": facts.window}
     use = cpu_use(facts.trace, window=facts.window)
     if not cores_were_lost(use):
@@ -125,7 +124,7 @@ def _cores(facts: Facts) -> Sentence | None:
 
 
 def _part(row: Any) -> Sentence:
-    """Return a part of the account in words; a number of steps is a claim of its own."""
+    """Return a part of the account in words; a number of steps is its own claim."""
     words, text = str(row["part"]), str(row["text"])
     if row["kind"] == "code" and text and not pd.isna(row["line"]):
         return say(f"{words} `{short(text, 32)}`")
@@ -145,7 +144,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
 
 
 def _updates(facts: Facts) -> Sentence | str:
-    """Say how often optimizers stepped, where that is not once a step: accumulated gradients, or several."""
+    """Say how often optimizers stepped, unless once a step: accumulated gradients, or several."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.value(facts.trace))
     if updates in (0, len(facts.steps)):
@@ -210,7 +209,7 @@ def _phases(facts: Facts) -> Sentence:
 
 
 def _path(facts: Facts, path: pd.DataFrame) -> Sentence:
-    """Return what the critical path is made of, so that it is seen what a faster device would change."""
+    """Return the classes of the critical path, which show what a faster device would change."""
     from ..critical_path.classes import IN_WORDS
 
     shown = path[path["share"] >= _SMALL].head(_SHOWN)
@@ -329,7 +328,7 @@ def _memory(facts: Facts) -> Sentence:
 
 
 def _names(facts: Facts) -> list[Sentence]:
-    """Return the name that grows most, and where memory was not enough the one that holds most."""
+    """Return the name that grows most and, after an out-of-memory error, the one that holds most."""
     if facts.window is not None:
         return []
     names = memory_names(facts.trace)

@@ -1,4 +1,4 @@
-"""What bounds a run of which only Python was recorded: a line, a loop, a library, or waiting."""
+"""What bounds a run with only Python recorded: a line, a loop, a library, or waiting."""
 
 from __future__ import annotations
 
@@ -25,27 +25,17 @@ _PACKAGES: Final = re.compile(r"(?:site|dist)-packages[\\/](?P<name>[^\\/]+)")
 _BINARY: Final = re.compile(r"<(?:built-in|slot wrapper).* (?P<name>\w+) of .*numpy|^(?P<pure>numpy\.[\w.]+)")
 _SPELLED: Final = {"numpy": "NumPy", "scipy": "SciPy", "sklearn": "scikit-learn", "torch": "PyTorch"}
 _ANY_LANGUAGE: Final = ("pprof", "gecko", "perfetto")
-"""Formats whose frames may be those of Go, Julia, Rust, C++, JavaScript or the system's kernel."""
+"""Formats with frames of Go, Julia, Rust, C++, JavaScript or the system's kernel."""
 _MOSTLY: Final = 0.5
 _TRIFLE: Final = 0.01
 _LITTLE: Final = 0.1
 
 
 def python_verdict(facts: Facts) -> Finding:
-    """Say where the time of a thread of Python goes.
-
-    Parameters
-    ----------
-    facts : Facts
-        Its `top` is what the thread ran, by self time; not empty.
-
-    Returns
-    -------
-    Finding
-        ``wait-bound``: at least half of the time is waiting for locks, sockets, processes or the clock;
-        ``library-bound``: the function that takes most is a library's; ``mixed`` if what takes most is no
-        Python; else ``python-bound``.
-    """
+    """Say where the time of a Python thread goes; `top` of `facts` is not empty."""
+    # ``wait-bound``: at least half of the time waits for locks, sockets, processes or the clock;
+    # ``library-bound``: the longest function is a library's; ``mixed`` if the longest entry is not Python;
+    # else ``python-bound``.
     trace, thread = facts.trace, facts.thread
     sync = thread.slices["name"].cat.categories[
         np.unique(thread.codes("name")[thread.among("category", ("sync",))])
@@ -96,13 +86,7 @@ def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def library_of(file: str, name: str) -> str:
-    """Return the installed package that a file or a compiled function's name belongs to; empty for others.
-
-    Examples
-    --------
-    >>> library_of("/venv/lib/python3.12/site-packages/pandas/core/frame.py", "merge (frame.py)")
-    'pandas'
-    """
+    """Return the installed package of a file or of a compiled function's name; empty for others."""
     if package := _PACKAGES.search(file):
         return PurePath(package["name"]).stem
     return "numpy" if _BINARY.search(name) else ""
@@ -149,7 +133,7 @@ def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: i
 
 
 def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
-    """Say what a library takes by itself, its function with most of it, and the user's line calling it."""
+    """Say what a library takes by itself, its longest function, and the user's line calling it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
     inside = files[source_lines.code[thread.rows]]
@@ -179,7 +163,7 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
 
 
 def _caller(thread: Scope, row: int) -> str:
-    """Return the nearest line around a slice that is not a library's, as ``line in file:number``."""
+    """Return the nearest line around a slice outside libraries, as ``line in file:number``."""
     slices = thread.slices
     parent = ints(slices["parent"])
     words = slices["name"]

@@ -1,4 +1,4 @@
-"""Operators that a runtime's own threads run while the thread of the steps waits for them: XLA's on a CPU."""
+"""Operators run by a runtime's own threads while the thread of the steps waits: XLA's on a CPU."""
 
 from __future__ import annotations
 
@@ -21,23 +21,11 @@ _OPERATORS = ("operator", "collective")
 
 
 def runtime_verdict(facts: Facts) -> Finding | None:
-    """Tell time in which other threads run operators from time that is this thread's own.
-
-    Parameters
-    ----------
-    facts : Facts
-        Of a thread without operators.
-
-    Returns
-    -------
-    Finding or None
-        ``compute-bound`` if these operators take more time than anything that the thread does by itself.
-
-    Notes
-    -----
-    Python frames that do not wait are work, also while operators run; in an annotation, and in a call that
-    waits, the thread is taken to wait for the operators that run meanwhile.
+    """Judge a thread without operators: ``compute-bound`` if other threads' operators take longer than it; or
+    None.
     """
+    # Python frames that do not wait are work, also while operators run. In an annotation, and in a call that
+    # waits, the thread is assumed to wait for the operators that run meanwhile.
     thread, trace = facts.thread, facts.trace
     others = on_host(trace, facts.window)
     others = others.only((others.ints("track") != _track(thread)) & others.among("category", _OPERATORS))
@@ -72,7 +60,7 @@ def _track(thread: Scope) -> int:
 
 
 def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
-    """Return how much of each slice's own time lies in `busy`: what is in it less what is in its children."""
+    """Return how much of each slice's self time is in `busy`: its content less that of its children."""
     whole: IntArray = _length_until(busy, thread.end) - _length_until(busy, thread.ts)
     position = np.full(len(thread.slices), -1, np.int64)
     position[thread.rows] = np.arange(len(thread.rows))
@@ -97,7 +85,7 @@ def _length_until(intervals: Intervals, instants: IntArray) -> IntArray:
 
 
 def _own_without(top: pd.DataFrame, thread: Scope, hidden: IntArray) -> IntArray:
-    """Return the own time of the rows of `top` without the hidden time."""
+    """Return the self time of the rows of `top` without the hidden time."""
     words = thread.slices["name"].cat.categories
     hidden_ns = np.bincount(thread.codes("name"), weights=hidden, minlength=len(words))
     less = pd.Series(hidden_ns.astype(np.int64), index=words).reindex(top["name"].astype("str")).to_numpy()

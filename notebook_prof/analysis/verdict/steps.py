@@ -1,4 +1,4 @@
-"""What bounds the steps of a run, or a recording in which no line of the user's is known."""
+"""What bounds the steps of a run, or a recording without known user's lines."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .lines import short
 from .python import python_verdict
 
 COSTLY_RECORDING: Final = 1.2
-"""From this ratio of recorded to unrecorded steps on, the text begins with what recording costs."""
+"""From this ratio of recorded to unrecorded steps, the text begins with the cost of recording."""
 _ELSEWHERE: Final = "steps-in-another-thread"
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
-"""Sources whose slices may stand for anything: there are no operators with a framework around them."""
+"""Sources with slices of any kind: there are no operators with a framework around them."""
 
 
 def judge_steps(facts: Facts) -> Finding:
@@ -41,7 +41,7 @@ def judge_steps(facts: Facts) -> Finding:
 
 
 def _judge_unseen_operators(facts: Facts) -> Finding:
-    """Say that nobody saw the operators of the steps, and the user's line that took most of them."""
+    """Say that the operators of the steps were not recorded, and name the user's longest line."""
     sentence = say("The steps run in another thread than the cell's, whose operators were not recorded")
     heads = set(facts.account["line"].dropna().tolist()) if facts.is_cell else set()
     table = facts.hot.table
@@ -214,7 +214,7 @@ def _compute(facts: Facts, operators: float) -> Finding:
 
 
 def _longest(facts: Facts) -> Finding:
-    """Return what is longest, where nobody knows what slices stand for."""
+    """Return the longest entry, if the meaning of slices is unknown."""
     first = facts.top.iloc[0]
     name, spent = first["name"], int(first["self_ns"])
     source, select = on_thread(facts, "self_ns", name=name), {"name": name}

@@ -1,4 +1,4 @@
-"""What takes most of recordings that hold durations and no time line."""
+"""The largest part of recordings with durations but no time line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .lines import short
 
 
 def judge_sums(facts: Facts) -> Finding | None:
-    """Name what takes most of all durations; None where nothing lasts. What bounds the run is not known."""
+    """Name the largest part of all durations; None if all are zero. What bounds the run is unknown."""
     table = operators(facts.trace)
     total = int(table["self_ns"].sum())
     if not total:

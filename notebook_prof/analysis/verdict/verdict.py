@@ -1,4 +1,4 @@
-"""What bounds this run, in one sentence that public tables prove."""
+"""What bounds a run, in one sentence proved by public tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .finding import Finding
 from .lines import supporting_lines
 
 TRIFLE_NS = 5_000_000
-"""A cell that takes less has nothing to report, unless it has steps."""
+"""A shorter cell has nothing to report, unless it has steps."""
 _JUMP_SHARE = 0.05
-"""Of a recording: a clock that was set by so much leaves no duration to judge."""
+"""Share of a recording: a clock set by more leaves no duration to judge."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -30,21 +30,21 @@ class Verdict:
     kind : str
         ``input-bound``, ``communication-bound``, ``sync-bound``, ``launch-bound``, ``copy-bound``,
         ``overhead-bound``, ``compute-bound``, ``python-bound``, ``library-bound``, ``wait-bound``,
-        ``import-bound``, ``one-time``, ``mixed`` (nothing takes most), ``nothing-recorded`` or
+        ``import-bound``, ``one-time``, ``mixed`` (no part dominates), ``nothing-recorded`` or
         ``clock-jumped``.
     sentence : str
         The verdict in words.
     share : float
-        Of the measured time, 0–1: what `kind` takes.
+        Share of `kind` in the measured time, 0–1.
     evidence : mapping of str to number or str
-        What it rests on; units are in the names.
+        Its figures; units are in the names.
     select : mapping
-        A selection that shows it: ``p.selection.update(**p.verdict.select)``.
+        A selection of its slices: ``p.selection.update(**p.verdict.select)``.
     lines : tuple of str
-        The verdict in a few lines: sentence, account of the cell, steps, phases, critical path, what ran
-        most, memory.
+        The verdict in a few lines: sentence, account of the cell, steps, phases, critical path, longest
+        names, memory.
     claims : tuple of Claim
-        Every number of the lines, with the public table that holds it.
+        Every number of the lines, with its public table.
     """
 
     kind: str
@@ -74,45 +74,43 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     Returns
     -------
     Verdict
-        Never None; ``nothing-recorded`` for an empty trace, and for one of instants only.
+        Never None; ``nothing-recorded`` for a trace that is empty or has only instants.
 
     Notes
     -----
-    Shares are of the summed steps; without steps of the cell (see `account`), and in files from the first
-    work to the last. The sentence says which. Where the system's clock was set meanwhile by a twentieth of
-    the recording or more (``metadata["clock_jump_ns"]``), nothing is judged. Of durations without a time
-    line (``metadata["time_line"]`` is False) the largest part is named, and nothing more. In this order:
+    Shares are of the summed steps; without steps, of the cell (see `account`) or, in files, of the time from
+    the first work to the last. The sentence says which. Nothing is judged if the system's clock was set
+    meanwhile by a twentieth of the recording or more (``metadata["clock_jump_ns"]``). For durations without a
+    time line (``metadata["time_line"]`` is False) only the largest part is named. In this order:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
-    2. Where code outside of steps takes more than half of the user's part of a cell, without starting and
-       stopping the recording, or there are no steps: the line of the
-       user's that takes most, followed inwards as long as one line holds 70 % of what called it.
-       *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or waits by the
-       names of what it calls; *import-bound* for an import; *library-bound* if the function that takes most
-       below it is an installed library's; *compute-bound* if operators of a framework take most of it; else
-       *python-bound*. *mixed* if no line takes half.
-    3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from
-       10 % on it is told after the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps
-       is in that phase; the larger one. Without device work it is told second where another phase of the
-       steps takes longer, since that one bounds them.
-    4. With device work: *launch-bound* if the busiest device is busy 70 % of the time, and yet more than half
-       of the critical path is the host; if it is not, *copy-bound* where kernels are less than half of what
-       it is busy with, else *compute-bound*. Below 70 %: *sync-bound* if the thread waits for devices at
-       least 25 % of the time (see `host_waits`); else what more than half of the idle time of the device
-       waits for (see `idle_causes`), *launch-bound* only if that is the host; else *mixed*, with the host's
-       share of the critical path if that is more than half. The path is asked of recordings of PyTorch and
-       of cells, up to two million slices, where 90 % of the device work is linked to its launch and
-       something was recorded for half of the path.
+    2. If code outside of steps takes more than half of a cell without our own start and stop, or there are no steps: the user's longest
+       line, followed inwards as long as one line takes 70 % of its caller. *wait-bound* if the cell's thread
+       neither ran nor waited for a core for half of it, or its callees wait by name; *import-bound* for an
+       import; *library-bound* if the longest function below it is an installed library's; *compute-bound* if
+       operators of a framework take most of it; else *python-bound*. *mixed* if no line takes half.
+    3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from 10
+       % it follows the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps is in that
+       phase; the larger one. Without device work it comes second if another phase of the steps takes longer,
+       since that one bounds them.
+    4. With device work: with the busiest device busy 70 % of the time, *launch-bound* if more than half of
+       the critical path is still the host; else *copy-bound* if kernels are less than half of its busy time,
+       else *compute-bound*. Below 70 %: *sync-bound* if the thread waits for devices at least 25 % of the
+       time (see `host_waits`); else the cause of more than half of the device's idle time (see
+       `idle_causes`), *launch-bound* only if that is the host; else *mixed*, with the host's share of the
+       critical path if that is more than half. The path is used for recordings of PyTorch and of cells, up to
+       two million slices, with 90 % of the device work linked to its launch and slices recorded for half of
+       the path.
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
-    A line below says what the critical path is made of, also without device work, and what would hold most of
-    it without its largest class (see `critical_path_next`; up to 200,000 slices, and not where that class is
-    communication, which waits for other ranks). On recordings whose path is known the two agree: what a run
-    is bound by holds most of its path, or a quarter where that is waiting.
+    A line below gives the classes of the critical path, also without device work, and the largest one without
+    the first (see `critical_path_next`; up to 200,000 slices, except for communication, which waits for other
+    ranks). On recordings with a known path the two agree: what bounds a run takes most of its path, or a
+    quarter for waiting.
 
-    Where recording made steps more than 1.2 times as long, the text begins with that, and neither launch- nor
-    overhead-bound is said.
+    If recording made steps more than 1.2 times as long, the text begins with that, and the verdict is neither
+    launch- nor overhead-bound.
 
     Examples
     --------
@@ -132,7 +130,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
 
 def trifle_ns(trace: Trace) -> int | None:
-    """Return how long a cell took of which nothing is said, since it is so short; None for any other."""
+    """Return the duration of a cell too short to report on; None for any other."""
     stretches = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     if stretches is None or len(trace.steps) or trace.metadata.get("clock_jump_ns"):
         return None

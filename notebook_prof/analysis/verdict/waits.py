@@ -1,4 +1,4 @@
-"""What of the steps waits: for data, and for other ranks."""
+"""Waiting steps: for data, and for other ranks."""
 
 from __future__ import annotations
 
@@ -21,19 +21,15 @@ from .loader import loader_words
 _NEARLY_ALL: Final = 0.9
 _LITTLE: Final = 0.1
 _WAITS: Final = {"communication": ("communication", "is communication"), "data": ("input", "waits for data")}
-"""Phases that wait: what bounds a run by them, and how it is said."""
+"""Phases that wait: the kind of verdict, and its words."""
 
 
 def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge waiting for data and communication, from a quarter of the steps on.
-
-    Returns
-    -------
-    finding : Finding or None
-        Where it bounds the steps: with device work, and where no other phase of the steps takes longer.
-    more : Sentence or None
-        What is to be told after another finding.
+    """Judge waiting for data and communication, from a quarter of the steps; a finding, or a sentence for
+    later.
     """
+    # It is a finding if it bounds the steps: with device work, and if no other phase of the steps takes
+    # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
     exposed = None if len(facts.steps) else _exposed(facts)
     if exposed is not None:
@@ -53,7 +49,7 @@ def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
 
 
 def _exposed(facts: Facts) -> tuple[int, int] | None:
-    """Return the device and time in which no kernel hides its communication, for the one with most of it."""
+    """Return the device with most communication that no kernel hides, and that time."""
     if not len(facts.device):
         return None
     row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
@@ -83,7 +79,7 @@ def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
 
 
 def _longest_work(facts: Facts) -> int:
-    """Return the time of the longest phase that is no waiting, in ns."""
+    """Return the time of the longest phase that is not waiting, in ns."""
     return max((ns for name, ns in facts.phase_ns.items() if name not in _WAITS), default=0)
 
 
@@ -112,12 +108,10 @@ def _waiting_words(facts: Facts, phase: str, spent: int) -> Sentence:
 
 
 def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
-    """Return the user's innermost line that holds more than half of the time for data, and little else.
-
-    Where that line only calls others, as the head of a loop over a loader, the longest of them is said if it
-    holds a quarter. The share is that of the time for data which lies in the line: the line may do other
-    things, too, as making the iterator and its workers.
-    """
+    """Return the user's innermost line with more than half of the time for data, and little else."""
+    # If that line only calls others, as the head of a loop over a loader, the longest of them with a quarter
+    # is named. The share is the part of the time for data in the line: the line may do other things, such as
+    # making the iterator and its workers.
     if phase != "data" or not facts.is_cell:
         return None
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
@@ -132,7 +126,7 @@ def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Se
         if inside < _NEARLY_ALL * length(ran):
             continue
         if inside > MOST * spent:
-            best, below = row, []  # they come by their time: the last one is the innermost
+            best, below = row, []  # sorted by time: the last one is the innermost
         elif inside > WAITING * spent:
             below.append(row)
     if best is None:
@@ -149,7 +143,7 @@ def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Se
 def _share_in_line(
     facts: Facts, phase: str, row: Any, least: float, whole_ns: int, whole: Source
 ) -> Sentence | None:
-    """Return which part of a phase lies in a line, where that is more than the least."""
+    """Return the share of a phase in a line, if it is more than the least."""
     label = line_select(row)["name"].partition("  ")[0]
     by: dict[str, Any] = {"by": ("phase", "line", "track"), **facts.in_steps}
     where = {"phase": phase, "line": label, "track": stepping_track(facts.trace)}

@@ -1,4 +1,4 @@
-"""FLOPs and bytes of one call of an operator, from the shapes, types and arguments that were recorded."""
+"""FLOPs and bytes of one operator call, from the recorded shapes, types and arguments."""
 
 from .calls import Call, Work
 from .formulas import work_of

@@ -1,4 +1,4 @@
-"""What operators were called with: one row for each distinct way, with the time of those calls."""
+"""The distinct arguments of operators, with the time of their calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ARGUMENTS: Final = Table(
 
 
 def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike = None) -> pd.DataFrame:
-    """List the distinct ways in which operators of PyTorch were called, with the time that they took.
+    """List the distinct arguments of PyTorch's operators, with the time of their calls.
 
     Parameters
     ----------
@@ -45,17 +45,16 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
     Returns
     -------
     DataFrame
-        By `total_ns` and `device_ns`, longest first; no rows where no shapes were recorded.
+        By `total_ns` and `device_ns`, longest first; empty if no shapes were recorded.
 
         - ``name``, ``shapes`` str: shapes as in `operators`;
-        - ``dtypes`` str: a JSON list of element types as C++ calls them, an entry an argument;
+        - ``dtypes`` str: a JSON list of C++ element types, an entry an argument;
         - ``strides`` str: a JSON list, of one of these calls;
-        - ``concrete`` str: a JSON list of the arguments that are no tensors, as text. Convolutions, pooling
-          and attention have a row for each; of others it is that of one call. These three are empty where
-          the recording does not have them;
-        - ``count``, ``total_ns``, ``device_ns`` int64: as in ``operators(by=["name", "shapes"])``. Where
-          several rows share name and shapes, that is divided among them by the number of their calls, so that
-          they sum to it.
+        - ``concrete`` str: a JSON list of the arguments that are not tensors, as text. Convolutions, pooling
+          and attention have a row for each; other operators have that of one call. These three are empty if
+          not recorded;
+        - ``count``, ``total_ns``, ``device_ns`` int64: as in ``operators(by=["name", "shapes"])``. Rows that
+          share name and shapes divide it by the number of their calls, so they sum to it.
 
     Examples
     --------
@@ -91,7 +90,7 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
 
 
 def _divided(total: IntArray, weight: IntArray, group: IntArray) -> IntArray:
-    """Divide the total of each group among its rows by their weights, to the unit; groups lie together."""
+    """Divide the total of each (contiguous) group among its rows by weight, exactly in whole units."""
     if not len(total):
         return total
     order = np.argsort(group, kind="stable")

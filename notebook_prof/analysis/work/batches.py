@@ -1,4 +1,4 @@
-"""How many tokens and samples a step has worked on: as it was told, or by shapes of its first operator."""
+"""Tokens and samples of a step: as given, or from shapes of its first operator."""
 
 from __future__ import annotations
 
@@ -18,21 +18,11 @@ _EMBEDDING: Final = "aten::embedding"
 _CONVOLUTIONS: Final = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
 _LINEAR: Final = "aten::linear"
 _FIRST: Final = (_EMBEDDING, *_CONVOLUTIONS, _LINEAR)
-"""What a model begins with, by whose input its batch is known."""
+"""First operators of models, whose input gives the batch."""
 
 
 class Counts(NamedTuple):
-    """Numbers of tokens or samples of steps.
-
-    Attributes
-    ----------
-    values : ndarray of float64, shape (steps,)
-        NaN where they are not known.
-    source : str
-        Where they come from; empty where no step has any.
-    reason : str
-        Why there are none; empty where there are.
-    """
+    """Tokens or samples of steps (NaN if unknown), their source, or the reason why there are none."""
 
     values: FloatArray
     source: str
@@ -40,40 +30,12 @@ class Counts(NamedTuple):
 
 
 def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Counts:
-    """Count the tokens or the samples of each step.
-
-    Parameters
-    ----------
-    trace : Trace
-    steps : DataFrame
-        ``ts dur_ns``; see `notebook_prof.statistics.steps.counted_steps`.
-    what : {"tokens", "samples"}
-
-    Returns
-    -------
-    Counts
-
-    Notes
-    -----
-    What ``nbp.step(tokens=…, samples=…)`` was told comes first. Else the shapes of the first operator of the
-    forward pass tell: the indices of an embedding, shape ``(samples, length)`` and as many tokens; the input
-    of a convolution, ``(samples, channels, …)``; that of a linear layer, ``(samples, …)`` with at most three
-    dimensions, of which the middle one is the length. All calls in the step with these shapes of weights
-    count, so that gradient accumulation does; of a linear layer, the first.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> b.steps(0, 0, 100, "mark")
-    >>> shapes = "[[1000, 16], [4, 128], [], [], []]"
-    >>> main = b.track("main")
-    >>> _ = b.slices(ts=5, dur=9, name="aten::embedding", phase="forward", shapes=shapes, track=main)
-    >>> trace = b.seal()
-    >>> steps = pd.DataFrame({"ts": [0], "dur_ns": [100]})
-    >>> step_counts(trace, steps, "tokens")[:2]
-    (array([512.]), 'shapes of aten::embedding')
-    """
+    """Count the ``tokens`` or the ``samples`` of each step."""
+    # ``nbp.step(tokens=…, samples=…)`` comes first. Else the shapes of the first operator of the forward
+    # pass: the indices of an embedding, shape ``(samples, length)`` and as many tokens; the input of a
+    # convolution, ``(samples, channels, …)``; that of a linear layer, ``(samples, …)`` with at most three
+    # dimensions, the middle one being the length. All calls in the step with these shapes of weights count,
+    # for gradient accumulation; of a linear layer, the first.
     begin = steps["ts"].to_numpy(np.int64)
     until = begin + steps["dur_ns"].to_numpy(np.int64)
     marked = recorded_table(trace, "step_counts")
@@ -128,7 +90,7 @@ class _Facts(NamedTuple):
 
 
 def _facts(name: str, text: str) -> _Facts:
-    """Return what the shapes of one call tell; NaN where they do not."""
+    """Return the counts in the shapes of one call; NaN if unknown."""
     try:
         shapes = json.loads(text)
     except ValueError:

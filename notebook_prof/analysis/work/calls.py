@@ -1,4 +1,4 @@
-"""One call of an operator as the recording tells it, and the work that it is."""
+"""One recorded call of an operator, and its work."""
 
 from __future__ import annotations
 
@@ -44,55 +44,37 @@ _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
 
 
 class Work(NamedTuple):
-    """What one call computes and moves.
-
-    Attributes
-    ----------
-    kind : str
-        ``matmul convolution attention elementwise norm softmax reduction pooling embedding copy``.
-    flops : float
-        Floating-point operations; a multiplication and an addition are two.
-    bytes : float
-        Each input read once and each output written once.
-    """
+    """The work of one call: each input is read once, each output written once."""
 
     kind: str
+    # Floating-point operations; a multiplication and an addition are two.
     flops: float
     bytes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call's inputs.
+    """The inputs of a call.
 
-    Attributes
-    ----------
-    name : str
-        Without ``aten::``.
-    shapes : sequence of shapes, or of lists of shapes
-        One entry an argument; ``()`` for what is no tensor, and for tensors without dimensions.
-    element_bytes : sequence of float
-        Size of an element of each argument; 0 for what is no tensor.
-    values : sequence of str
-        Arguments that are no tensors, as text; empty where they are not known.
-
-    Examples
-    --------
     >>> call = Call.read("aten::mm", "[[2, 3], [3, 4]]", '["c10::Half", "c10::Half"]', None)
     >>> call.shapes, call.bytes_of(0)
     ([(2, 3), (3, 4)], 12.0)
     """
 
+    # Without ``aten::``.
     name: str
+    # One entry an argument; ``()`` for arguments that are not tensors, and for tensors without dimensions.
     shapes: Sequence[Any]
+    # Size of an element of each argument; 0 if it is not a tensor.
     element_bytes: Sequence[float]
+    # Arguments that are not tensors, as text; empty if unknown.
     values: Sequence[str]
 
     @classmethod
     def read(
         cls, name: str, shapes: str, dtypes: str | None, concrete: str | None, default_bytes: float = 4
     ) -> Call:
-        """Read a call from the texts of a trace; ValueError or SyntaxError for shapes that are none."""
+        """Read a call from the texts of a trace; ValueError or SyntaxError for malformed shapes."""
         sizes = [_shape(entry) for entry in ast.literal_eval(shapes)]
         types = json.loads(dtypes) if dtypes else None
         if types is None or len(types) != len(sizes):
@@ -102,7 +84,7 @@ class Call:
         return cls(name.removeprefix("aten::"), sizes, elements, values)
 
     def tensor(self, at: int) -> Shape:
-        """Return the shape of an argument; () where there is none."""
+        """Return the shape of an argument; () without one."""
         return self.shapes[at] if at < len(self.shapes) and not _is_list(self.shapes[at]) else ()
 
     def elements_of(self, at: int) -> int:
@@ -113,7 +95,7 @@ class Call:
         return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
 
     def bytes_of(self, *at: int) -> float:
-        """Return bytes of some arguments; of all where none is named."""
+        """Return bytes of some arguments, by default of all."""
         chosen = at or range(len(self.shapes))
         return float(sum(self.elements_of(i) * self.element_bytes[i] for i in chosen if i < len(self.shapes)))
 
@@ -122,7 +104,7 @@ class Call:
         return next((size for size in self.element_bytes if size), 4.0)
 
     def ints(self, at: int, count: int) -> list[int] | None:
-        """Return an argument such as ``[1, 1]`` or ``2`` as `count` numbers; None where it is not known."""
+        """Return an argument such as ``[1, 1]`` or ``2`` as `count` numbers; None if unknown."""
         if at >= len(self.values):
             return None
         numbers = [int(text) for text in _NUMBER.findall(self.values[at])]
@@ -131,7 +113,7 @@ class Call:
         return numbers if len(numbers) == count else None
 
     def text(self, at: int) -> str:
-        """Return an argument as text; empty where it is not known."""
+        """Return an argument as text; empty if unknown."""
         return self.values[at] if at < len(self.values) else ""
 
 

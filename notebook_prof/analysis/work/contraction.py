@@ -26,16 +26,9 @@ _TRANSPOSED: Final[_Positions] = (3, 4, 7, True, 5)
 
 
 def matmul(call: Call) -> Work | None:
-    """Count 2·m·n·k for each matrix of a batch.
-
-    The formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
-    ``with_flops`` and of MegEngine's footprint; the addition of a bias is not counted.
-
-    Examples
-    --------
-    >>> matmul(Call.read("aten::mm", "[[2, 3], [3, 4]]", None, None))
-    Work(kind='matmul', flops=48, bytes=104.0)
-    """
+    """Count 2·m·n·k for each matrix of a batch."""
+    # The formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
+    # ``with_flops`` and of MegEngine's footprint; the addition of a bias does not count.
     at = _FIRST.get(call.name, 0)
     a, b = call.tensor(at), call.tensor(at + 1)
     if not a or not b:
@@ -60,16 +53,13 @@ def matmul(call: Call) -> Work | None:
 def convolution(call: Call) -> Work | None:
     """Count 2·batch·spatial·c_out·c_in·kernel, with the output's spatial size (the input's, if transposed).
 
-    The formula of `torch.utils.flop_counter.conv_flop_count`. Missing where strides and paddings were
-    not recorded.
-
-    Examples
-    --------
     >>> stride = '["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "1"]'
     >>> shapes = "[[1, 3, 8, 8], [4, 3, 3, 3], [], [], [], [], []]"
     >>> convolution(Call.read("aten::conv2d", shapes, None, stride))
     Work(kind='convolution', flops=3456, bytes=1456.0)
     """
+    # The formula of `torch.utils.flop_counter.conv_flop_count`; None if strides and paddings were not
+    # recorded.
     x, w = call.tensor(0), call.tensor(1)
     out = _output(call, x, w)
     if out is None:
@@ -83,17 +73,8 @@ def convolution(call: Call) -> Work | None:
 
 
 def convolution_backward(call: Call) -> Work | None:
-    """Count as much as the forward convolution for each of the gradients of input and weight that are wanted.
-
-    As in `torch.utils.flop_counter.conv_backward_flop`; the sum for the bias is not counted.
-
-    Examples
-    --------
-    >>> flags = '["","","","[4]","[1, 1]","[0, 0]","[1, 1]","False","[0, 0]","1","[False, True, True]"]'
-    >>> shapes = "[[1, 4, 6, 6], [1, 3, 8, 8], [4, 3, 3, 3], [], [], [], [], [], [], [], []]"
-    >>> convolution_backward(Call.read("aten::convolution_backward", shapes, None, flags)).flops
-    7776
-    """
+    """Count the forward convolution once for each requested gradient, of input and weight."""
+    # As in `torch.utils.flop_counter.conv_backward_flop`; the sum for the bias does not count.
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
     if not (grad and x and w):
         return None
@@ -109,17 +90,9 @@ def convolution_backward(call: Call) -> Work | None:
 
 
 def attention(call: Call) -> Work | None:
-    """Count 2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) backward, recomputing scores.
-
-    The formulas of `torch.utils.flop_counter` (``sdpa_flop_count``, ``sdpa_backward_flop_count``). A
-    causal mask is not taken off, since implementations differ in how much they skip.
-
-    Examples
-    --------
-    >>> shape = "[1, 8, 141, 64]"
-    >>> attention(Call.read("aten::scaled_dot_product_attention", f"[{shape}, {shape}, {shape}]", None, None))
-    Work(kind='attention', flops=40716288, bytes=1155072.0)
-    """
+    """Count 2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) backward, recomputing scores."""
+    # The formulas of `torch.utils.flop_counter` (``sdpa_flop_count``, ``sdpa_backward_flop_count``). A causal
+    # mask is not subtracted, since implementations differ in how much they skip.
     backward = call.name.endswith("backward")
     q, k, v = (call.tensor(at + backward) for at in range(3))
     if min(len(q), len(k), len(v)) != 4:
@@ -152,7 +125,7 @@ def _groups(x: Shape, w: Shape) -> int:
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
-    """Return the spatial size of a convolution's output, and whether it is a transposed one."""
+    """Return the spatial size of a convolution's output, and whether it is transposed."""
     size = len(w) - 2
     if size < 1 or len(x) != len(w):
         return None

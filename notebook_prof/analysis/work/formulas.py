@@ -1,4 +1,4 @@
-"""Which formula gives the work of which operator."""
+"""The formula for the work of each operator."""
 
 from __future__ import annotations
 
@@ -46,32 +46,10 @@ def work_of(
     element_bytes: float = 4,
     source: str = "",
 ) -> Work | None:
-    """Count FLOPs and bytes of one call.
+    """Count FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded.
 
-    Parameters
-    ----------
-    name : str
-        PyTorch's name, as in ``aten::addmm``.
-    shapes : str
-        As in ``slices.shapes``.
-    dtypes, concrete : str, optional
-        JSON lists, as in ``metadata["tables"]["operator_arguments"]``.
-    element_bytes : float
-        Size of the elements of tensors whose type is not known.
-    source : str
-        ``paddle`` for Paddle's operators and not PyTorch's.
-
-    Returns
-    -------
-    Work or None
-        None where there is no formula, or it needs something that was not recorded.
-
-    Examples
-    --------
     >>> work_of("aten::addmm", "[[512], [141, 512], [512, 512], [], []]").flops
     73924608
-    >>> work_of("aten::view", "[[2, 3], []]") is None
-    True
     """
     formula = formula_of(name, source)
     if formula is None:
@@ -79,17 +57,11 @@ def work_of(
     try:
         return formula(Call.read(name, shapes, dtypes, concrete, element_bytes))
     except (ValueError, SyntaxError, TypeError, IndexError):
-        return None  # shapes that the formula does not expect: an operator of the same name
+        return None  # unexpected shapes: another operator of the same name
 
 
 def formula_of(name: str, source: str = "") -> Formula | None:
-    """Return the formula for an operator's name in recordings of `source`; None without one.
-
-    Examples
-    --------
-    >>> formula_of("aten::_softmax").__name__, formula_of("aten::view")
-    ('softmax', None)
-    """
+    """Return the formula for an operator's name in recordings of `source`; None without one."""
     if source == "paddle":
         return paddle_formula(name)
     if not name.startswith("aten::"):

@@ -1,4 +1,4 @@
-"""Work of MegEngine's operators, by its own footprints, where a dynamic graph tells shapes only."""
+"""Work of MegEngine's operators in dynamic graphs, by its own footprints."""
 
 from __future__ import annotations
 
@@ -31,30 +31,10 @@ _PLAIN: Final = re.compile(
 
 
 def footprints(table: pd.DataFrame) -> pd.DataFrame:
-    """Add ``flop_count`` and ``memory_bytes`` to the operators of a dynamic graph.
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``id name in_shapes out_shapes``, and ``in_dtypes out_dtypes`` where known: JSON texts or lists.
-
-    Returns
-    -------
-    DataFrame
-        The table with two more columns, float64; NaN where there is no formula.
-
-    Notes
-    -----
-    MegEngine's own (``opr_footprint``). Elementwise: elements of the output × (inputs − 1), at least 1 each.
-    Convolution and each of its gradients: elements of the forward's output × those of one filter × 2. Matrix
-    product: 2·m·n·k. Memory: bytes of all inputs and outputs, of a gradient those of the forward.
-
-    Examples
-    --------
-    >>> row = {"id": [1], "name": ["MatrixMul"], "in_shapes": ["[[8, 1152], [64, 1152]]"]}
-    >>> footprints(pd.DataFrame({**row, "out_shapes": ["[[8, 64]]"]}))[["flop_count", "memory_bytes"]].values
-    array([[1179648.,  333824.]])
-    """
+    """Add ``flop_count`` and ``memory_bytes`` (NaN without a formula) to the operators of a dynamic graph."""
+    # MegEngine's own ``opr_footprint``. Elementwise: elements of the output × (inputs − 1), at least 1 each.
+    # Convolution and each of its gradients: elements of the forward's output × those of one filter × 2.
+    # Matrix product: 2·m·n·k. Memory: bytes of all inputs and outputs, for a gradient those of the forward.
     keys = [name for name in (*_NEEDED[1:], "in_dtypes", "out_dtypes") if name in table]
     texts = table[keys].astype(str).fillna("")
     code = texts.groupby(keys, sort=False).ngroup().to_numpy()
@@ -65,7 +45,7 @@ def footprints(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def can_tell(table: pd.DataFrame) -> bool:
-    """Return whether a table of operators has what `footprints` needs, and no figures of its own."""
+    """Return whether a table of operators has the inputs of `footprints`, and no figures of its own."""
     return set(_NEEDED) <= set(table.columns) and "flop_count" not in table
 
 

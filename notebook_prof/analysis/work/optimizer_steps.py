@@ -1,4 +1,4 @@
-"""What steps of an optimizer updated: the parameters that got gradients, and in which of PyTorch's ways."""
+"""Updates of optimizer steps: the parameters with gradients, and how PyTorch updated them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,7 @@ _GRADIENT: Final = "torch::autograd::AccumulateGrad"
 
 @dataclass(frozen=True)
 class OptimizerSteps:
-    """Steps of one optimizer.
-
-    Attributes
-    ----------
-    optimizer : str
-        Class in ``torch.optim``.
-    shapes : list of list of int
-        Of each parameter.
-    dtypes : list of str
-        As C++ calls them.
-    way : {"for-loop", "foreach", "fused"}
-    count : int
-        Steps.
-    """
+    """Steps of one optimizer: its class in ``torch.optim``, shapes and C++ types of its parameters."""
 
     optimizer: str
     shapes: list[list[int]]
@@ -45,24 +32,9 @@ class OptimizerSteps:
 
 
 def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
-    """Return what the steps of an optimizer updated.
-
-    Parameters
-    ----------
-    trace : Trace
-    name : str
-        Of the range, as ``Optimizer.step#Adam.step``.
-
-    Raises
-    ------
-    OptionError
-        If that cannot be told: with several optimizers, or gradients that were added up over several backward
-        passes.
-
-    Notes
-    -----
-    Parameters are counted by their gradients: each gets one a step, which autograd accumulates.
-    """
+    """Return the updates of the range `name`, as ``Optimizer.step#Adam.step``; OptionError if ambiguous."""
+    # Parameters are counted by their gradients: autograd accumulates one a step for each. With several
+    # optimizers, or gradients summed over several backward passes, that does not work.
     match = OPTIMIZER_STEP.fullmatch(name)
     others = [str(one) for one in trace.slices["name"].cat.categories if OPTIMIZER_STEP.fullmatch(str(one))]
     if match is None or len(others) > 1:

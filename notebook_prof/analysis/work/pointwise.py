@@ -14,15 +14,8 @@ _SOFTMAX_BACKWARD_FLOPS: Final = 3
 
 
 def elementwise(call: Call) -> Work | None:
-    """Count elements of the output × (number of inputs − 1), at least one each: MegEngine's rule.
-
-    The output is as large as the inputs broadcast together; an in-place operator writes its first input.
-
-    Examples
-    --------
-    >>> elementwise(Call.read("aten::add", "[[4, 1], [3], []]", '["float", "float", "Scalar"]', None))
-    Work(kind='elementwise', flops=12, bytes=76.0)
-    """
+    """Count elements of the output × (number of inputs − 1), at least one each: MegEngine's rule."""
+    # The output is as large as the broadcast inputs; an in-place operator writes its first input.
     tensors = [at for at, size in enumerate(call.element_bytes) if size]
     if not tensors:
         return None
@@ -36,13 +29,7 @@ def elementwise(call: Call) -> Work | None:
 
 
 def norm(call: Call) -> Work | None:
-    """Count 5 operations an element (statistics, difference, scale, shift), 8 in the backward.
-
-    Examples
-    --------
-    >>> norm(Call.read("aten::layer_norm", "[[2, 8], [], [8], [8], [], []]", None, None))
-    Work(kind='norm', flops=80, bytes=192.0)
-    """
+    """Count 5 operations an element (statistics, difference, scale, shift), 8 in the backward."""
     backward = call.name.endswith("backward")
     elements = call.elements_of(0)
     each = _NORM_BACKWARD_FLOPS if backward else _NORM_FLOPS
@@ -51,13 +38,7 @@ def norm(call: Call) -> Work | None:
 
 
 def softmax(call: Call) -> Work | None:
-    """Count 4 operations an element, 3 in the backward.
-
-    Examples
-    --------
-    >>> softmax(Call.read("aten::_softmax", "[[2, 8], [], []]", None, None))
-    Work(kind='softmax', flops=64, bytes=128.0)
-    """
+    """Count 4 operations an element, 3 in the backward."""
     elements = call.elements_of(0)
     each = _SOFTMAX_BACKWARD_FLOPS if "backward" in call.name else _SOFTMAX_FLOPS
     return (
@@ -66,26 +47,13 @@ def softmax(call: Call) -> Work | None:
 
 
 def reduction(call: Call) -> Work | None:
-    """Return one operation an element that is read; what is written is not counted.
-
-    Examples
-    --------
-    >>> reduction(Call.read("aten::sum", "[[2, 8], []]", None, None))
-    Work(kind='reduction', flops=16, bytes=64.0)
-    """
+    """Count one operation for each element read; writes do not count."""
     elements = call.elements_of(0)
     return Work("reduction", elements, call.bytes_of()) if elements else None
 
 
 def pooling(call: Call) -> Work | None:
-    """Count elements of the output × of the window; the input's elements where the window is adaptive.
-
-    Examples
-    --------
-    >>> arguments = '["", "[2, 2]", "[2, 2]", "[0, 0]", "[1, 1]", "False"]'
-    >>> pooling(Call.read("aten::max_pool2d", "[[1, 3, 8, 8], [], [], [], [], []]", None, arguments))
-    Work(kind='pooling', flops=192, bytes=960.0)
-    """
+    """Count elements of the output × of the window; the input's elements if the window is adaptive."""
     x = call.tensor(0)
     if "backward" in call.name:
         elements = call.elements_of(0)
@@ -103,14 +71,7 @@ def pooling(call: Call) -> Work | None:
 
 
 def embedding(call: Call) -> Work | None:
-    """Count rows that are read and written, and no operations; the backward adds each of them once.
-
-    Examples
-    --------
-    >>> types = '["float", "long int", "Scalar", "Scalar", "Scalar"]'
-    >>> embedding(Call.read("aten::embedding", "[[100, 8], [4], [], [], []]", types, None))
-    Work(kind='embedding', flops=0, bytes=288.0)
-    """
+    """Count rows read and written, and no operations; the backward adds each of them once."""
     if "backward" in call.name:
         elements = call.elements_of(0)
         return Work("embedding", elements, 2 * call.bytes_of(0) + call.bytes_of(1))
@@ -124,13 +85,7 @@ def embedding(call: Call) -> Work | None:
 
 
 def copy(call: Call) -> Work | None:
-    """Count no operations; the inputs are read and as much is written.
-
-    Examples
-    --------
-    >>> copy(Call.read("aten::clone", "[[2, 8], []]", None, None))
-    Work(kind='copy', flops=0, bytes=128.0)
-    """
+    """Count no operations; the inputs are read and as much is written."""
     if call.name in ("fill_", "zero_"):
         return Work("copy", 0, call.bytes_of(0))
     if call.name == "copy_":

@@ -1,4 +1,4 @@
-"""The work of every slice of a trace, from the distinct ways in which operators were called. Vectorised."""
+"""The work of every slice of a trace, from the distinct calls of operators. Vectorised."""
 
 from __future__ import annotations
 
@@ -34,46 +34,20 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SliceWork:
-    """Work of each slice by itself; all of shape (slices,).
-
-    Attributes
-    ----------
-    flops, bytes : ndarray of float64
-        0 where it is not known.
-    kind : ndarray of int64
-        Index into `KINDS`; -1 where the work is not known.
-    outermost : ndarray of bool
-        Whether its work is known and nothing around it has known work: these add up to all work.
-    """
+    """Work of each slice by itself (0 if unknown); all of shape (slices,)."""
 
     flops: FloatArray
     bytes: FloatArray
+    # Index into `KINDS`; -1 if the work is unknown.
     kind: IntArray
+    # Known work with no known work around it: these add up to all work.
     outermost: BoolArray
 
 
 def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
-    """Return the work of every slice.
-
-    Parameters
-    ----------
-    trace : Trace
-    element_bytes : float
-        Size of the elements of tensors whose type was not recorded.
-
-    Notes
-    -----
-    Formulas are asked once for each distinct call. Where calls of one name and shapes differ in types or
-    arguments, each of them gets their mean, so that totals over the trace are exact.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=0, dur=9, name="aten::mm", shapes="[[2, 3], [3, 4]]", track=b.track("main"))
-    >>> slice_work(b.seal()).flops.tolist()
-    [48.0]
-    """
+    """Return the work of every slice."""
+    # Formulas run once for each distinct call. If calls of one name and shapes differ in types or arguments,
+    # each gets their mean, so totals over the trace are exact.
     slices = trace.slices
     parent = ints(slices["parent"])
     recorded = _recorded_work(trace)
@@ -103,14 +77,7 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
 def inclusive_work(
     work: SliceWork, depth: npt.NDArray[Any], parent: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return FLOPs and bytes of each slice: its own where they are known, else of what is inside it.
-
-    Examples
-    --------
-    >>> work = SliceWork(*(np.array([0.0, 6.0, 6.0]),) * 2, np.array([-1, 0, 0]), np.array([0, 1, 0], bool))
-    >>> inclusive_work(work, np.arange(3), np.array([-1, 0, 1]))[0].tolist()
-    [6.0, 6.0, 6.0]
-    """
+    """Return FLOPs and bytes of each slice: its own if known, else those of its content."""
     flops, moved = work.flops.copy(), work.bytes.copy()
     busy = np.flatnonzero((parent >= 0) & (work.kind < 0)[parent])
     order = busy[np.argsort(-depth[busy].astype(np.int64), kind="stable")]
@@ -171,7 +138,7 @@ def _text(value: Any) -> str | None:
 
 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Return the work that the file has for each operator by its number, as MegEngine's static graphs do."""
+    """Return the file's work of each operator by its number, as in MegEngine's static graphs."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
     if isinstance(table, pd.DataFrame) and can_tell(table):

@@ -1,4 +1,4 @@
-"""Numbers of training that are published: tokens and samples a second, MFU, HFU, joules a step and token."""
+"""Published figures of training: tokens and samples a second, MFU, HFU, joules a step and token."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FORWARD_ONLY: Final = (
     "aten::linear", "aten::matmul", "aten::conv1d", "aten::conv2d", "aten::conv3d",
     "aten::scaled_dot_product_attention",
 )  # fmt: skip
-"""Operators that autograd takes apart: inside of the backward pass they run only where it computes anew."""
+"""Operators that autograd decomposes: inside the backward pass they run only in recomputation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,16 @@ def training(
     samples: float | Sequence[float] | None = None,
     flops_per_s: float | None = None,
 ) -> pd.DataFrame:
-    """Work out the numbers of training that are published, with intervals, or say why one is not known.
+    """Compute the published figures of training, with intervals, or the reason why one is unknown.
 
     Parameters
     ----------
     trace : Trace
     tokens, samples : number or sequence of them, optional
-        How many a step works on; a sequence has one for each step that `statistics.counted_steps` uses.
-        Default: what ``nbp.step(tokens=…, samples=…)`` was told, or else what the shapes of the model's
-        first operator tell.
+        Number in a step; a sequence has one for each counted step (without warm-up and cut steps). Default:
+        the arguments of ``nbp.step(tokens=…, samples=…)``, or else the shapes of the model's first operator.
     flops_per_s : float, optional
-        What the device can do at most. Default: what `measure_device` found on it.
+        The device's limit. Default: the result of `measure_device`.
 
     Returns
     -------
@@ -81,11 +80,11 @@ def training(
         ``quantity value lower upper unit source reason``, always the same rows in this order:
 
         - ``step_time`` s; ``samples_per_s``, ``tokens_per_s``;
-        - ``model_flops``, ``hardware_flops`` a step: of forward and backward pass and optimizer without, and
-          with, what the backward pass computes anew (activation checkpointing);
-        - ``mfu``, ``hfu``: these over the step's time and what all devices that worked can do;
+        - ``model_flops``, ``hardware_flops`` a step: of forward and backward pass and optimizer, without and
+          with recomputation in the backward pass (activation checkpointing);
+        - ``mfu``, ``hfu``: these over the step's time and the limit of all devices that worked;
         - ``device_joules_per_step``, ``host_joules_per_step``: of the devices by NVML, of the processors by
-          RAPL; ``joules_per_sample``, ``joules_per_token``: the sum of what is known.
+          RAPL; ``joules_per_sample``, ``joules_per_token``: the sum of the known ones.
 
         `value` is the median of the steps that count (without warm-up and steps that were cut), `lower` and
         `upper` its interval at 95 % by order statistics. Energy is a mean, without an interval.
@@ -93,13 +92,14 @@ def training(
     Raises
     ------
     OptionError
-        If `tokens`, `samples` or `flops_per_s` is no positive number, or there are not as many as steps.
+        If `tokens`, `samples` or `flops_per_s` is not positive, or a sequence does not have one for each
+        step.
 
     Notes
     -----
-    FLOPs are counted by shapes, as in `operator_work`: matrix products, convolutions and attention, and
-    elementwise work. Papers count 6 FLOPs a parameter and token, which leaves elementwise work out. MFU and
-    HFU: Chowdhery et al., *PaLM*, 2022, appendix B.
+    FLOPs are counted from shapes, as in `operator_work`: matrix products, convolutions and attention, and
+    elementwise work. Papers count 6 FLOPs a parameter and token, without elementwise work. MFU and HFU:
+    Chowdhery et al., *PaLM*, 2022, appendix B.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
-    """Return the FLOPs of each step, without and with what the backward pass computes anew."""
+    """Return the FLOPs of each step, without and with recomputation in the backward pass."""
     work = slice_work(trace)
     rows = np.flatnonzero(work.outermost)
     reason = (
@@ -210,11 +210,11 @@ def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
 _HEAVY: Final = re.compile(
     r"aten::(?:\w*conv(?:olution|_|[123]d)\w*|\w*mm|\w*matmul\w*|(?:mkldnn_)?linear(?:_backward)?|\w*attention\w*)"
 )
-"""Operators that do most of a model's FLOPs: where one is not counted, no sum is right."""
+"""Operators with most of a model's FLOPs: if one cannot be counted, no sum is right."""
 
 
 def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
-    """Return which matrix products, convolutions or attentions cannot be counted; empty where all can."""
+    """Return the matrix products, convolutions or attentions that cannot be counted; empty if all can."""
     slices = trace.slices
     words = [_HEAVY.fullmatch(str(word)) is not None for word in slices["name"].cat.categories]
     heavy = np.array([*words, False])[slices["name"].cat.codes.to_numpy()] & (work.kind < 0)
@@ -240,7 +240,7 @@ def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
 
 
 def _computed_anew(trace: Trace) -> Any:
-    """Return which slices lie in, or are, operators that the backward pass would not run by itself."""
+    """Return which slices are, or are in, operators that the backward pass would not run by itself."""
     slices = trace.slices
     anew = (slices["name"].isin(_FORWARD_ONLY) & (slices["phase"] == "backward")).to_numpy()
     parent = ints(slices["parent"])
@@ -251,7 +251,7 @@ def _computed_anew(trace: Trace) -> Any:
 
 
 def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quantity:
-    """Return what all devices that worked can do a second."""
+    """Return the limit per second of all devices that worked."""
     if flops_per_s is not None and not (
         _are_numbers(flops_per_s) and flops_per_s > 0 and math.isfinite(flops_per_s)
     ):
@@ -283,10 +283,8 @@ _HOST_ENERGY: Final = (
 
 
 def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quantity:
-    """Return the energy of a step: the mean power while steps ran, times their mean length.
-
-    Where fewer than two readings lie in the steps, it is the mean power of the whole recording.
-    """
+    """Return the energy of a step: the mean power while steps ran, times their mean length."""
+    # With fewer than two readings in the steps, the mean power of the whole recording.
     pattern, reason = kind
     tracks = trace.tracks[(trace.tracks["kind"] == "counter").to_numpy()]
     tracks = tracks[tracks["name"].astype(str).str.fullmatch(pattern)]

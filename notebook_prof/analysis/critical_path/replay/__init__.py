@@ -1,1 +1,1 @@
-"""The recorded dependences run forwards again with changed durations."""
+"""The recorded dependences run forwards with changed durations."""

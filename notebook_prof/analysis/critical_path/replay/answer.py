@@ -1,4 +1,4 @@
-"""The answer to a what-if question, and how it shows itself."""
+"""The answer to a what-if question and its display."""
 
 from __future__ import annotations
 
@@ -41,31 +41,29 @@ class WhatIf:
     Attributes
     ----------
     question : str
-        What is otherwise, in words.
+        The change, in words.
     before : int
         ns; mean length of the steps, or length of the window, in the recording.
     after : int or None
-        ns; the same in the replay. None where the answer is refused, as are the next three.
+        ns; the same in the replay. This and the next three are None if the answer is refused.
     gain : int or None
-        ``before - after``; negative where the steps would be longer.
+        ``before - after``; negative if the steps would be longer.
     lower, upper : int or None
-        The smallest and the largest gain under what the recording does not tell: lags as recorded or as
-        usual, calls that wait for what held them up only or for all they could wait for, communication that
-        gets shorter or is waiting for other ranks; for another number of workers, by how much the schedule
-        is off.
+        The smallest and the largest gain, given what the recording leaves open: lags as recorded or as usual,
+        calls that wait only for what held them up or for everything they could wait for, communication that
+        shrinks or waits for other ranks; for another number of workers, the error of the schedule.
     replay_error : float
-        By how much the replay of the unchanged recording is off when each start and wait has the usual lag
-        and not its own: the sum of ``|usual_ns - before_ns|`` of `steps` by that of ``before_ns``. For
-        another number of workers what torch's schedule is off by, where that is more. NaN where nothing was
-        replayed.
+        Error of replaying the unchanged recording with the usual lag for each start and wait: the sum of
+        ``|usual_ns - before_ns|`` of `steps` over that of ``before_ns``. For another number of workers, the
+        error of torch's schedule if larger. NaN without a replay.
     refused : bool
-        Whether there is no answer, because it could not be trusted.
+        Whether the answer is withheld because it cannot be trusted.
     reason : str
         Why; empty for an answer.
     steps : DataFrame
         A row a step, by number: ``step`` Int32; ``start_ns before_ns usual_ns`` int64; ``after_ns
-        backlog_ns`` Int64, missing where the answer is refused or is for another number of workers. Else the
-        mean of their sum is `after`. No rows where nothing was replayed.
+        backlog_ns`` Int64, missing if the answer is refused or is for another number of workers. Otherwise
+        the mean of their sum is `after`. No rows without a replay.
     """
 
     question: str
@@ -80,24 +78,24 @@ class WhatIf:
     steps: pd.DataFrame = field(repr=False, default_factory=STEPS.empty)
     _replay: Replay | None = field(repr=False, default=None)
     _spans: Spans | None = field(repr=False, default=None)
-    _trace: Trace | None = field(repr=False, default=None)  # dependences do not keep it alive
+    _trace: Trace | None = field(repr=False, default=None)  # dependences do not keep the Trace alive
 
     @functools.cached_property
     def trace(self) -> Trace:
-        """The slices, links and steps when they would have been; empty where the answer is refused."""
+        """Slices, links and steps at the replayed times; empty if the answer is refused."""
         return self._retimed[0]
 
     @functools.cached_property
     def critical_path(self) -> pd.DataFrame:
-        """What would decide how long the steps take: the table of `critical_path`.
+        """The critical path of the replay: the table of `critical_path`.
 
-        `slice` are rows of the recording, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
-        of `steps`. No rows where the answer is refused.
+        `slice` is a row of the recording, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
+        of `steps`. No rows if the answer is refused.
         """
         trace, rows = self._retimed
         if self._replay is None or self._spans is None:
             return pieces_table(dependences(trace, latency=0, spacing=0), [])
-        # with the latencies of the recording, and not those that the replay seems to have
+        # with the recording's latencies, not those that the replay would show
         least, factor = self._replay.edges.graph.latencies, self._replay.change.launch_latency
         graph = dependences(trace, latency=round(least.launch * factor), spacing=least.spacing)
         bounds = self._spans.bounds(self._replay)
@@ -109,13 +107,13 @@ class WhatIf:
 
     @functools.cached_property
     def classes(self) -> pd.DataFrame:
-        """What the critical path consists of, before and after.
+        """Classes of the critical path, before and after.
 
         Returns
         -------
         DataFrame
             ``class`` str, ``before_ns after_ns`` int64, sums over the steps, by `after_ns`, largest first.
-            The columns sum to those of `steps`. No rows where the answer is refused.
+            The columns sum to those of `steps`. No rows if the answer is refused.
         """
         sums = [_by_class(self.critical_path)] * 2
         if self._replay is not None and self._spans is not None and self._trace is not None:
@@ -193,16 +191,7 @@ _STYLE: Final = """
 
 
 def steps_table(spans: Spans, usual: Replay, replay: Replay | None = None) -> pd.DataFrame:
-    """Return the table of `WhatIf.steps`.
-
-    Parameters
-    ----------
-    spans : Spans
-    usual : Replay
-        Of the unchanged recording, with usual lags.
-    replay : Replay, optional
-        The answer; none where it is refused.
-    """
+    """Return the table of `WhatIf.steps`; `usual` replays the unchanged recording with usual lags."""
     count = len(spans)
     data: dict[str, Any] = {
         "step": pd.arrays.IntegerArray(spans.number.astype(np.int32), spans.number < 0),
@@ -235,21 +224,7 @@ def _by_class(pieces: pd.DataFrame) -> pd.Series[int]:
 
 
 def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
-    """Return the slices of threads and the work of devices when they would have been.
-
-    Parameters
-    ----------
-    trace : Trace
-        The recording.
-    replay : Replay
-
-    Returns
-    -------
-    trace : Trace
-        Slices, links and steps only: values over time, memory and stacks are not replayed.
-    rows : ndarray of int64, shape (slices of `trace`,)
-        Row of each in the recording.
-    """
+    """Return slices, links and steps at the replayed times, and each slice's row in the recording."""
     steps = trace.steps
     main = np.full(len(steps), replay.edges.graph.main)
     begin = replay.now(main, steps["ts"].to_numpy(np.int64))
@@ -258,7 +233,7 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
 
 
 def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:
-    """Return when slices of threads and work of devices would have begun and ended; -1 for others."""
+    """Return begins and ends of thread slices and device work in the replay; -1 for others."""
     work, resources = replay.edges.work, replay.edges.graph.resources
     start, end = np.full(len(resources.ts), -1), np.full(len(resources.ts), -1)
     track = resources.track
@@ -272,21 +247,8 @@ def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:
 def at_times(
     trace: Trace, start: IntArray, end: IntArray, begin: IntArray, until: IntArray
 ) -> tuple[Trace, IntArray]:
-    """Return slices, links and steps of a Trace at other times.
-
-    Parameters
-    ----------
-    trace : Trace
-    start, end : ndarray of int64, shape (slices,)
-        ns; slices that start before 0 are left out.
-    begin, until : ndarray of int64, shape (steps,)
-        ns.
-
-    Returns
-    -------
-    trace : Trace
-    rows : ndarray of int64, shape (slices of `trace`,)
-        Row of each in what was given.
+    """Return slices, links and steps of a Trace at other times (ns), and each slice's row; drops starts
+    before 0.
     """
     rows = np.flatnonzero(start >= 0)
     rows = rows[np.lexsort((start[rows] - end[rows], start[rows]))]

@@ -1,4 +1,4 @@
-"""By how much later each instant could be without moving ends of steps: the replay, backwards. Pure numpy."""
+"""The replay backwards: how much later each instant could be without moving ends of steps. Pure numpy."""
 
 from __future__ import annotations
 
@@ -14,42 +14,17 @@ from .spans import Spans
 
 
 class Backward:
-    """The slack of all instants of threads and of all device work, for the ends of some spans.
+    """The slack of all thread instants and all device work for the ends of some spans.
 
-    Parameters
-    ----------
-    edges : Constraints
-    spans : Spans
-        Their ends are what must not come later.
-
-    Attributes
-    ----------
-    work : ndarray of int64, shape (work,)
-        ns by which each piece of device work could begin, and end, later; `FAR` where no end depends on it.
-
-    Notes
-    -----
-    In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin
-    ``v - (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of
-    the end of a span is 0. On a thread, an instant is followed by all later ones of its piece, and in a run
-    of work each piece of work by the next: these are minima over what comes after, the same for all at once.
-    What is left is a loop over waits and over runs of work, from the last to the first.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
-    >>> trace = draw('''
-    ... main:     [mm][add      ][sync]
-    ... stream 7:     [gemm]
-    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
-    >>> edges = constraints(dependences(trace))
-    >>> one = Backward(edges, Spans.of(edges, None, None, "host"))
-    >>> one.work.tolist(), one.of_instants(0, np.array([4, 15])).tolist()
-    ([11], [0, 0])
+    `work` has the ns by which each piece of device work could begin and end later; `FAR` if no end depends on
+    it.
     """
 
+    # In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin ``v -
+    # (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of the
+    # end of a span is 0. On a thread, an instant is followed by all later ones of its piece, and in a run of
+    # work each piece of work by the next: these are minima over what comes after, the same for all at once.
+    # The rest is a loop over waits and runs of work, from the last to the first.
     def __init__(self, edges: Constraints, spans: Spans) -> None:
         self.edges = edges
         self._forward = forward = Forward(edges, Change())
@@ -84,7 +59,9 @@ class Backward:
         return out
 
     def _entries(self) -> IntArray:
-        """Return the entry of nodes: 0 for pieces of threads; of runs, when all but a launch allows it."""
+        """Return the entry of nodes: 0 for pieces of threads; for runs, when everything but a launch allows
+        it.
+        """
         forward, arcs = self._forward, self._arcs
         pieces, begins = forward.pieces, forward.runs.begins
         out = np.concatenate([np.zeros(pieces, np.int64), np.full(len(begins), -FAR)])
@@ -93,7 +70,7 @@ class Backward:
         return out
 
     def _of_nodes(self, done: IntArray) -> IntArray:
-        """Return by how much later each piece of a thread, and the entry of each run, could be."""
+        """Return the slack of each piece of a thread and of the entry of each run."""
         forward, arcs, work, entry = self._forward, self._arcs, self.edges.work, self._entry
         pieces, runs = forward.pieces, forward.runs
         launcher = np.concatenate([np.full(pieces, -1), runs.piece])
@@ -111,7 +88,7 @@ class Backward:
         return _loop(forward.order(), arcs, plain, launched, launcher, slack)
 
     def _of_work(self) -> IntArray:
-        """Return the slack of work: of all that follows in its run, the least."""
+        """Return the slack of work: the least over everything that follows in its run."""
         forward, arcs = self._forward, self._arcs
         start, number = self.edges.work.start, forward.runs.number
         out = np.full(len(start), FAR)
@@ -140,19 +117,12 @@ class Backward:
         return piece, instant, _least_after(slack, np.cumsum(np.diff(piece, prepend=piece[:1]) != 0))
 
     def _launch_margin(self, begun: IntArray) -> IntArray:
-        """Return by how much later each of some work could have been launched without beginning later."""
+        """Return how much later each work could be launched without beginning later."""
         work = self.edges.work
         return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
 
     def of_instants(self, thread: int, instants: IntArray) -> IntArray:
-        """Return by how much later what ends at instants of a thread could; `FAR` where no end depends on it.
-
-        Parameters
-        ----------
-        thread : int
-            Its number.
-        instants : ndarray of int64, shape (n,)
-        """
+        """Return the slack at instants of thread number `thread`; `FAR` if no end depends on them."""
         piece = self.edges.pieces_of_thread(thread, instants)
         begin, until = self.edges.first_piece[[thread, thread + 1]]
         of, at, slack = self._instants
@@ -168,7 +138,7 @@ class Backward:
 
 
 _NEVER: Final = FAR // 2
-"""What could be so much later can be as late as it likes."""
+"""From this slack on, nothing depends on it."""
 
 
 def _or_none(slack: IntArray) -> IntArray:
@@ -176,13 +146,7 @@ def _or_none(slack: IntArray) -> IntArray:
 
 
 def _least_after(value: IntArray, group: IntArray) -> IntArray:
-    """Return the least value from each place to the end of its group; groups are ascending.
-
-    Examples
-    --------
-    >>> _least_after(np.array([4, 1, 3, 2, 9]), np.array([0, 0, 0, 1, 1])).tolist()
-    [1, 1, 3, 2, 9]
-    """
+    """Return the least value from each place to the end of its (ascending) group."""
     order = np.argsort(-value, kind="stable")
     rank = np.empty(len(value), np.int64)
     rank[order] = np.arange(len(value))
@@ -194,7 +158,7 @@ def _least_after(value: IntArray, group: IntArray) -> IntArray:
 def _loop(
     order: IntArray, arcs: Arcs, plain: IntArray, launched: IntArray, launcher: IntArray, slack: IntArray
 ) -> IntArray:
-    """Take what each node can be late over to its sources, from the last node to the first."""
+    """Pass the slack of each node to its sources, from the last node to the first."""
     by_target = np.argsort(arcs.target, kind="stable")
     last = [*np.cumsum(np.bincount(arcs.target, minlength=len(slack))).tolist(), 0]
     source, by_entry = arcs.source[by_target].tolist(), plain[by_target].tolist()

@@ -1,4 +1,4 @@
-"""What is asked of a replay, as factors of slices and waits that are gone."""
+"""The changes of a what-if question: factors of slices and removed waits."""
 
 from __future__ import annotations
 
@@ -21,24 +21,13 @@ from ..waits import waiting_calls
 from .forward import Change
 
 REMOVABLE: Final = ("sync", "copy")
-"""Waits that can be taken out: calls that wait for a device, and waits of copies for themselves."""
+"""Waits that can be removed: calls that wait for a device, and blocking copies."""
 _WITHOUT: Final = {"sync": "no call waits for a device", "copy": "no copy blocks"}
 
 
 @dataclass(frozen=True)
 class Question:
-    """The arguments of `what_if`.
-
-    Attributes
-    ----------
-    scale : mapping of str to float
-    line : mapping of int or str to float
-    phase : mapping of str to float
-    remove : tuple of str
-    data, launch : float
-    workers : int, optional
-    overlap_communication : bool
-    """
+    """The arguments of `what_if`."""
 
     scale: Mapping[str, float] = field(default_factory=dict)
     line: Mapping[int | str, float] = field(default_factory=dict)
@@ -50,7 +39,7 @@ class Question:
     overlap_communication: bool = False
 
     def __post_init__(self) -> None:
-        """Check the numbers and words; OptionError, SelectionError."""
+        """Check numbers and words; OptionError, SelectionError."""
         for name, factors in (("scale", self.scale), ("line", self.line), ("phase", self.phase)):
             if not isinstance(factors, Mapping):
                 raise OptionError(f"{name}={factors!r} is no dict of what to scale and by how much")
@@ -96,22 +85,7 @@ def _check_factor(name: str, value: Any) -> None:
 
 
 def change_of(graph: Dependences, question: Question) -> Change:
-    """Return what a question changes in a recording.
-
-    Parameters
-    ----------
-    graph : Dependences
-    question : Question
-
-    Returns
-    -------
-    Change
-
-    Raises
-    ------
-    SelectionError
-        If a name or a line does not occur.
-    """
+    """Return the changes of a question; SelectionError for a name or line that does not occur."""
     resources = graph.resources
     factor = np.ones(len(resources.ts))
     if question.scale:
@@ -125,7 +99,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
             existing = phases.remove_unused_categories().cat.categories
             raise SelectionError(f"no slice is in phase {key!r}: {_choice(key, existing, 'phase')}")
         factor[in_phase] *= value
-    by_data = question.data if question.workers is None else 0.0  # the schedule says how long steps wait
+    by_data = question.data if question.workers is None else 0.0  # the schedule gives the wait of steps
     removed = np.zeros(len(factor), bool)
     if by_data != 1:
         factor[_is_word(phases, "data") | np.isin(resources.track, sorted(graph.loader_workers))] *= by_data
@@ -137,7 +111,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
         for waits in graph.threads.values():
             removed[waits.slice[waits.kind == WAITS.index("copy")]] = True
     gone = (factor == 0) & resources.on_threads()
-    if question.launch == 0:  # calls that cost nothing still wait for what they waited for
+    if question.launch == 0:  # free calls still wait for their causes
         gone &= ~resources.category("launch")
     removed |= gone
     detached = None
@@ -185,7 +159,7 @@ def _of_line(graph: Dependences, line: int | str) -> BoolArray:
 
 
 def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
-    """Return factors by name or filter: a slice counts for what is inside, and the work launched there."""
+    """Return factors by name or filter: a slice counts for its content and the work launched there."""
     resources = graph.resources
     own = np.full(len(resources.ts), np.nan)
     for key, value in scale.items():
@@ -201,7 +175,7 @@ def _matching(trace: Trace, key: str) -> BoolArray:
     names = trace.slices["name"].cat
     words = [str(word) for word in names.categories]
     hits = [word == key for word in words]
-    if not any(hits):  # as tables write the names that they count as one
+    if not any(hits):  # the name under which tables merge several
         hits = [merged_name(word) == key for word in words]
     if not any(hits) and "*" in key:
         pattern = re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
@@ -232,7 +206,7 @@ def _near(key: str, words: Iterable[str]) -> str:
 
 
 def _inherited(own: FloatArray, parent: IntArray) -> FloatArray:
-    """Return the value of the nearest slice around that has one, or its own."""
+    """Return each slice's own value or that of the nearest slice around it that has one."""
     source = np.append(np.where(np.isnan(own), parent, np.arange(len(own))), -1)
     while (source[source] != source).any():
         source = source[source]

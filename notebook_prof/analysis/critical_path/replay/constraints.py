@@ -1,8 +1,7 @@
-"""What has to end before each wait of a thread and each piece of device work, with its lag. Pure numpy.
+"""What must end before each wait of a thread and each piece of device work, with its lag. Pure numpy.
 
-A *piece* of a thread is the time from the end of one of its waits to the end of the next: all its instants
-move together, apart from work that gets faster or slower. Each thread has a first piece, and one more for
-each wait.
+A *piece* of a thread is the time from the end of one wait to the end of the next: its instants move together,
+except for work that gets faster or slower. A thread has a first piece, and one more for each wait.
 """
 
 from __future__ import annotations
@@ -26,38 +25,24 @@ _NONE: Final = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The dependences of a recording as edges.
-
-    Attributes
-    ----------
-    graph : Dependences
-    threads : ndarray of int64
-        Tracks of the threads, ascending: threads are numbered by it.
-    work : Work
-    waits : ThreadWaits
-    first_piece : ndarray of int64, shape (threads + 1,)
-        Number of the first piece of each thread; the piece after wait *k* of all has the number
-        ``k + 1 + thread``.
-    of_work, of_start, of_thread : Edges
-        Waits for the end of work, for the start of work, and for an instant of a thread.
-    events : Edges
-        Work for the end of work of another stream.
-    usual_wait : int
-        ns; how long a call lasts that waits for a device and finds that it is done.
-    queues : Edges
-        All launches that could wait for room in a queue, as `launch_queues`.
-    """
+    """The dependences of a recording as edges."""
 
     graph: Dependences
+    # Tracks of the threads, ascending; a thread's number is its position here.
     threads: IntArray
     work: Work
     waits: ThreadWaits
+    # Number of the first piece of each thread; the piece after wait *k* of all is ``k + 1 + thread``.
     first_piece: IntArray
+    # Waits for the end of work, for the start of work, and for an instant of a thread.
     of_work: Edges
     of_start: Edges
     of_thread: Edges
+    # Work that waits for the end of another stream's work.
     events: Edges
+    # ns that a call takes that waits for a device which is already done.
     usual_wait: int
+    # All launches that could wait for room in a queue, as `launch_queues`.
     queues: Edges
 
     def piece_of_wait(self, wait: IntArray) -> IntArray:
@@ -65,7 +50,7 @@ class Constraints:
         return np.asarray(wait + 1 + self.waits.thread[wait], dtype=np.int64)
 
     def piece(self, thread: IntArray, instants: IntArray) -> IntArray:
-        """Return the piece of a thread in which each instant lies; the end of a wait is in the next one."""
+        """Return the piece of a thread that contains each instant; the end of a wait is in the next one."""
         out = np.empty(len(instants), np.int64)
         for number in np.flatnonzero(np.bincount(thread)).tolist():
             here = thread == number
@@ -73,7 +58,7 @@ class Constraints:
         return out
 
     def pieces_of_thread(self, number: int, instants: IntArray) -> IntArray:
-        """Return the piece of one thread in which each instant lies."""
+        """Return the piece of one thread that contains each instant."""
         first = int(self.first_piece[number])
         ends = self.waits.end[first - number : int(self.first_piece[number + 1]) - number - 1]
         return first + np.searchsorted(ends, instants, side="right")
@@ -84,29 +69,9 @@ class Constraints:
 
 
 def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constraints:
-    """Collect what has to end before what.
+    """Collect what must end before what.
 
-    Parameters
-    ----------
-    graph : Dependences
-    queued : ndarray of bool, optional
-        Which of `launch_queues` are waits for room in a launch queue; by default those that bound.
-
-    Returns
-    -------
-    Constraints
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> trace = draw('''
-    ... main:     [mm]  [sync     ]
-    ... stream 7:     [gemm    ]
-    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
-    >>> edges = constraints(dependences(trace)).of_work
-    >>> edges.at.tolist(), edges.lag.tolist()
-    ([14], [3])
+    `queued` selects `launch_queues` that wait for room; by default those that bound.
     """
     threads = np.array(sorted(graph.resources.threads), np.int64)
     work, position = _all_work(graph, threads)
@@ -128,7 +93,7 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
 
 
 def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
-    """Return all work, and the position in it of each slice (-1 for others)."""
+    """Return all work, and each slice's position in it (-1 for others)."""
     resources = graph.resources
     position = np.full(len(resources.ts) + 1, -1, np.int64)
     parts: list[tuple[IntArray, ...]] = []
@@ -140,7 +105,7 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
         own = (stream.call >= 0) & np.isin(track, threads)
         thread = np.where(own, thread, -1)
         call, launched = np.where(own, stream.call, -1), np.where(own, stream.launched, -FAR)
-        if (main := graph.main_of(number)) >= 0:  # as on the critical path, it is taken for the cause
+        if (main := graph.main_of(number)) >= 0:  # assumed to be the cause, as on the critical path
             nothing = (stream.bound == NOTHING) & ~own
             thread = np.where(nothing, np.searchsorted(threads, main), thread)
             launched = np.where(nothing, stream.start, launched)
@@ -153,7 +118,7 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
 
 
 class _Places(NamedTuple):
-    """Where waits stand among all: recorded ones, calls that found the device done, and launches."""
+    """Positions among all waits: recorded ones, calls that found the device done, launches."""
 
     recorded: IntArray
     done: IntArray
@@ -173,7 +138,7 @@ def _recorded_waits(graph: Dependences) -> Waits:
 def _all_waits(
     graph: Dependences, threads: IntArray, recorded: Waits, queues: Edges
 ) -> tuple[ThreadWaits, _Places]:
-    """Return all waits in order, and where those of each source stand among them."""
+    """Return all waits in order, and the positions of those from each source."""
     resources = graph.resources
     ts, end, track = resources.ts, resources.end, resources.track
     done = np.flatnonzero(waiting_calls(resources))
@@ -211,7 +176,7 @@ def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArr
 
 
 def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> Edges:
-    """Return the edges that bound the recorded waits, where `keep`."""
+    """Return the edges that bound the recorded waits in `keep`."""
     lag = recorded.end - recorded.done
     binds = np.ones(len(keep), np.int64)
     return Edges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
@@ -220,7 +185,7 @@ def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) 
 def _of_work(
     graph: Dependences, position: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
 ) -> Edges:
-    """Return edges to waits from the end of work: what they waited for, and what they could have."""
+    """Return edges from ends of work to waits: to actual and to possible ones."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
     device = recorded.kind == DEVICE_WAIT
     number = np.concatenate([places.recorded[device], places.done])
@@ -229,9 +194,9 @@ def _of_work(
 
 
 def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edges) -> Edges:
-    """Return edges to waits for room in a launch queue from the start of work."""
+    """Return edges from starts of work to waits for room in a launch queue."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind == QUEUE), position[recorded.row])
-    # where nobody waited, there is room as soon as the work begins
+    # without a wait, there is room as soon as the work begins
     lag = np.where(queues.binds == 1, queues.lag, 0)
     return _joined([bound, queues._replace(target=places.queues, lag=lag)])
 
@@ -239,7 +204,7 @@ def _of_start(position: IntArray, recorded: Waits, places: _Places, queues: Edge
 def _of_thread(
     graph: Dependences, threads: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
 ) -> Edges:
-    """Return edges to waits from instants of threads."""
+    """Return edges from instants of threads to waits."""
     bound = _bound(recorded, places, recorded.row < 0, np.searchsorted(threads, recorded.track))
     if graph.between is None or not len(graph.between.call):
         return bound
@@ -258,16 +223,7 @@ def _joined(parts: list[Edges]) -> Edges:
 def _possible(
     graph: Dependences, position: IntArray, waits: ThreadWaits, number: IntArray, cause: IntArray
 ) -> list[Edges]:
-    """Return edges from work that a call could have waited for and did not, because it was done earlier.
-
-    Parameters
-    ----------
-    graph : Dependences
-    position : ndarray of int64, shape (slices + 1,)
-    waits : ThreadWaits
-    number, cause : ndarray of int64
-        Numbers of the waits for a device, and the row of the work that bound each; -1 without one.
-    """
+    """Return edges from work that a call could have waited for but that was done earlier."""
     resources = graph.resources
     calls, work = waitable_work(resources, graph.streams, sync_table(resources.trace))
     order = np.argsort(waits.slice[number], kind="stable")
@@ -283,7 +239,7 @@ def _possible(
 
 
 def _events(graph: Dependences, work: Work, position: IntArray) -> Edges:
-    """Return edges from work to work of other streams that waited for its event."""
+    """Return edges from work to other streams' work that waited for its event."""
     resources = graph.resources
     parts: list[tuple[IntArray, IntArray, IntArray]] = []
     first = 0

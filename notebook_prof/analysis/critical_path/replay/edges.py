@@ -16,99 +16,62 @@ DEVICE_WAIT, COPY, QUEUE, HAND_OVER, LOADER, HOST_COLLECTIVE = range(len(WAITS))
 
 
 class Work(NamedTuple):
-    """All device work, stream after stream, each by start; columns of int64.
-
-    Attributes
-    ----------
-    rows, start, end : ndarray of int64
-    before : ndarray of int64
-        Place of the work of the stream that ended last before; -1 without any.
-    call, launched, bound : ndarray of int64
-        As in `StreamWork`.
-    thread : ndarray of int64
-        Number of the thread that launched it; the main one where nothing on record bound it; -1 else.
-    """
+    """All device work, stream after stream, each by start; columns of int64."""
 
     rows: IntArray
     start: IntArray
     end: IntArray
+    # Position of the stream's work that ended last before; -1 without any.
     before: IntArray
+    # As in `StreamWork`.
     call: IntArray
     launched: IntArray
     bound: IntArray
+    # Number of the launching thread; the main one without a recorded cause; else -1.
     thread: IntArray
 
 
 class ThreadWaits(NamedTuple):
-    """All waits of threads, also those in which there was nothing to wait for; by thread, then end.
-
-    Attributes
-    ----------
-    thread : ndarray of int64
-        Number of the thread.
-    begin, end : ndarray of int64
-    kind : ndarray of int64
-        Place in `WAITS`.
-    slice : ndarray of int64
-        Row of the call; -1 without one.
-    waited : ndarray of int64
-        1 where something ended inside that it waited for.
-    added : ndarray of int64
-        1 where nobody waited, but a launch queue could be full.
-    owner : ndarray of int64
-        Row of the call or, without one, of the slice that owns the begin; -1 for nobody.
-    """
+    """All waits of threads, with and without something to wait for; by thread, then end."""
 
     thread: IntArray
     begin: IntArray
     end: IntArray
+    # Position in `WAITS`.
     kind: IntArray
+    # Row of the call; -1 without one.
     slice: IntArray
+    # 1 if something it waited for ended inside.
     waited: IntArray
+    # 1 if nobody waited, but a launch queue could be full.
     added: IntArray
+    # Row of the call or, without one, of the slice that owns the begin; -1 for nobody.
     owner: IntArray
 
 
 class Edges(NamedTuple):
-    """What has to be done before a wait ends, or work begins; columns of int64.
+    """What must be done before a wait ends or work begins; columns of int64."""
 
-    Attributes
-    ----------
-    target, source : ndarray of int64
-        Numbers of waits, threads or work, as the name of the edges says.
-    at : ndarray of int64
-        Instant of the source in the recording.
-    lag : ndarray of int64
-        From there to the target, in the recording.
-    binds : ndarray of int64
-        1 where the target was as late as this, and not something else, allowed.
-    """
-
+    # Numbers of waits, threads or work, as the name of the edges says.
     target: IntArray
     source: IntArray
+    # Recorded instant of the source.
     at: IntArray
+    # From there to the target, as recorded.
     lag: IntArray
+    # 1 if this and nothing else made the target so late.
     binds: IntArray
 
 
 def launch_queues(graph: Dependences) -> Edges:
-    """Pair each launch with the work that has to begin first, so that the queue of its stream has room.
+    """Pair each launch with the work that must begin first, so that its stream's queue has room.
 
-    Parameters
-    ----------
-    graph : Dependences
-
-    Returns
-    -------
-    Edges
-        `target` is the row of the call, `source` the number of the work. They bind where a call on a
-        stream whose queue was full returned just when the work began.
-
-    Notes
-    -----
-    A stream holds as many launches as were seen where calls were held up, on it or on another stream; else
-    `QUEUE_SIZE`, or what was seen.
+    `target` is the row of the call, `source` the number of the work. An edge binds if a call on a stream with
+    a
+    full queue returned just when the work began.
     """
+    # A stream holds as many launches as it or another stream held when calls were blocked; else `QUEUE_SIZE`,
+    # or as many as were seen.
     resources = graph.resources
     recorded = list(graph.threads.values())
     full = {int(t) for waits in recorded for t in np.unique(waits.track[waits.kind == QUEUE])}
@@ -139,11 +102,11 @@ def launch_queues(graph: Dependences) -> Edges:
 
 
 QUEUE_SIZE: Final = 1024
-"""Launches that a stream holds where no recording tells: that of NVIDIA's."""
+"""Launches that a stream holds by default: that of NVIDIA's."""
 
 
 def _greatest_depth(graph: Dependences, stream: StreamWork) -> int:
-    """Return how many launches a stream held at most."""
+    """Return the most launches that a stream held."""
     call = stream.call[stream.order]
     returned = np.where(call >= 0, graph.resources.end[call], FAR)
     ahead = np.arange(len(call)) - np.searchsorted(np.sort(stream.start), returned, side="right")

@@ -19,62 +19,41 @@ from .scans import Clocks, running_maximum, runs_of
 
 @dataclass(frozen=True)
 class Change:
-    """What is otherwise than it was recorded.
+    """The changes of a replay."""
 
-    Attributes
-    ----------
-    factor : ndarray of float64, shape (slices,), optional
-        Of the time that a slice of a thread owns, and of the length of device work.
-    launch_latency : float
-        Factor of the time from a launch to the start of its work.
-    launched : ndarray of bool, shape (work,), optional
-        The work that this factor is for; by default all.
-    removed : ndarray of bool, shape (slices,), optional
-        Slices whose waits are gone: calls, and what owned the thread when it rested. A full queue stays full.
-    detached : ndarray of bool, shape (work,), optional
-        Communication that nothing waits for but other communication, of this rank or another.
-    usual_lags : bool
-        Give all edges of a kind the same lag, as if it were not known what happened.
-    only_binding : bool
-        Let calls wait only for what held them up in the recording.
-    """
-
+    # Of a thread slice's self time, and of the length of device work.
     factor: FloatArray | None = None
+    # Factor of the time from a launch to the start of its work.
     launch_latency: float = 1.0
+    # The work that this factor applies to; by default all.
     launched: BoolArray | None = None
+    # Slices without waits: calls, and owners of a resting thread. A full queue stays full.
     removed: BoolArray | None = None
+    # Communication that only other communication waits for, of this rank or another.
     detached: BoolArray | None = None
+    # Give all edges of a kind the same lag, as if their own were unknown.
     usual_lags: bool = False
+    # Let calls wait only for what held them up in the recording.
     only_binding: bool = False
 
 
 @dataclass
 class Replay:
-    """When everything would have happened.
-
-    Attributes
-    ----------
-    edges : Constraints
-    change : Change
-    clocks : Clocks
-    offset : ndarray of int64, shape (pieces,)
-        What is added to the work of a thread, by piece.
-    until : ndarray of int64, shape (pieces,)
-        ns; when the wait ends with which each piece ends; `FAR` for the last of a thread.
-    start, end : ndarray of int64, shape (work,)
-        ns; of device work.
-    """
+    """When everything would have happened."""
 
     edges: Constraints
     change: Change
     clocks: Clocks
+    # Added to the work of a thread, by piece.
     offset: IntArray
+    # ns; end of the wait that ends each piece; `FAR` for the last of a thread.
     until: IntArray
+    # ns; of device work.
     start: IntArray
     end: IntArray
 
     def now(self, tracks: IntArray, instants: IntArray) -> IntArray:
-        """Return the new times of recorded instants of threads; those inside a wait are not after its end."""
+        """Return the new times of recorded thread instants; those inside a wait are not after its end."""
         thread = self.edges.number(tracks)
         piece = self.edges.piece(thread, instants)
         own = self.offset[piece] + self.clocks.work(thread, instants)
@@ -82,40 +61,12 @@ class Replay:
 
 
 def replay(edges: Constraints, change: Change = Change()) -> Replay:
-    """Run the recorded dependences forwards.
-
-    Parameters
-    ----------
-    edges : Constraints
-    change : Change
-        By default nothing: then each instant is the recorded one.
-
-    Returns
-    -------
-    Replay
-
-    Notes
-    -----
-    Max-plus algebra: a wait ends, and work begins, at the latest of what has to be before, each with its lag.
-    The edge that bound keeps the lag that was recorded; every other edge has the least lag of its kind, or
-    the recorded one where that is shorter. Inside a run of work of one stream that was launched by one piece
-    of a thread this is a scan (``cumsum`` and a running maximum), the same for all runs at once; what is left
-    is a loop over runs and waits, by the recorded time.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> from notebook_prof.analysis.critical_path.dependences import dependences
-    >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
-    >>> trace = draw('''
-    ... main:     [mm]  [sync     ]
-    ... stream 7:     [gemm    ]
-    ... ''', launches=[("mm", "gemm")], categories={"sync": "sync"})
-    >>> edges = constraints(dependences(trace))
-    >>> half = replay(edges, Change(factor=np.array([1.0, 0.5, 1.0])))
-    >>> half.end.tolist(), half.now(np.array([0]), np.array([17])).tolist()
-    ([9], [12])
-    """
+    """Run the recorded dependences forwards; without a change, every instant stays the recorded one."""
+    # Max-plus algebra: a wait ends, and work begins, at the latest of what must be before, each with its lag.
+    # The edge that bound keeps its recorded lag; every other edge has the least lag of its kind, or the
+    # recorded one if shorter. In a run of work of one stream launched by one piece of a thread this is a scan
+    # (``cumsum`` and a running maximum), the same for all runs at once. The rest is a loop over runs and
+    # waits, by recorded time.
     return Forward(edges, change).run()
 
 
@@ -124,23 +75,11 @@ _TIES: Final = 64
 
 
 def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[Replay] | None:
-    """Run the dependences forwards so that no launch queue ever holds more than it can.
-
-    Parameters
-    ----------
-    edges : Constraints
-    changes : sequence of Change
-
-    Returns
-    -------
-    list of Replay or None
-        One for each change, of the same constraints; None where queues overflow again and again.
-
-    Notes
-    -----
-    Only launches that would find a queue full wait for room: those are added as waits, and all is replayed,
-    until there are none. Each round only lets things come later, so that this ends.
+    """Run the dependences forwards so that no launch queue overflows; None if queues overflow again and
+    again.
     """
+    # Only launches that would find a queue full wait for room: those are added as waits, and everything is
+    # replayed, until there are none. Each round only delays, so this ends.
     graph, queues = edges.graph, edges.queues
     chosen = queues.binds == 1
     for _ in range(_ROUNDS):
@@ -158,47 +97,23 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
 
 
 class Arcs(NamedTuple):
-    """Edges between nodes; columns of int64.
-
-    Attributes
-    ----------
-    target, source : ndarray of int64
-        Nodes.
-    plain, launched : ndarray of int64
-        What is added to the entry, and to the launch, of the source.
-    origin : ndarray of int64
-        Where in the source: the recorded instant of a piece of a thread, the number of the work of a run.
-    """
+    """Edges between nodes; columns of int64."""
 
     target: IntArray
     source: IntArray
+    # Added to the entry, and to the launch, of the source.
     plain: IntArray
     launched: IntArray
+    # Place in the source: recorded instant of a piece of a thread, number of the work of a run.
     origin: IntArray
 
 
 class Forward:
-    """One run forwards: a graph whose nodes are pieces of threads, then runs of device work.
+    """One run forwards over a graph of nodes: pieces of threads, then runs of device work."""
 
-    Parameters
-    ----------
-    edges : Constraints
-    change : Change
-
-    Attributes
-    ----------
-    runs : Runs
-    pieces : int
-        Number of pieces of threads.
-    own : ndarray of int64, shape (waits,)
-        The piece that begins with the end of each wait.
-    parts : list of Arcs
-    since, latest : ndarray of int64, shape (work,)
-        ns from the entry, and from the launch, of its run to the start of work.
-    dur, spacing, latency : ndarray of int64, shape (work,)
-        ns; length of work, and what it needs at least after the work before and after its launch.
-    """
-
+    # `own`: the piece that begins with the end of each wait. `since`, `latest`: ns from the entry, and from
+    # the launch, of its run to the start of work. `dur`, `spacing`, `latency`: ns; length of work, and what
+    # it needs at least after the work before and after its launch.
     def __init__(self, edges: Constraints, change: Change) -> None:
         work, free = edges.work, change.detached
         self.edges, self.change = edges, change
@@ -234,7 +149,7 @@ class Forward:
         return as_ints(np.rint(spent * np.append(self.change.factor, 1.0)[rows]))
 
     def _time_runs(self) -> None:
-        """Work out when work begins after its run does: by what came before, and by launches inside."""
+        """Compute when work begins after its run: by the work before, and by launches inside."""
         work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
         self.dur = self.scaled(work.rows, work.end - work.start)
         gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
@@ -268,7 +183,7 @@ class Forward:
         self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR), at))
 
     def _edges_of_work(self) -> None:
-        """Add edges to runs: from work before that is not just the one before, and from events."""
+        """Add edges to runs: from earlier work that is not the previous one, and from events."""
         work, begins, events = self.edges.work, self.runs.begins, self._events
         follows = begins[(work.before[begins] >= 0) & ~self._loose[begins]]
         self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self.spacing[follows])
@@ -302,7 +217,7 @@ class Forward:
         return until
 
     def _least_waits(self) -> IntArray:
-        """Return how long each wait lasts at least, whatever it is for."""
+        """Return the least length of each wait, for any cause."""
         waits = self.edges.waits
         length, waited = waits.end - waits.begin, waits.waited == 1
         calls = (waits.kind == COPY) | (waits.kind == QUEUE)
@@ -311,7 +226,7 @@ class Forward:
         return self.scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
 
     def _wake(self, one: Edges) -> IntArray:
-        """Return lags of waits: as recorded where they bound, else as usual for the kind of wait."""
+        """Return lags of waits: as recorded if they bound, else as usual for the kind of wait."""
         kind = self.edges.waits.kind[one.target]
         out = one.lag.copy()
         for number in np.unique(kind):
@@ -322,7 +237,7 @@ class Forward:
         return out
 
     def _solve(self, until: IntArray) -> Replay:
-        """Work out all nodes, and from them all work; `until` is the work up to the end of each wait."""
+        """Compute all nodes, and from them all work; `until` is the work up to the end of each wait."""
         work, runs, pieces = self.edges.work, self.runs, self.pieces
         nodes = pieces + len(runs.begins)
         base, launcher, less = (np.full(nodes, value) for value in (-FAR, -1, 0))
@@ -346,7 +261,7 @@ class Forward:
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
     def order(self) -> IntArray:
-        """Return all nodes but the first pieces of threads, by recorded time, and sources before targets."""
+        """Return all nodes but the first pieces of threads, by recorded time, sources before targets."""
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
         time, rank = (np.full(self.pieces + len(begins), value) for value in (-FAR, 0))
@@ -374,7 +289,7 @@ def _loop(
     launcher: IntArray,
     less: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Work out nodes one after another: the sources of each end at its `last`."""
+    """Compute nodes one after another: the sources of each end at its `last`."""
     source, plain, launched = (column.tolist() for column in sources)
     entry, launch = [0] * len(base), [-FAR] * len(base)
     bases, pieces, minus = base.tolist(), launcher.tolist(), less.tolist()

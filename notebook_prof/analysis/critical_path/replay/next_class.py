@@ -1,4 +1,4 @@
-"""What would decide how long steps take if the largest parts of their critical path took no time."""
+"""What would decide step times if the largest classes of their critical path took no time."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "sync": {"remove": "sync"},
     "wait-wakeup": {"remove": "sync"},
 }
-"""What is asked of `what_if` for a class that is not the time of some categories."""
+"""Arguments of `what_if` for classes that are not the time of some categories."""
 
 
 @sharing
 def critical_path_next(
     trace: Trace, *, count: int = 3, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> pd.DataFrame:
-    """Say what would decide the time of steps if the largest classes of the critical path took none.
+    """List what would decide step times if the largest classes of the critical path took no time.
 
     Parameters
     ----------
     trace : Trace
     count : int
-        So many classes, the largest first.
+        Number of classes, the largest first.
     window, step, end
         As `critical_path`.
 
@@ -56,14 +56,14 @@ def critical_path_next(
     -------
     DataFrame
         A row a class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
-        next_share reason``. ``left_ns`` is how long the paths would be without the time of this class, by
-        `what_if`; `next` is the class that would take most of them. Classes that nothing can be done about by
-        itself (``idle device-gap event-latency``) are left out; where `what_if` refuses, `reason` says why.
+        next_share reason``. ``left_ns`` is the length of the paths without this class, by `what_if`; `next`
+        is the largest class that remains. Classes that cannot be changed by themselves (``idle device-gap
+        event-latency``) are left out. If `what_if` refuses, `reason` says why.
 
     Raises
     ------
     OptionError
-        If `count` is no number of classes, or as `critical_path`.
+        If `count` is not a number of classes, or as `critical_path`.
     SelectionError
         As `critical_path`.
 
@@ -92,14 +92,14 @@ def critical_path_next(
 
 
 def _without(trace: Trace, name: str) -> dict[str, Any] | None:
-    """Return what is asked of `what_if` so that a class takes no time; None where nothing can be."""
+    """Return the `what_if` question in which a class takes no time; None if there is none."""
     if name in _ARGUMENTS:
         return _ARGUMENTS[name]
     existing = trace.slices["category"].cat.remove_unused_categories().cat.categories
     here = {word for word in existing if name in (ON_THREAD.get(word), ON_STREAM.get(word))}
     if not here:
         return None
-    # all else, also what lies inside and what is launched there, stays as it is
+    # everything else, inner slices and launched work included, stays as it is
     factors = {f"category={word}": 0.0 if word in here else 1.0 for word in existing}
     if (trace.slices["phase"] == "data").any():
         factors["phase=data"] = 1.0

@@ -1,4 +1,4 @@
-"""Scans: how much work threads had done by each instant, and runs of work of one stream. Pure numpy."""
+"""Scans: work done by threads up to each instant, and runs of work of one stream. Pure numpy."""
 
 from __future__ import annotations
 
@@ -12,16 +12,8 @@ from .constraints import Constraints
 
 
 class Clocks:
-    """Work of threads up to instants of the recording: its own, or with the time that slices own scaled.
+    """Work of threads up to recorded instants, with self times scaled by `factor`; unowned time stays.
 
-    Parameters
-    ----------
-    edges : Constraints
-    factor : ndarray of float64, shape (slices,), optional
-        Of the time that each slice owns itself; what belongs to nobody stays.
-
-    Examples
-    --------
     >>> from notebook_prof.testing import draw
     >>> from notebook_prof.analysis.critical_path.dependences import dependences
     >>> from notebook_prof.analysis.critical_path.replay.constraints import constraints
@@ -37,7 +29,7 @@ class Clocks:
         self._sums: dict[int, tuple[IntArray, IntArray, FloatArray] | None] = {}
 
     def work(self, thread: IntArray, instants: IntArray) -> IntArray:
-        """Return how much of its work each thread had done; the difference of two instants is what counts."""
+        """Return the work each thread had done by each instant; only differences count."""
         out = instants.copy()
         for number in np.unique(thread):
             sums = self._of_thread(int(number))
@@ -52,7 +44,7 @@ class Clocks:
         return out
 
     def _of_thread(self, number: int) -> tuple[IntArray, IntArray, FloatArray] | None:
-        """Return segments with the scaled work before each; None where nothing is scaled."""
+        """Return segments with the scaled work before each; None if nothing is scaled."""
         if self._factor is None or number < 0:
             return None
         if number not in self._sums:
@@ -71,35 +63,20 @@ class Clocks:
 
 @dataclass
 class Runs:
-    """Work cut where more than one thing can bind its start.
+    """Work cut where more than one thing can bind its start."""
 
-    Attributes
-    ----------
-    first : ndarray of bool, shape (work,)
-        Where a run begins.
-    number : ndarray of int64, shape (work,)
-        Run of each piece of work.
-    begins : ndarray of int64, shape (runs,)
-        Place of the first work of each.
-    piece : ndarray of int64, shape (runs,)
-        Piece of a thread that launched it; -1 without.
-    """
-
+    # Where a run begins.
     first: BoolArray
+    # Run of each piece of work.
     number: IntArray
+    # Position of the first work of each.
     begins: IntArray
+    # Piece of a thread that launched it; -1 without.
     piece: IntArray
 
 
 def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
-    """Cut work into runs: at `cut`, where another piece launched it, and where work is not one after another.
-
-    Parameters
-    ----------
-    edges : Constraints
-    cut : ndarray of bool, shape (work,)
-        Where a run has to begin in any case.
-    """
+    """Cut work into runs: at `cut`, at a new launching piece, and where work is not one after another."""
     work = edges.work
     count = len(work.rows)
     piece = np.full(count, -1)
@@ -107,7 +84,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
     piece[launched] = edges.piece(work.thread[launched], work.launched[launched])
     first = cut | (work.before != np.arange(count) - 1)
     first[:1] = True
-    # what has no launch belongs to the run before it
+    # work without a launch belongs to the run before it
     last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1))
     stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0))
     filled = np.where(last >= stream_begin, piece[last], -1)
@@ -117,14 +94,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
 
 
 def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArray:
-    """Return the running maximum inside of each run; `-FAR` before the first valid value.
-
-    Examples
-    --------
-    >>> run, valid = np.array([0, 0, 0, 1, 1]), np.array([True, True, True, False, True])
-    >>> running_maximum(np.array([5, 3, 9, 1, 2]), valid, run)[valid].tolist()
-    [5, 5, 9, 2]
-    """
+    """Return the running maximum in each run; `-FAR` before the first valid value."""
     order = np.argsort(np.where(valid, value, -FAR), kind="stable")
     rank = np.empty(len(value), np.int64)
     rank[order] = np.arange(len(value)) + run[order] * len(value)

@@ -1,4 +1,4 @@
-"""Slack: by how much later each slice could end without making steps longer."""
+"""Slack: how much later each slice could end without making steps longer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .forward import Change, replay
 from .spans import Spans
 
 BY: Final = ("name", "category", "resource", "track", "line", "phase", "module", "step")
-"""What slack can be summed up by."""
+"""What slack can be summed by."""
 
 SLACK: Final = Table(
     "slack",
@@ -52,30 +52,30 @@ def slack(
     step: Numbers = None,
     end: End = "host",
 ) -> pd.DataFrame:
-    """List by how much later each slice could end without making its step, or a later one, end later.
+    """List how much later each slice could end without delaying the end of its step or a later one.
 
     Parameters
     ----------
     trace : Trace
     by : str or sequence of str, optional
-        Sum up by any of ``name category resource track line phase module step`` instead.
+        Sum by any of ``name category resource track line phase module step`` instead.
     window, step, end
-        As `critical_path`: the ends that must not move are those of these steps, or of this window.
+        As `critical_path`: the ends of these steps, or of this window, must not move.
 
     Returns
     -------
     DataFrame
         Without `by`, a row a slice of a thread or of device work, by start: ``slice step name category track
-        resource line phase module start_ns dur_ns slack_ns``. Of a window, the slices that begin in it, and
-        the device work that was launched in it. ``slack_ns`` Int64 is missing where none of the ends depends
-        on the slice: work that nothing waits for.
+        resource line phase module start_ns dur_ns slack_ns``. A window has the slices that begin in it and
+        the device work launched in it. ``slack_ns`` Int64 is missing if no end depends on the slice: nothing
+        waits for it.
 
         With `by`, its columns and, int64, ``slices``, ``critical`` (those with a slack of 0), ``unbound``
         (those without one); Int64 ``least_ns median_ns most_ns`` of the others: by `least_ns`, smallest
-        first. Each slice alone could be so much later, not all of them at once: for that, ask `what_if`.
+        first. Slack holds for one slice at a time; for several at once, ask `what_if`.
 
-        ``attrs["replay_error"]`` is that of `what_if` for the same steps: how far the dependences explain the
-        recording. Over 0.05, what decides when work starts is not on record, and slack tells as little.
+        ``attrs["replay_error"]`` is that of `what_if` for the same steps: how well the dependences explain
+        the recording. Above 0.05 the causes of starts are not recorded, and slack is not reliable.
 
     Raises
     ------
@@ -92,10 +92,9 @@ def slack(
         slack(v) = 0                                           where v is the end of a step
         slack(u) = min over v of (margin(u, v) + slack(v))     else
 
-    and the slack of a slice is that of its end. So if it ends *d* later, and everything else takes as long as
-    before, the ends of steps move by ``max(0, d - slack)``, the last of those that depend on it. What the
-    critical path runs through has a slack of 0. An operator that the path leaves before its end, by a launch,
-    has the slack of its end.
+    and the slack of a slice is that of its end. If it ends *d* later, and everything else takes as long as
+    before, the last dependent end of a step moves by ``max(0, d - slack)``. Slices on the critical path have
+    a slack of 0. An operator that the path leaves before its end, by a launch, has the slack of its end.
 
     Examples
     --------
@@ -141,11 +140,9 @@ def _rows(trace: Trace, edges: Constraints, spans: Spans) -> IntArray:
 
 
 def _within_queues(edges: Constraints, spans: Spans, rows: IntArray) -> IntArray:
-    """Return the slack of slices; what is launched waits for room where a queue would be full.
-
-    Room in a queue is waited for by a launch only if the work that has to begin first comes so late; of all
-    launches those can matter in which the work has more slack than that.
-    """
+    """Return the slack of slices when launches wait for room in full queues."""
+    # A launch waits for room only if the work that must begin first is so late, so only launches whose work
+    # has more slack matter.
     one = Backward(edges, spans)
     queues, resources = edges.queues, edges.graph.resources
     queued = (queues.binds == 1) | (queues.lag < one.work[queues.source])

@@ -1,4 +1,4 @@
-"""The steps, or the window, that a what-if question is about, and how long they are in a replay."""
+"""The steps, or the window, of a what-if question, and their length in a replay."""
 
 from __future__ import annotations
 
@@ -17,18 +17,11 @@ from .forward import Replay
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where spans begin and end, in the recording or in a replay.
-
-    Attributes
-    ----------
-    begin, until : ndarray of int64, shape (spans,)
-        ns.
-    last : ndarray of int64, shape (spans,)
-        Row, in the recording, of the device work with which each ends; -1 for those that end on the thread.
-    """
+    """Begins and ends of spans (ns), in the recording or in a replay."""
 
     begin: IntArray
     until: IntArray
+    # Recorded row of the device work that ends each; -1 for those that end on the thread.
     last: IntArray
 
     @property
@@ -39,28 +32,18 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The steps, or the window, that are asked about.
-
-    Attributes
-    ----------
-    edges : Constraints
-    number : ndarray of int64, shape (spans,)
-        Of the step; -1 for a window.
-    begin, until : ndarray of int64, shape (spans,)
-        ns; on the main thread, in the recording.
-    end : {"host", "device", "last"}
-    span_of_work : ndarray of int64, shape (work,)
-        Which of the spans device work belongs to; -1 for none.
-    rank : int
-        Of several ranks in one Trace, the one of which these are steps; -1 where there are no several.
-    """
+    """The steps, or the window, of a question."""
 
     edges: Constraints
+    # Number of the step; -1 for a window.
     number: IntArray
+    # ns; on the main thread, in the recording.
     begin: IntArray
     until: IntArray
     end: End
+    # The span that device work belongs to; -1 for none.
     span_of_work: IntArray
+    # The rank of these steps, with several ranks in one Trace; else -1.
     rank: int = -1
 
     @classmethod
@@ -77,36 +60,25 @@ class Spans:
 
     @property
     def are_steps(self) -> bool:
-        """Whether they are steps, and not a window."""
+        """Whether they are steps, not a window."""
         return bool((self.number >= 0).any())
 
     def bounds(self, one: Replay | None = None) -> Bounds:
-        """Return begins and ends in a replay; without one in the recording."""
+        """Return begins and ends in a replay; without one, in the recording."""
         begin, until = self._on_thread(one)
         if self.end == "host":
             return Bounds(begin, until, np.full(len(begin), -1))
         ends, work = self._work_ends(one), np.flatnonzero(self.span_of_work >= 0)
         work = work[np.argsort(ends[work], kind="stable")]
         last = np.full(len(begin), -1)
-        last[self.span_of_work[work]] = work  # of several, the last is kept
+        last[self.span_of_work[work]] = work  # the last of several is kept
         done = np.append(ends, -FAR)[last]
         on_device = done > (until if self.end == "last" else begin)
         rows = np.append(self.edges.work.rows, -1)[np.where(on_device, last, -1)]
         return Bounds(begin, np.where(on_device, done, until), rows)
 
     def backlog(self, one: Replay | None = None) -> IntArray:
-        """Return by how much further behind devices are at the end of each span than at its begin.
-
-        Parameters
-        ----------
-        one : Replay, optional
-            By default the recording.
-
-        Returns
-        -------
-        ndarray of int64, shape (spans,)
-            ns; 0 for spans that end with device work.
-        """
+        """Return how much further behind (ns) devices are at the end of each span than at its begin."""
         bounds = self.bounds(one)
         work, resources = self.edges.work, self.edges.graph.resources
         if self.rank >= 0:
@@ -126,18 +98,12 @@ class Spans:
         return np.where(bounds.last >= 0, 0, growth)
 
     def error(self, one: Replay) -> float:
-        """Return by how much the lengths in a replay are off, as a share of the lengths."""
+        """Return the error of the lengths in a replay, as a share of the lengths."""
         recorded = self.bounds().lengths
         return float(np.abs(self.bounds(one).lengths - recorded).sum() / max(int(recorded.sum()), 1))
 
     def more_backlog(self, one: Replay, reference: Replay | None = None) -> IntArray:
-        """Return by how much more devices fall behind than in a reference, by default the recording.
-
-        Returns
-        -------
-        ndarray of int64, shape (spans,)
-            ns; all 0 where they fall behind less, over all spans.
-        """
+        """Return how much further behind (ns) devices fall than in a reference, by default the recording."""
         growth = self.backlog(one) - self.backlog(reference)
         return growth if growth.sum() > 0 else np.zeros(len(self), np.int64)
 
@@ -146,7 +112,7 @@ class Spans:
         return round(float(lengths.sum()) / max(len(lengths), 1))
 
     def after(self, one: Replay, reference: Replay | None = None) -> int:
-        """Return the mean length in a replay, what devices fall behind included."""
+        """Return the mean length in a replay, including what devices fall behind."""
         return self.mean(self.bounds(one).lengths + self.more_backlog(one, reference))
 
     def _on_thread(self, one: Replay | None) -> tuple[IntArray, IntArray]:
@@ -161,7 +127,7 @@ class Spans:
 
 
 def _span_of_work(edges: Constraints, number: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-    """Return the span that device work belongs to: that of its step, or the window that launched it."""
+    """Return the span of device work: that of its step, or the window that launched it."""
     work, resources = edges.work, edges.graph.resources
     out = np.full(len(work.rows), -1)
     if not len(number):

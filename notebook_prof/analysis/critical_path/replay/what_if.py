@@ -1,4 +1,4 @@
-"""What if: how long steps would take if some of what they do took longer, shorter, or was not there."""
+"""What if: how long steps would take if parts of them took longer, shorter, or were not there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .forward import Change, Replay, replay, replay_within_queues
 from .spans import Spans
 
 MOST_ERROR: Final = 0.05
-"""A replay that is off by more is no base for an answer."""
+"""A replay with a larger error gives no answer."""
 
 
 @sharing
@@ -42,7 +42,7 @@ def what_if(
     window: WindowLike = None,
     end: End = "host",
 ) -> WhatIf:
-    """Predict how long steps would take with changed durations, or refuse to.
+    """Predict how long steps would take with changed durations, or refuse to answer.
 
     Parameters
     ----------
@@ -50,32 +50,32 @@ def what_if(
     scale : mapping of str to float, optional
         Factors by the name of slices, ``*`` for any text, or by a filter as ``where=`` reads it, with a
         condition or a ``/pattern/``: ``{"aten::conv*": 0.5, "category=kernel module=layers.0": 0}``. 0.5
-        halves, 0 takes out. An operator or a function: all time of its thread inside of it, and the device
-        work launched there; the innermost slice that has a factor counts, and of several factors of one slice
-        the last. A kernel: its duration; its own factor goes before that of the operator. Waits inside follow
-        from what they wait for.
+        halves, 0 removes. The factor of an operator or a function applies to all time of its thread inside it
+        and to the device work launched there; the innermost slice with a factor counts, and the last of
+        several factors of one slice. The factor of a kernel applies to its duration and precedes the
+        operator's. Waits inside follow from their causes.
     line, phase : mapping, optional
-        Factors by line (``{12: 0}``, or ``{"train.py:12": 0}`` where several files have one) and by phase: of
-        the time that slices with this line or phase own, and of their device work.
+        Factors by line (``{12: 0}``, or ``{"train.py:12": 0}`` if several files have one) and by phase, for
+        the self time of slices with this line or phase, and for their device work.
     data : float
-        Factor of phase data and of all that the workers of a DataLoader do; with 0 nobody waits for input.
+        Factor of phase data and of all work of DataLoader workers; with 0 nobody waits for input.
     workers : int, optional
-        A DataLoader with so many workers, on this machine's cores: torch's schedule with the batches that
-        were recorded, as in `loader_throughput`.
+        A DataLoader with this many workers on this machine's cores: torch's schedule with the recorded
+        batches, as in `loader_throughput`.
     launch : float
-        Factor of launch calls and of the latency from a launch to its work. Operators of the host stay.
+        Factor of launch calls and of the latency from a launch to its work. Host operators stay.
     remove : {"sync", "copy"} or sequence of them
-        ``sync``: calls that wait for a device are not there; ``copy``: blocking copies do not block.
+        ``sync``: remove calls that wait for a device; ``copy``: blocking copies do not block.
     overlap_communication : bool
-        Nothing waits for communication of devices but further communication. The dependence of the result on
-        it is left out, so that the gain is an upper bound and `lower` is 0.
+        Only further communication waits for communication of devices. The result no longer depends on it, so
+        the gain is an upper bound and `lower` is 0.
     step : int or iterable of int, optional
-        Mean of these steps. Default: of all, or the whole recording where it has no steps.
+        Mean of these steps. Default: all steps, or the whole recording without steps.
     window : (int, int), optional
         Half-open, in ns: this window; with `step`, steps are cut at its edges.
     end : {"host", "device", "last"}
-        Where a step ends: on its thread, with the last device work that it launched, or with the later of
-        both; see `critical_path`.
+        Where a step ends: on its thread, with the last device work it launched, or with the later of both;
+        see `critical_path`.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def what_if(
     Raises
     ------
     OptionError
-        If nothing is asked, or an argument cannot be understood.
+        If nothing changes, or an argument is malformed.
     SelectionError
         If no slice has such a name, line or phase, or passes such a filter; if there is no such step, or no
         communication.
@@ -93,18 +93,18 @@ def what_if(
     Notes
     -----
     The recorded dependences (`critical_path`) are run forwards: each wait ends, and device work begins, at
-    the latest of what has to be before, each with the lag that was recorded where it bound, and else the
-    least. Streams hold as many launches as the recording shows to be the limit, or 1,024. With a factor of 0,
-    waits inside are gone as well. The order in which threads take turns stays.
+    the latest of what must come before. A dependence that bound keeps its recorded lag, others have the
+    least. Streams hold as many launches as the recording shows to be the limit, or 1,024. A factor of 0 also
+    removes the waits inside. The order in which threads take turns stays.
 
-    With `end` ``"host"``, by how much more devices are behind at the end of a step than they were in the
-    recording counts as time of the step: it would have to be waited for sooner or later. All instants come
-    earlier where less is done, but lengths are differences of two: a step that begins earlier and has to wait
-    for the same device is longer, and time between steps is not part of them.
+    With `end` ``"host"``, the extra time by which devices lag at the end of a step counts as time of the
+    step: something must wait for it sooner or later. With less work all instants come earlier, but lengths
+    are differences: a step that begins earlier and waits for the same device is longer, and time between
+    steps does not count.
 
-    An unchanged replay gives the recording back by construction. What tells is ``replay_error``, the error of
-    a replay in which no start and no wait knows its own lag: above 5 % there is no answer. There is none
-    either where launches are not on record, or where a DataLoader was not watched long enough for `workers`.
+    An unchanged replay reproduces the recording by construction. The test is ``replay_error``, the error of a
+    replay in which no start and no wait has its own lag: above 5 % there is no answer. There is also none if
+    launches were not recorded, or a DataLoader was not recorded long enough for `workers`.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def what_if(
 
 
 def _nothing_to_replay(graph: Dependences, spans: Spans) -> str:
-    """Return why nothing can be replayed; empty where something can be."""
+    """Return why nothing can be replayed; empty if something can."""
     if graph.main < 0:
         return "no slice of a thread was recorded, and steps run on one: record the host too"
     if not len(spans):
@@ -187,7 +187,7 @@ def _unreliable(answer: WhatIf) -> str:
 
 
 def _variants(graph: Dependences, change: Change) -> list[Change]:
-    """Return the change, then what else the recording allows, last the change with usual lags."""
+    """Return the change, then the alternatives that the recording allows, last the change with usual lags."""
     out = [change]
     if graph.streams:
         out.append(replace(change, only_binding=True))
@@ -202,7 +202,7 @@ def _variants(graph: Dependences, change: Change) -> list[Change]:
 
 
 def _only_schedule(trace: Trace, answer: WhatIf) -> Schedule | str:
-    """Return the schedule of the only DataLoader; why there is none, or it does not fit, as text."""
+    """Return the schedule of the only DataLoader, or a text: why there is none, or it does not fit."""
     every = schedules(trace)
     if not every:
         return (
