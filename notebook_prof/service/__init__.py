@@ -1,4 +1,1 @@
-"""Questions about a recording and their answers: level of detail, tables, search.
-
-Nothing here knows Jupyter or Bokeh.
-"""
+"""Answers to a page's questions about a recording. Imports neither Jupyter nor Bokeh."""

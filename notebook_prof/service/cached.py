@@ -1,4 +1,4 @@
-"""What is made when it is first needed, once, whichever thread needs it first."""
+"""A thread-safe cached property."""
 
 from __future__ import annotations
 
@@ -10,22 +10,9 @@ T = TypeVar("T")
 
 
 class locked_cached_property(Generic[T]):
-    """A property that is made once an object and kept, as ``functools.cached_property``, but under a lock.
+    """``functools.cached_property`` under a lock of its own for each object and name.
 
-    A second thread that needs it waits for the first; others, of other objects or names, do not. What needs
-    one another must not do so in a circle.
-
-    Examples
-    --------
-    >>> class Book:
-    ...     @locked_cached_property
-    ...     def index(self):
-    ...         print("made")
-    ...         return 7
-    >>> book = Book()
-    >>> book.index, book.index
-    made
-    (7, 7)
+    A second thread waits for the first. Properties must not need one another in a circle.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:
@@ -52,5 +39,5 @@ class locked_cached_property(Generic[T]):
 
 
 def is_cached(instance: object, *names: str) -> bool:
-    """Return whether all these properties are there."""
+    """Return whether all these properties are computed."""
     return all(name in instance.__dict__ for name in names)

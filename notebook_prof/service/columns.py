@@ -1,4 +1,4 @@
-"""The slices and counters of a Trace as plain NumPy columns, and the rows in which they are drawn."""
+"""Slices and counters of a Trace as NumPy columns, and the rows in which they are drawn."""
 
 from __future__ import annotations
 
@@ -32,27 +32,7 @@ _AROUND: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class DrawnTrack:
-    """A track that has slices, and its rows.
-
-    Attributes
-    ----------
-    track : int
-        Key in ``trace.tracks``.
-    name, group, kind : str
-        What to write beside it, the heading it stands under, and ``thread`` or ``stream`` …
-    first_row, depths : int
-        Its rows are ``first_row : first_row + depths``, the outermost slices first.
-    rank : int
-        -1 where none is told.
-    label : str
-        What to write beside it under its heading: ``main``, ``autograd``, ``stream 7``.
-    outer_rows : int
-        Outermost rows that hold one slice each around nearly everything: frames of Python that say nothing.
-    quiet : bool
-        A thread that waits, or does next to nothing.
-    marks : int
-        So many of the first rows of a stream hold ranges that only mark what runs below them.
-    """
+    """A track that has slices, and its rows ``first_row : first_row + depths``, outermost slices first."""
 
     track: int
     name: str
@@ -60,33 +40,21 @@ class DrawnTrack:
     kind: str
     first_row: int
     depths: int
+    # -1 without a rank.
     rank: int = -1
     label: str = ""
+    # Outermost rows that hold one slice each around nearly everything: Python frames that say nothing.
     outer_rows: int = 0
+    # A thread that waits, or does next to nothing.
     quiet: bool = False
+    # The first rows of a stream that hold ranges which only mark what runs below them.
     marks: int = 0
 
 
 class SliceColumns:
-    """NumPy columns of ``trace.slices``; texts are codes and a list.
+    """NumPy columns of ``trace.slices`` (times in ns); texts are codes (-1 missing, not copied) and a list.
 
-    Parameters
-    ----------
-    trace : Trace
-
-    Attributes
-    ----------
-    ts, dur, self_ns : ndarray of int64, ns
-    name, category, phase, line : ndarray of int8, int16 or int32
-        Codes; -1 where missing. As narrow as the trace has them: not copied.
-    names, categories, phases, lines : list of str
-    row : ndarray of uint16 or int32
-        Drawn row.
-    tracks : list of DrawnTrack
-        In drawing order: streams by device, then threads (the main one, then the busiest, then quiet ones),
-        then the rest.
-    busy_ns : ndarray of int64, shape (tracks,)
-        Time that the outermost slices of each of `tracks` take.
+    Tracks are in drawing order: streams by device, then threads (main, busiest, quiet), then the rest.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -121,17 +89,15 @@ class SliceColumns:
     def _levels(
         self, trace: Trace, tracks: list[DrawnTrack]
     ) -> tuple[npt.NDArray[np.integer], list[DrawnTrack]]:
-        """Return the row of every slice in its track, and the tracks with as many rows as that needs.
-
-        It is the depth, but on streams ranges that only mark what runs below them have the first rows, and
-        work stands below as if they were not there: a kernel is in the same row with and without one around.
-        """
+        """Return the row of every slice in its track, and the tracks with the rows they need."""
         kinds = np.array([*(name == "annotation" for name in self.categories), False])
         marks = kinds[self.category] & self.of_kind("stream", tracks=tracks)
         if not marks.any():
             return self.depth, tracks
         slices = np.flatnonzero(np.isin(self.track, np.unique(self.track[marks])))
         parent = trace.slices["parent"].to_numpy(np.int64, na_value=-1)
+        # On streams, ranges that only mark have the first rows. Work is drawn below as if they were absent,
+        # so that a kernel has the same row with and without a range around it.
         around = np.zeros(self.n + 1, np.int64)  # how many marks are around each; the last is for no parent
         counted = np.append(marks, False).astype(np.int64)
         for depth in range(1, int(self.depth[slices].max()) + 1):
@@ -153,7 +119,7 @@ class SliceColumns:
         return set(np.unique(self.track[runs[self.name]]).tolist()) if runs.any() else set()
 
     def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
-        """Return the share of each track's own time that functions take which wait by their name."""
+        """Return the share of each track's self time spent in functions that wait, judged by name."""
         frames = (variants(name)[0] if ".py(" in name else name for name in self.names)
         waiting = np.array([*map(waits_by_name, frames), False])
         if not waiting.any():
@@ -165,7 +131,7 @@ class SliceColumns:
 
     @locked_cached_property
     def straddling(self) -> Straddling:
-        """Python frames that straddle an annotation: their rows go on with it, or with what is in it."""
+        """Python frames that an annotation begun inside outlives: their rows go on with the annotation."""
         if not {"annotation", "python"} <= set(self.categories):
             return Straddling.none()
         nesting = (self.depth, self._parent.to_numpy(np.int64, na_value=-1))
@@ -175,17 +141,17 @@ class SliceColumns:
 
     @locked_cached_property
     def drawn_ns(self) -> IntArray:
-        """How long every slice is drawn: slices of one row do not overlap then."""
+        """The drawn length of every slice; with it, slices of one row do not overlap."""
         return self.straddling.cut(self.ts, self.dur)
 
     @locked_cached_property
     def step(self) -> npt.NDArray[np.int32]:
-        """Step of every slice; -1 where missing."""
+        """The step of every slice; -1 if missing."""
         return np.asarray(self._step.to_numpy(dtype=np.int32, na_value=-1))
 
     @locked_cached_property
     def code_of(self) -> dict[str, dict[str, int]]:
-        """Code of every known value of ``name category phase line``."""
+        """The code of every known value of ``name category phase line``."""
         values_of = {
             "name": self.names,
             "category": self.categories,
@@ -197,20 +163,22 @@ class SliceColumns:
         }
 
     def codes(self, column: str, values: Iterable[Any]) -> list[int]:
-        """Return codes of some values of ``name category phase line``, ascending; without unknown ones."""
+        """Return the codes of some values of ``name category phase line``, ascending; unknown values are left
+        out.
+        """
         code_of = self.code_of[column]
         return sorted({code_of[value] for value in values if value in code_of})
 
     @property
     def row_below(self) -> IntArray:
-        """Row of the children of each row's slices; -1 for the deepest of a track."""
+        """The row of the children of each row's slices; -1 for the deepest of a track."""
         below = np.arange(1, self.n_rows + 1, dtype=np.int64)
         for track in self.tracks:
             below[track.first_row + track.depths - 1] = -1
         return below
 
     def of_kind(self, *kinds: str, tracks: list[DrawnTrack] | None = None) -> npt.NDArray[np.bool_]:
-        """Return slices on tracks of one of these kinds, of those given."""
+        """Return which slices are on tracks of these kinds."""
         tracks = self.tracks if tracks is None else tracks
         numbers = [track.track for track in tracks if track.kind in kinds]
         if len(numbers) == len(tracks):
@@ -218,7 +186,7 @@ class SliceColumns:
         return np.isin(self.track, numbers)
 
     def on_device(self) -> npt.NDArray[np.bool_]:
-        """Return slices on a stream."""
+        """Return which slices are on a stream."""
         return self.of_kind("stream")
 
 
@@ -232,7 +200,9 @@ def coded(column: pd.Series[Any]) -> tuple[npt.NDArray[np.signedinteger[Any]], l
 def _sizes(
     track: npt.NDArray[Any], depth: npt.NDArray[Any], dur: IntArray
 ) -> tuple[npt.NDArray[np.integer], IntArray]:
-    """Return the greatest depth of every track (-1 without slices), and its outermost slices' time, ns."""
+    """Return the greatest depth of every track (-1 without slices), and the time of its outermost slices in
+    ns.
+    """
     if not len(track):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     deepest = np.full(int(track.max()) + 1, -1, depth.dtype)
@@ -275,7 +245,7 @@ def _drawn_tracks(
 
 
 def _with_rows(tracks: list[DrawnTrack], marks: IntArray, work: IntArray) -> list[DrawnTrack]:
-    """Give tracks that have ranges around work rows for both; those below move down."""
+    """Return the tracks with rows for ranges and for work."""
     out, row = [], 0
     for track in tracks:
         own = int(marks[track.track])
@@ -286,7 +256,7 @@ def _with_rows(tracks: list[DrawnTrack], marks: IntArray, work: IntArray) -> lis
 
 
 def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
-    """Write the whole name where two tracks of a group would read the same."""
+    """Write the full name where two tracks of a group would have the same label."""
     times = collections.Counter((track.group, track.label) for track in tracks)
     return [
         replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in tracks
@@ -294,22 +264,14 @@ def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
 
 
 def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
-    """Return what to write beside each track where no heading names its device or process.
-
-    Examples
-    --------
-    >>> stream = DrawnTrack(1, "GPU 0 stream 7", "GPU 0", "stream", 0, 1, label="stream 7")
-    >>> main = DrawnTrack(0, "thread 5 (python)", "process 5", "thread", 1, 1, label="main")
-    >>> labels_without_heading([stream, main])
-    ['GPU 0 stream 7', 'main']
-    """
+    """Return the label of each track where no heading names its device or process."""
     labels = [track.name if track.kind == "stream" else track.label for track in tracks]
     times = collections.Counter(labels)
     return [track.name if times[label] > 1 else label for track, label in zip(tracks, labels, strict=True)]
 
 
 def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
-    """Count the outermost rows of each track that hold a single slice around nearly all that is below."""
+    """Count the outermost rows of each track that hold one slice around nearly everything below."""
     if not any(track.kind == "thread" and track.depths > _FEWEST_OUTER for track in tracks):
         return tracks
     count, length = np.bincount(row), np.bincount(row, weights=dur)
@@ -324,7 +286,7 @@ def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntAr
 
 
 def _quiet_processes(table: pd.DataFrame, quiet: dict[int, bool]) -> set[int]:
-    """Return the processes all of whose threads wait, where another works."""
+    """Return the processes whose threads all wait while another process works."""
     pids = {
         key: _int_or_missing(table.loc[key, "pid"])
         for key in quiet
@@ -350,7 +312,7 @@ def _order(
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key by which thread 2 comes before thread 10."""
+    """Return a sort key that puts thread 2 before thread 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -369,16 +331,7 @@ def _int_or_missing(value: Any) -> int:
 
 
 def drawn_counters(trace: Trace) -> list[Counter]:
-    """Return every counter with at least one finite value, in the order of ``trace.tracks``.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> b.counter(b.track("GPU 0 power", "counter", unit="W"), [0, 5], [70.0, 250.0])
-    >>> [(c.name, c.unit, c.low, c.high) for c in drawn_counters(b.seal())]
-    [('GPU 0 power', 'W', 70.0, 250.0)]
-    """
+    """Return every counter with a finite value, in the order of ``trace.tracks``."""
     values = trace.counters
     finite = values[np.isfinite(values["value"].to_numpy())]
     ranges = finite.groupby("track")["value"].agg(["min", "max"])

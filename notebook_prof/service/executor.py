@@ -1,4 +1,4 @@
-"""Work beside the questions: the latest slow answer of each kind, and indexes before they are asked for."""
+"""Slow queries and index building in worker threads."""
 
 from __future__ import annotations
 
@@ -20,20 +20,9 @@ _REMEMBERED: Final = 24
 
 
 class LatestTaskExecutor(Generic[T]):
-    """Work that one thread does for those who ask again until it is done.
+    """Run slow tasks in one worker thread, for callers that ask again until the result is there.
 
-    Of what waits, only the newest is done: whoever asked before has gone on to something else. The last
-    answers are kept.
-
-    Parameters
-    ----------
-    patience_s : float
-
-    Examples
-    --------
-    >>> executor: LatestTaskExecutor[int] = LatestTaskExecutor(patience_s=5)
-    >>> executor.get("answer", lambda: 6 * 7)
-    42
+    Only the newest pending request is kept, and the last answers.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -45,12 +34,8 @@ class LatestTaskExecutor(Generic[T]):
         self._working = False
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T | None:
-        """Return what `make` gives, or None where it is not ready yet.
-
-        Raises
-        ------
-        Exception
-            What `make` raised; the next one who asks tries again.
+        """Return the result of `make`, or None if it is not ready; an error is raised, and the next call
+        tries again.
         """
         with self._changed:
             if key not in self._done and key != self._doing:
@@ -103,16 +88,11 @@ FIRST_PICTURE_S: Final = 30.0
 
 
 class IndexPrefetcher:
-    """Builds what questions about a long trace need, in the order in which a page comes to need it.
+    """Build the indexes of a long trace in the order in which a page needs them.
 
-    First the rows of the first picture; when that has been asked for, the table and, beside it in a second
-    thread, the phases; then the rows of all slices, and what the first selection of each kind needs.
-
-    Parameters
-    ----------
-    store : ViewStore
-    long : int
-        With fewer slices everything is built when asked for.
+    First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
+    and
+    what the first selection of each kind needs. Indexes of short traces are built when asked for.
     """
 
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
@@ -126,7 +106,7 @@ class IndexPrefetcher:
             self._let_go()
 
     def start(self) -> None:
-        """Begin, unless that has been done, or the trace is short."""
+        """Start building, once, if the trace is long."""
         with self._starting:
             if self._thread is None and not self._done.is_set():
                 self._thread = start_thread(self._work, "notebook_prof views")
@@ -134,31 +114,31 @@ class IndexPrefetcher:
                     self._let_go()
 
     def ready(self, kind: str) -> bool:
-        """Return True unless the question must wait; the first one that must starts the work."""
+        """Return whether a question can be answered now; the first that cannot starts the work."""
         if kind not in SLOW or (self._phases_ready if kind == "phases" else self._ready).is_set():
             return True
         self._came.set()
-        self._drawn.set()  # who asks for a table has seen the first picture, or does not want it
+        self._drawn.set()  # a page asks for the table after the first picture
         self.start()
         return False
 
     def page_came(self) -> None:
-        """Note that somebody looks: the first picture comes before all that can wait."""
+        """Note that a page is open: the first picture goes before everything that can wait."""
         self._came.set()
 
     def answered(self, kind: str) -> None:
-        """Note what was answered: after the first picture there is time for the rest."""
+        """Note what was answered: the rest is built after the first picture."""
         if kind == "lod":
             self._came.set()
             self._drawn.set()
 
     def wait_drawn(self) -> None:
-        """Wait until the first picture has been asked for; not for long where nobody looks."""
+        """Wait until the first picture has been asked for; only briefly without a page."""
         if self._came.wait(COMES_S):
             self._drawn.wait(FIRST_PICTURE_S)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until everything is there; for scripts and tests."""
+        """Wait until everything is built; for scripts and tests."""
         return self._done.wait(seconds)
 
     def _work(self) -> None:
@@ -174,19 +154,19 @@ class IndexPrefetcher:
             if beside is not None:
                 beside.join()
             self._for_selections()
-        except Exception:  # who asks builds it anew, and is told what is wrong
+        except Exception:  # the question builds it again and reports the error
             pass
         finally:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Let no question wait any more."""
+        """Release all waiting questions."""
         self._ready.set()
         self._phases_ready.set()
         self._done.set()
 
     def _work_beside(self) -> None:
-        """Prepare the phases, then the rows of all slices: the table needs neither."""
+        """Build the phases, then the rows of all slices: the table needs neither."""
         try:
             phases(self._store, {}, {})
             self._phases_ready.set()
@@ -197,7 +177,7 @@ class IndexPrefetcher:
             self._phases_ready.set()
 
     def _for_selections(self) -> None:
-        """Prepare what the first window, name, phase, category and step needs, and memory by slice."""
+        """Build what the first window, name, phase, category and step need, and memory by slice."""
         store, span = self._store, self._store.trace.span
         table(store, {"window": (span.start, (span.start + span.end) // 2)}, {"top": 1})
         _ = store.choices.members

@@ -1,4 +1,4 @@
-"""The filter box: what a `Query` keeps of the table's rows, and of single slices."""
+"""The filter box: which table rows and which slices pass a `Query`."""
 
 from __future__ import annotations
 
@@ -34,30 +34,9 @@ _OF_A_SLICE: Final = (*_BY_CODE, *_TIMES, "depth", STEP)
 def narrowed(
     store: ViewStore, query: Query, state: Mapping[str, Any], own: Sequence[str]
 ) -> tuple[Query, dict[str, Any], tuple[str, ...]]:
-    """Turn conditions on step, phase, category and line into clauses, as ``where=`` does with arguments.
+    """Turn conditions on step, phase, category and line into clauses, as ``where=`` does.
 
-    Parameters
-    ----------
-    store : ViewStore
-    query : Query
-    state : mapping
-        As `Selection.to_state` gives it.
-    own : sequence of str
-        Dimensions that the view does not obey.
-
-    Returns
-    -------
-    Query
-        What is left for the rows.
-    state : dict
-        With the clauses that a slice must satisfy beside its own.
-    own : tuple of str
-        Without the dimensions that now have a clause of the filter.
-
-    Raises
-    ------
-    OptionError
-        For a phase or a category that does not exist.
+    Return the rest of the query, the state with those clauses, and `own` without their dimensions.
     """
     left, conditions = query.split(_DIMENSIONS)
     out = dict(state)
@@ -75,19 +54,7 @@ def narrowed(
 
 
 def slices_passing(store: ViewStore, query: Query) -> BoolArray:
-    """Return which slices pass a filter.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        Words and patterns are looked for in the name; ``total``, ``dur`` and ``time`` are the duration.
-
-    Raises
-    ------
-    OptionError
-        For a condition on something that a single slice does not have, or a phase or a category that does
-        not exist.
-    """
+    """Return which slices pass a filter; ``total``, ``dur`` and ``time`` are the duration."""
     keep = np.ones(store.columns.n, bool)
     if query.words or query.patterns:
         keep &= _coded_pass(store, "name", Query(query.words, query.patterns))

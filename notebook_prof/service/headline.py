@@ -1,4 +1,4 @@
-"""The headline for the page: its lines in pieces, of which those that a table proves select its rows."""
+"""The headline in pieces: a piece that a claim proves selects the claim's rows."""
 
 from __future__ import annotations
 
@@ -23,28 +23,7 @@ _MOST_STEPS: Final = 10_000
 
 
 def headline_pieces(trace: Trace, text: str, claims: Iterable[Claim] = ()) -> list[list[Piece]]:
-    """Cut every line of a headline at its claims.
-
-    Parameters
-    ----------
-    trace : Trace
-    text : str
-        As `Profile.headline`; empty lines are left out.
-    claims : iterable of Claim
-        Those of the verdict. One that selects nothing, or that does not stand where it says, stays text.
-
-    Returns
-    -------
-    list of list of (str, dict or None)
-        The pieces of a line are the line.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> half = Claim("50 %", "phases", {"phase": "data"}, "share", 0.5, select={"phase": "data"}, start=9)
-    >>> headline_pieces(draw("main: [mm ]"), "Waiting: 50 %.\\nNo steps.", [half])
-    [[('Waiting: ', None), ('50 %', {'phase': ['data']}), ('.', None)], [('No steps.', None)]]
-    """
+    """Cut every line of a headline at its claims; a claim that selects nothing stays text."""
     rows = _Rows(trace)
     ordered = sorted(claims, key=lambda claim: (claim.line, claim.start))
     by_line = {line: list(group) for line, group in groupby(ordered, lambda claim: claim.line)}
@@ -69,7 +48,7 @@ def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
 
 
 class _Rows:
-    """What selects the rows of claims that do not say so themselves: parts of the account, and steps."""
+    """Selections of claims that have none of their own: parts of the account, and steps."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 @dataclass(slots=True)
 class Answer:
-    """What a question of the page gets.
-
-    Attributes
-    ----------
-    content : dict
-        JSON; its ``columns`` lists ``[name, dtype]`` of each buffer (``f8 i4 u4 u2 u1``, little endian).
-    buffers : list of bytes
-    """
+    """JSON, with ``[name, dtype]`` of each little-endian buffer in ``columns``, and the buffers."""
 
     content: dict[str, Any]
     buffers: list[bytes] = field(default_factory=list)
@@ -30,20 +23,13 @@ class Answer:
         return sum(len(part) for part in self.buffers)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns as NumPy arrays by name, as a page sees them."""
+        """Return the columns as NumPy arrays by name, as a page reads them."""
         named = zip(self.content["columns"], self.buffers, strict=True)
         return {name: np.frombuffer(part, np.dtype("<" + kind)) for (name, kind), part in named}
 
 
 def pack(content: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> Answer:
-    """Make an Answer of columns; their dtypes are sent along.
-
-    Examples
-    --------
-    >>> answer = pack({"mode": "all"}, {"x": np.array([1.5])})
-    >>> answer.content["columns"], len(answer.buffers[0])
-    ([['x', 'f8']], 8)
-    """
+    """Make an Answer of columns; their dtypes are sent along."""
     ready = {name: np.ascontiguousarray(values) for name, values in columns.items()}
     spec = [[name, values.dtype.str[1:]] for name, values in ready.items()]
     return Answer(

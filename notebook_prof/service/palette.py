@@ -113,22 +113,7 @@ IDLE: Final = ("#B4B4B4", "#D5D9E0", "#999999")
 def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Return the position in `NAMES` for every name: the same for a family in every recording and process.
 
-    Parameters
-    ----------
-    families : iterable of str
-        What each name is one of; see `notebook_prof.labels.family`.
-    annotations : ndarray of bool, shape (names,)
-        Names that only mark what runs below them; they get the last colour.
-
-    Returns
-    -------
-    ndarray of uint8, shape (names,)
-
-    Examples
-    --------
-    >>> codes = name_colours(["gemm", "gemm", "step"], np.array([False, False, True]))
-    >>> bool(codes[0] == codes[1]), int(codes[2]) == len(NAMES) - 1
-    (True, True)
+    `annotations` marks names of ranges that only mark; they get the last colour.
     """
     codes = np.fromiter((family_code(text) % HUES for text in families), np.uint8)
     codes[annotations[: len(codes)]] = HUES
@@ -141,24 +126,7 @@ def rgba(colour: str, alpha: int = 255) -> tuple[int, int, int, int]:
 
 
 class NameStyles:
-    """Label and colour of every name of a Trace. `name_styles` makes it once a Trace.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Attributes
-    ----------
-    names : list of str
-        As ``trace.slices["name"].cat.categories``.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> styles = NameStyles(draw("main: [aten::mm]"))
-    >>> styles.label("aten::mm"), styles.label("aten::add")
-    ('mm', 'add')
-    """
+    """Label and colour of every name of a Trace; use `name_styles`."""
 
     def __init__(self, trace: Trace) -> None:
         self.names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
@@ -168,17 +136,17 @@ class NameStyles:
 
     @locked_cached_property
     def labels(self) -> list[str]:
-        """What to write for every name; no two are the same."""
+        """The label of every name; no two are the same."""
         return short_names(with_classes(self.names, self._classes), self._kernels)
 
     @locked_cached_property
     def codes(self) -> npt.NDArray[np.uint8]:
-        """Place in `NAMES` of every name."""
+        """The position in `NAMES` of every name."""
         return name_colours(self.families, self._annotations)
 
     @locked_cached_property
     def families(self) -> list[str]:
-        """What each name is one of; see `notebook_prof.labels.family`."""
+        """The family of each name; see `notebook_prof.labels.family`."""
         first = zip(self.names[:MOST_LABELLED], self._kernels[:MOST_LABELLED], strict=True)
         families = (self._classes.get(name) or family(name, kernel) for name, kernel in first)
         return [*families, *self.names[MOST_LABELLED:]]
@@ -188,7 +156,7 @@ class NameStyles:
         return {name: code for code, name in enumerate(self.names)}
 
     def label(self, name: str) -> str:
-        """Return what to write for a name; one that no slice has is written as short as it can be."""
+        """Return the label of a name; the shortest form for a name without slices."""
         code = self._code_of.get(name)
         if code is None:
             return self._merged_labels.get(name) or variants(name)[0]
@@ -196,12 +164,12 @@ class NameStyles:
 
     @locked_cached_property
     def _merged_labels(self) -> dict[str, str]:
-        """What to write for names under which several are counted."""
+        """The labels of names under which several are counted."""
         merged = ((merged_name(name), label) for name, label in zip(self.names, self.labels, strict=True))
         return {name: merged_label(name, label) for name, label in merged if name not in self._code_of}
 
     def colour(self, name: str) -> str:
-        """Return the colour (``#RRGGBB``) of a name, also of one that no slice has."""
+        """Return the colour (``#RRGGBB``) of a name, with or without slices."""
         code = self._code_of.get(name)
         if code is not None:
             return NAMES[int(self.codes[code])]
@@ -211,7 +179,7 @@ class NameStyles:
 
 
 def _annotation_names(trace: Trace, names: list[str]) -> BoolArray:
-    """Return names that only mark what runs below them."""
+    """Return which names only mark what runs below them."""
     category = trace.slices["category"].astype("category").cat
     marks = np.append(category.categories == "annotation", False)[category.codes.to_numpy()]
     only_marks = names_of(trace, marks) & ~names_of(trace, ~marks)
@@ -224,7 +192,7 @@ _lock: Final = threading.Lock()
 
 
 def name_styles(trace: Trace) -> NameStyles:
-    """Return how the names of a Trace are written and coloured: the same object for every view."""
+    """Return labels and colours of a Trace's names: the same object for every view."""
     with _lock:
         if trace not in _styles:
             _styles[trace] = NameStyles(trace)

@@ -1,4 +1,4 @@
-"""Changes of the selection that a click in a view makes."""
+"""Changes of the selection made by a click in a view."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ from ..selection import Selection
 def plain_patch(patch: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a patch as the page's store holds it: lists of plain values, None for a clause to remove.
 
-    Parameters
-    ----------
-    patch : mapping or None
-        Values by dimension, and ``focus``, a row of ``trace.slices``.
-
-    Raises
-    ------
-    SelectionError
-        For an unknown dimension or a value that it cannot hold.
-
-    Examples
-    --------
     >>> plain_patch({"step": 4, "name": None, "focus": 7})
     {'step': [4], 'name': None, 'focus': 7}
     """
@@ -38,11 +26,5 @@ def plain_patch(patch: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def patch_text(patch: Mapping[str, Any] | None) -> str:
-    """Return a patch as text for the column ``select`` of a figure's source; empty for None.
-
-    Examples
-    --------
-    >>> patch_text({"step": 4, "name": None})
-    '{"step": [4], "name": null}'
-    """
+    """Return a patch as text for the ``select`` column of a figure's source; empty for None."""
     return "" if patch is None else json.dumps(plain_patch(patch))

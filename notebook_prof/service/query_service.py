@@ -1,7 +1,6 @@
-"""Questions of a page and their answers, without any Jupyter in it.
+"""Questions of a page and their answers.
 
-The same questions are answered in the page by ``js/src/report/answers.js`` where there is no kernel (the HTML
-report), so that one controller serves both.
+Without a kernel (the HTML report) ``js/src/report/answers.js`` answers the same questions in the page.
 """
 
 from __future__ import annotations
@@ -25,22 +24,9 @@ _LONG: Final = 100_000
 
 
 class QueryService:
-    """Answers the questions of every page that shows one Trace under one Selection.
+    """Answer the questions of every page that shows one Trace under one Selection.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        Read at every question; written by `select` only.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["step", "mm"], track=b.track("main"))
-    >>> service = QueryService(b.seal(), Selection(name="mm"))
-    >>> service.answer({"t": "table", "by": "name"})[0]["label"]
-    ['step', 'mm']
+    The selection is read at every question and written only by `select`.
     """
 
     questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
@@ -55,23 +41,9 @@ class QueryService:
         self.selection = selection
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer one question.
+        """Answer one question: JSON with ``ms``, ``seq`` and ``revision``, and the buffers of its columns.
 
-        Parameters
-        ----------
-        request : mapping
-            ``t`` names the question (see `notebook_prof.service.answers.QUESTIONS`); the rest are its
-            arguments.
-
-        Returns
-        -------
-        content : dict
-            JSON, with ``ms`` (how long it took), the ``seq`` of the request and the ``revision`` of the
-            selection that it was answered under. A question that cannot be
-            answered gives ``failed``: a sentence. ``pending`` says that an index is still being built and
-            that the page should ask again.
-        buffers : list of bytes
-            The columns that ``content["columns"]`` lists.
+        ``failed`` is a sentence. ``pending`` asks the page to ask again while an index is built.
         """
         began = time.perf_counter()
         kind = str(request.get("t"))
@@ -99,9 +71,9 @@ class QueryService:
             return ask(self.store, state, request)
 
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-        """Return whether a question needs a thread of its own: then neither this one nor the lock is held up.
+        """Return whether a question runs in a worker thread, so that it blocks neither this one nor the lock.
 
-        So does every one that compares names with what somebody typed.
+        Every question that compares names with a typed text does.
         """
         if kind == "search" or (kind == "table" and request.get("filter")):
             return True
@@ -118,21 +90,9 @@ class QueryService:
         return self.executor.get(key, lambda: ask(self.store, still, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply what a page selects.
+        """Apply a page's patch; return the new state, or ``failed`` with a sentence and the unchanged state.
 
-        Parameters
-        ----------
-        patch : mapping
-            As `Selection.apply_patch` takes it.
-        source : str
-            The view that says so.
-        base_revision : int or None
-            What the page had seen.
-
-        Returns
-        -------
-        dict
-            The state after it, or ``failed`` with a sentence and the unchanged state.
+        `base_revision` is the revision that the page had seen.
         """
         try:
             self.selection.apply_patch(patch, source, base_revision)

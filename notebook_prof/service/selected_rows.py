@@ -1,4 +1,4 @@
-"""Which slices the selection keeps: found by index, and for views that leave out their own dimension."""
+"""The slices that a selection keeps, found by index; a view may leave out its own dimension."""
 
 from __future__ import annotations
 
@@ -21,14 +21,9 @@ _FILTERS = ("name", "category", "track", "step", "phase", "rank", "line")
 
 
 def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
-    """Return the clauses that make a mask, hashable; empty where nothing (but perhaps a window) is selected.
+    """Return the clauses that make a mask, hashable; empty if nothing but perhaps a window is selected.
 
-    Parameters
-    ----------
-    state : mapping
-        As `Selection.to_state` gives it.
-    without : sequence of str
-        Dimensions to leave out: a view is not filtered by what it selects itself.
+    `without` has dimensions to leave out: a view is not filtered by its own selection.
     """
     return tuple(
         (name, tuple(state[name])) for name in _FILTERS if state.get(name) is not None and name not in without
@@ -38,19 +33,7 @@ def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
 def matching_mask(
     columns: SliceColumns, key: Key, slices: npt.NDArray[np.integer] | None = None
 ) -> BoolArray:
-    """Return slices that satisfy every clause of `matching_key`.
-
-    Parameters
-    ----------
-    slices : ndarray of int, optional
-        Look at these rows of ``trace.slices`` only.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        In the row order of ``trace.slices``, or in that of `slices`. Values that the trace does not know
-        match nothing.
-    """
+    """Return which of all slices (or of `slices`) satisfy every clause; unknown values match nothing."""
     some: Any = slice(None) if slices is None else slices
     keep = np.ones(columns.n if slices is None else np.shape(slices), bool)
     for dimension, values in key:
@@ -72,24 +55,7 @@ _RUNS: Final = ("step", "phase", "category", "line")
 
 
 class Choices:
-    """Answers which slices a key keeps.
-
-    Parameters
-    ----------
-    columns : SliceColumns
-    index : RowIndex
-        Of the same slices.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> from notebook_prof.service.store import ViewStore
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 5], dur=[3, 3], name=["conv", "mm"], track=b.track("main"))
-    >>> choices = ViewStore(b.seal()).choices
-    >>> choices.slices((("name", ("mm",)),)).tolist()
-    [1]
-    """
+    """Find the slices that a key keeps."""
 
     def __init__(self, columns: SliceColumns, index: RowIndex) -> None:
         self._columns, self._index = columns, index
@@ -107,7 +73,7 @@ class Choices:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes of what was built so far."""
+        """Memory in bytes of what is built so far."""
         names = self.members.nbytes if "members" in self.__dict__ else 0
         return names + sum(runs.nbytes for runs in self._runs.values())
 
@@ -116,12 +82,12 @@ class Choices:
         return tuple(clause for clause in key if not self._keeps_all(*clause))
 
     def count(self, key: Key) -> int:
-        """Return no fewer slices than the key keeps: of its narrowest clause."""
+        """Return an upper bound of the slices that a key keeps: those of its narrowest clause."""
         counts = [self._clause(*clause).count for clause in key]
         return min(counts, default=self._columns.n)
 
     def chosen(self, key: Key) -> Chosen | None:
-        """Return what an effective key keeps, by position; None for everything."""
+        """Return the positions that an effective key keeps; None for everything."""
         parts = sorted((self._clause(*clause) for clause in key), key=len)
         common = None
         for part in parts:
@@ -129,7 +95,7 @@ class Choices:
         return common
 
     def slices(self, key: Key) -> IntArray | None:
-        """Return slices (rows of ``trace.slices``, ascending) that an effective key keeps; None for all."""
+        """Return the rows of ``trace.slices`` that an effective key keeps, ascending; None for all."""
         if not key:
             return None
         if self.count(key) * _FEW > self._columns.n:
@@ -169,7 +135,7 @@ class Choices:
         return Chosen(self._index, both[:, 0], both[:, 1])
 
     def runs_of(self, dimension: str) -> Runs:
-        """Return where ``step``, ``phase``, ``category`` or ``line`` change, by position; made once."""
+        """Return where ``step``, ``phase``, ``category`` or ``line`` change, by position; cached."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
             heads = _heads(self._index, value)

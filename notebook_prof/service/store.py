@@ -1,4 +1,4 @@
-"""Everything the views ask again and again about one Trace, built when first needed and kept."""
+"""Indexes of one Trace for its views, built when first needed and kept."""
 
 from __future__ import annotations
 
@@ -48,19 +48,10 @@ _MOST_BYTES: Final = 1 << 30
 
 
 class ViewStore:
-    """Indexes of one Trace for its views.
+    """Indexes of one Trace for its views; the Trace is not changed."""
 
-    Parameters
-    ----------
-    trace : Trace
-
-    Notes
-    -----
-    Questions come from two threads (JupyterLab answers comms in a subshell): `lock` is held while one is
-    answered. What others than the questions prepare is made under locks of its own
-    (`locked_cached_property`). Nothing here changes the Trace.
-    """
-
+    # Questions come from two threads (JupyterLab answers comms in a subshell), so `lock` is held while one is
+    # answered. Everything else is made under its own lock (`locked_cached_property`).
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.lock = threading.RLock()
@@ -83,20 +74,20 @@ class ViewStore:
 
     @locked_cached_property
     def parent(self) -> npt.NDArray[np.integer]:
-        """Slice around every slice; -1 at the top."""
+        """The slice around every slice; -1 at the top."""
         column = self.trace.slices["parent"]
         return np.asarray(column.to_numpy(np.int32 if len(column) < 2**31 else np.int64, na_value=-1))
 
     @locked_cached_property
     def shallow(self) -> bool:
-        """Whether what is open around every slice is found by walking up, and sooner than by sorting."""
+        """Whether walking up finds the open slices around every slice, and sooner than sorting."""
         depth = self.columns.depth
         nested = not len(self.columns.straddling.slices)
         return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
 
     @locked_cached_property
     def extent(self) -> IntArray | None:
-        """How long every slice, as drawn, and all inside it last; None where each ends inside its parent."""
+        """How long every drawn slice and everything inside it last; None if each ends inside its parent."""
         return self._extent()
 
     def _extent(self) -> IntArray | None:
@@ -123,14 +114,11 @@ class ViewStore:
 
     @locked_cached_property
     def blocks(self) -> LongestBlocks:
-        """Longest slice of blocks."""
+        """The longest slice of each block."""
         return LongestBlocks(self.rows)
 
     def draw_early(self) -> None:
-        """Index the rows that the first picture shows, so that it need not wait for all the others.
-
-        Where most of the slices lie in them, nothing is gained and nothing is done.
-        """
+        """Index the rows of the first picture first; skipped if most slices are in them."""
         c = self.columns
         early = np.zeros(c.n_rows, bool)
         early[:_EARLY_ROWS] = True
@@ -140,14 +128,7 @@ class ViewStore:
             self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
-        """Return what a picture of some rows is drawn from: while not all are indexed, the early rows' index.
-
-        Parameters
-        ----------
-        rows : ndarray of int64
-        key : tuple
-            What is selected; what is, is found by positions of all slices only.
-        """
+        """Return the index for a picture of some rows: that of the early rows until all are indexed."""
         early = self._early
         if early is not None:
             if is_cached(self, "rows", "wide", "blocks"):
@@ -158,17 +139,17 @@ class ViewStore:
 
     @property
     def name_colours(self) -> npt.NDArray[np.uint8]:
-        """Place in the palette of every name."""
+        """The palette position of every name."""
         return self.name_styles.codes
 
     @property
     def short_names(self) -> list[str]:
-        """What to write for every name; no two are the same."""
+        """The label of every name; no two are the same."""
         return self.name_styles.labels
 
     @locked_cached_property
     def line_labels(self) -> list[str]:
-        """What to write for every line of source, ``cell:12  y = f(x)``; at the end "" for none."""
+        """The label of every source line, ``cell:12  y = f(x)``; the last is "" for none."""
         c = self.columns
         parts = [LINE.fullmatch(name) for name in c.names]
         stands = np.array([*(part is not None for part in parts), False], dtype=bool)[c.name] & (c.line >= 0)
@@ -182,13 +163,13 @@ class ViewStore:
 
     @locked_cached_property
     def module_colours(self) -> npt.NDArray[np.uint8]:
-        """Place in the palette of every module, by its path: the same in every recording."""
+        """The palette position of every module, by its path: the same in every recording."""
         modules = self.grouping("module")[2]
         return name_colours(modules, np.zeros(len(modules), bool))
 
     @locked_cached_property
     def module_classes(self) -> list[str]:
-        """Class of every module; empty where it was not recorded."""
+        """The class of every module; empty if not recorded."""
         classes = module_classes(self.trace)
         return [classes.get(path, "") for path in self.grouping("module")[2]]
 
@@ -199,7 +180,7 @@ class ViewStore:
 
     @locked_cached_property
     def launches(self) -> tuple[IntArray, IntArray]:
-        """Device slices that are known to be launched, and the host slice that launched each."""
+        """Device slices with a known launcher, and the host slice that launched each."""
         launcher = launching_rows(self.trace)
         work = np.flatnonzero((launcher >= 0) & self.side("device"))
         return work, launcher[work]
@@ -211,7 +192,9 @@ class ViewStore:
         return rows, self.parent[rows].astype(np.int64)
 
     def side(self, side: str) -> BoolArray:
-        """Return slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``) count."""
+        """Return the slices that ``analysis.operators`` (``host``) or ``analysis.kernels`` (``device``)
+        count.
+        """
         c = self.columns
         if side == "host":
             return c.of_kind("thread", "process")
@@ -220,7 +203,7 @@ class ViewStore:
 
     @locked_cached_property
     def choices(self) -> Choices:
-        """What a selection keeps of the slices."""
+        """The index of selections."""
         return Choices(self.columns, self.rows)
 
     def effective(self, key: Key) -> Key:
@@ -239,13 +222,7 @@ class ViewStore:
         return matching_mask(self.columns, key, slices)
 
     def grouping(self, by: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int32], list[str]]:
-        """Return the group of every slice, the name code of every group (-1: none), and a second label.
-
-        Raises
-        ------
-        KeyError
-            If `by` is not one of ``name shapes module category``.
-        """
+        """Return the group of every slice, the name code of every group (-1: none), and a second label."""
         c = self.columns
         if by == "name":
             return self._counted_name, np.arange(len(c.names), dtype=np.int32), [""] * len(c.names)
@@ -257,12 +234,12 @@ class ViewStore:
 
     @locked_cached_property
     def waits(self) -> BoolArray:
-        """Which names are those of calls that wait and do nothing else."""
+        """Which names only wait."""
         return waiting_names(self.trace)
 
     @locked_cached_property
     def _counted_name(self) -> npt.NDArray[np.integer]:
-        """Code of the name under which the table counts every slice; see `labels.merged_name`."""
+        """The code of the name under which the table counts every slice; see `labels.merged_name`."""
         c = self.columns
         counted = merged_names(c.names)
         if (counted[:-1] == np.arange(len(c.names))).all():
@@ -280,11 +257,9 @@ class ViewStore:
         return self.keep(("labels", by), make)
 
     def groups(self, by: str, key: Key, side: str) -> GroupIndex:
-        """Return running sums by group, of the slices of one side (``host`` or ``device``) that match.
-
-        Those by name of everything are kept for good: every table that a name or a window narrows uses them.
-        """
+        """Return running sums by group of matching slices on one side (``host`` or ``device``)."""
         key = self.effective(key)
+        # Sums by name of everything are kept for good: each table narrowed by a name or a window uses them.
         if by == "name" and not key:
             if side not in self._whole:
                 self._whole.setdefault(side, self._grouped(by, key, side))
@@ -292,7 +267,7 @@ class ViewStore:
         return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
 
     def has_groups(self, by: str, key: Key, windowed: bool = False) -> bool:
-        """Return whether totals of `groups` of both sides, of everything or a window, are given at once."""
+        """Return whether totals of both sides, of everything or of a window, are available at once."""
         key = self.effective(key)
         if by == "name" and not key:
             groups = list(self._whole.values())
@@ -318,19 +293,7 @@ class ViewStore:
         launches: tuple[IntArray, IntArray] | None = None,
         members: npt.NDArray[np.integer] | None = None,
     ) -> GroupIndex:
-        """Return running sums by group of the chosen slices, and of the work that they launched.
-
-        Parameters
-        ----------
-        by : str
-            As `grouping`.
-        chosen : ndarray of int64 or None
-            Slices to count, ascending; None counts all.
-        launches : pair of ndarrays of int64, optional
-            Device slices that count for the host, and the slice that launched each.
-        members : ndarray of int, shape (slices,), optional
-            Group of every slice that may be told what it launched, -1 for none; by default those of `by`.
-        """
+        """Return running sums by group of the chosen slices, and of the device work that they launched."""
         c = self.columns
         codes, names, _ = self.grouping(by)
         again, around = self.again
@@ -369,7 +332,7 @@ class ViewStore:
         return None if here.all() else np.flatnonzero(here)
 
     def _launches_of(self, key: Key) -> tuple[IntArray, IntArray]:
-        """Return the work of the selected steps and phases, and what launched it."""
+        """Return the device work of the selected steps and phases, and its launchers."""
         work, launcher = self.launches
         of_work = tuple(clause for clause in key if clause[0] in ("step", "phase", "rank", "line"))
         kept = self.matches(of_work, work)
@@ -391,31 +354,26 @@ class ViewStore:
 
     @locked_cached_property
     def memory_devices(self) -> list[int]:
-        """Devices with a memory curve, the one with the highest peak first; -1 is the host.
-
-        The host's may be the resident memory of its process (`resident`); then it is the last.
-        """
+        """Devices with a memory curve, highest peak first; -1 is the host."""
         peaks = self.trace.allocations.groupby("device")["allocated"].max()
         devices = [int(device) for device in peaks.sort_values(ascending=False, kind="stable").index]
+        # Resident memory of the host's process comes last.
         if self.resident is None:
             return devices
         return [*(device for device in devices if device >= 0), -1]
 
     @locked_cached_property
     def resident(self) -> pd.DataFrame | None:
-        """``analysis.memory`` of the host where resident memory (RSS) was counted."""
+        """``analysis.memory`` of the host if resident memory (RSS) was counted."""
         table = analysis.memory(self.trace, device=-1)
         table = table[table["source"] == "rss"]
         return table if len(table) else None
 
     def memory_curves(self, device: int) -> dict[str, StepCurve]:
-        """Return curves ``allocated`` and ``reserved`` of a device.
-
-        Of resident memory they are its level, and what it was at first; ``blocks`` is then what the
-        host's allocator holds inside of it.
-        """
+        """Return the curves ``allocated`` and ``reserved`` of a device."""
 
         def make() -> dict[str, StepCurve]:
+            # Of resident memory: its level, and its level at first; ``blocks`` is the allocator's part.
             if device == -1 and self.resident is not None:
                 ts = self.resident["ts"].to_numpy(np.int64)
                 level = self.resident["allocated_bytes"].to_numpy()
@@ -435,10 +393,7 @@ class ViewStore:
         return self.keep(("curves", device), make)
 
     def selected_memory(self, device: int, key: Key) -> StepCurve | None:
-        """Return bytes alive that were allocated by slices that match; None where everything matches.
-
-        A free is counted for the block that it frees: the last allocation at the same address.
-        """
+        """Return live bytes allocated by matching slices; None if everything matches."""
         key = self.effective(key)
         rows = self._allocations(device)
         if not key or not len(rows):
@@ -472,6 +427,7 @@ class ViewStore:
             before = order[freed - 1]
             paired = size[before] == -size[order[freed]]
             owner[order[freed[paired]]] = owner[before[paired]]
+            # A free counts for the last allocation at the same address.
             return owner, size
 
         return self.keep(("owners", device), make)
@@ -491,7 +447,7 @@ class ViewStore:
         return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
 
     def keep(self, key: Key, make: Callable[[], T]) -> T:
-        """Make something once; the least recently used go when there are 40, or more than a gigabyte."""
+        """Make something once; the least recently used go beyond 40 entries or a gigabyte."""
         with self._keeping:
             if key in self._cache:
                 self._cache.move_to_end(key)

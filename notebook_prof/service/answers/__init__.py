@@ -1,4 +1,4 @@
-"""One function a question: ``(store, state, request) -> Answer``; nothing here knows Jupyter."""
+"""Answers, one function a question: ``(store, state, request) -> Answer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of the cell for the strip on top of the views: its parts, and their stretches of time."""
+"""The account of the cell, for the strip above the views."""
 
 from __future__ import annotations
 
@@ -23,16 +23,8 @@ _SPANS: Final = ("ts", "dur", "part", "steps")
 
 
 def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return parts of the cell, or of the span of a file, in order of time.
-
-    Returns
-    -------
-    Answer
-        ``content["parts"]``: rows of `analysis.account` as dicts, None for what was not recorded. Columns
-        ``ts dur`` (ns), ``part`` (a place in ``parts``) and ``steps`` (that ended in it) of the stretches of
-        time, ascending; neighbours of one part are one stretch. Of more than 1,000 stretches each stands for
-        a 1,000th of the time (`thinned`), and ``content["thinned"]`` is true. ``content["shown"]``
-        tells whether a strip says more than the timeline: there are several parts, and steps or known lines.
+    """Return the parts of the account and their stretches of time, ascending; neighbours of one part are
+    joined.
     """
     content, columns = store.keep(("account",), lambda: _account(store))
     return pack(content, columns)
@@ -59,14 +51,7 @@ def _account(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
 def joined_spans(
     ts: IntArray, dur: IntArray, part: IntArray, steps: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Join neighbours of the same part; what is given is ascending and has no gaps.
-
-    Examples
-    --------
-    >>> ones = np.ones(4, np.int64)
-    >>> [column.tolist() for column in joined_spans(np.arange(4), ones, np.array([0, 1, 1, 0]), ones)]
-    [[0, 1, 3], [1, 2, 1], [0, 1, 0], [1, 2, 1]]
-    """
+    """Join neighbouring spans of the same part; spans are ascending and without gaps."""
     if not len(ts):
         return ts, dur, part, steps
     heads = np.flatnonzero(np.append(True, part[1:] != part[:-1]))
@@ -74,17 +59,7 @@ def joined_spans(
 
 
 def thinned(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut the time into `most` pieces of equal length and give each to one part.
-
-    What a part fills of a piece that goes to another is carried on to the next ones, so that parts which
-    alternate faster than that keep their shares of the picture.
-
-    Examples
-    --------
-    >>> ts, dur, part = np.array([0, 6, 7, 10]), np.array([6, 1, 3, 10]), np.array([0, 1, 0, 1])
-    >>> [column.tolist() for column in thinned(ts, dur, part, 2)]
-    [[0, 10], [10, 10], [0, 1]]
-    """
+    """Cut the time into `most` pieces of equal length and give each to one part."""
     edges = np.unique(np.linspace(int(ts[0]), int(ts[-1] + dur[-1]), most + 1).astype(np.int64))
     cuts = np.unique(np.concatenate([ts, edges]))
     owner = part[np.searchsorted(ts, cuts[:-1], side="right") - 1]
@@ -93,6 +68,8 @@ def thinned(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[Int
     filled = np.bincount(piece * kinds + owner, weights=np.diff(cuts), minlength=size * kinds)
     filled = filled.reshape(size, kinds)
     winner, due = np.empty(size, np.int64), np.zeros(kinds)
+    # A part's share of a piece that goes to another part is carried to the next pieces, so that parts that
+    # alternate faster than the pieces keep their shares.
     for k in range(size):  # a piece is a pixel
         due += filled[k]
         winner[k] = np.where(filled[k] > 0, due, -np.inf).argmax()

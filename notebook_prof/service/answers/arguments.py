@@ -1,4 +1,4 @@
-"""What a slice was called or launched with, as far as its reader kept it."""
+"""The arguments of a slice: what it was called or launched with."""
 
 from __future__ import annotations
 
@@ -20,25 +20,7 @@ _LONGEST: Final = 200
 
 
 def arguments_of(trace: Trace, row: int) -> list[list[str]]:
-    """Return names and values of the arguments of one slice.
-
-    Parameters
-    ----------
-    trace : Trace
-        Its ``metadata["tables"]`` hold ``event_arguments``, ``device_events`` and ``collectives``.
-    row : int
-
-    Returns
-    -------
-    list of [str, str]
-        At most 30; none where nothing was kept.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> arguments_of(draw("main: [aten::mm]"), 0)
-    []
-    """
+    """Return names and values of a slice's arguments, at most 30; empty if its reader kept none."""
     tables = trace.metadata.get("tables") or {}
     info = trace.slices.iloc[row]
     start = int(info["ts"]) + int(trace.metadata.get("start_unix_ns", 0))
@@ -67,7 +49,7 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
 
 
 def _fused(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the operators and the lines of the user's that a kernel was made of."""
+    """Return the operators and the user's lines that a compiled kernel was made from."""
     if not len(rows):
         return {}
     distinct = rows[rows["line"] > 0].drop_duplicates(["file", "line"])
@@ -77,13 +59,7 @@ def _fused(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def pairs(values: Mapping[str, Any]) -> list[list[str]]:
-    """Return names and values of what is told, as text; at most 30.
-
-    Examples
-    --------
-    >>> pairs({"grid": "[4, 1, 1]", "occupancy": 0.12345678, "group": None})
-    [['grid', '[4, 1, 1]'], ['occupancy', '0.123']]
-    """
+    """Return names and values as text, at most 30."""
     return [[name, _text(value)] for name, value in values.items() if _has_value(value)][:_MOST]
 
 

@@ -13,21 +13,8 @@ from ..store import ViewStore
 
 
 def memory(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return allocated and reserved bytes, and what the selected slices have allocated of them.
-
-    Parameters
-    ----------
-    request : mapping
-        ``a b`` (ns), ``px``, ``device`` (index; -1 the host; default the one with the highest peak).
-
-    Returns
-    -------
-    Answer
-        Columns ``x y`` (allocated, or resident), ``rx ry`` (reserved, empty where nothing is reserved; of
-        resident memory what was there at first), ``sx sy`` (alive and allocated by the selection; without
-        one, all recorded blocks inside of resident memory, or empty; ``part`` tells which). ``peak``
-        ``{ts, bytes}`` is the highest total of all, ``window_peak`` that of the selected window.
-        Without allocations ``device`` is None and the columns are empty.
+    """Return allocated (or resident), reserved and selected bytes of a device, default the one with the
+    highest peak.
     """
     devices = store.memory_devices
     if not devices:
@@ -77,19 +64,7 @@ _MOST: Final = 24
 
 
 def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return values of some counters in a window.
-
-    Parameters
-    ----------
-    request : mapping
-        ``a b`` (ns), ``px``, ``tracks`` (keys of counter tracks, at most 24).
-
-    Returns
-    -------
-    Answer
-        ``tracks`` and ``sizes`` (points of each); columns ``x`` (ns) and ``y`` (the track's unit), one
-        track after the other. A value holds until the next one; see `StepCurve.sample`.
-    """
+    """Return the values of some counter tracks in a window, one track after the other."""
     a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
     drawn_tracks = {drawn.track for drawn in store.counters}
     tracks = [int(key) for key in request.get("tracks", ()) if int(key) in drawn_tracks][:_MOST]

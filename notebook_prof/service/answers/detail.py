@@ -19,15 +19,7 @@ _LONGEST: Final = 2000
 
 
 def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the slice with row ``request["id"]``.
-
-    Returns
-    -------
-    Answer
-        ``id name category track_name row depth ts dur self_ns step phase module line shapes parent`` (row
-        and name), ``arguments`` (names and values), ``stack`` (frames, root first) and ``links`` (``kind``,
-        ``direction``, row, name, ``ts``). ``found`` is false for a row that does not exist.
-    """
+    """Return the slice with row ``request["id"]``: arguments, stack (root first) and launch links."""
     c = store.columns
     row = request.get("id")
     if row is None or not 0 <= int(row) < c.n:

@@ -1,4 +1,4 @@
-"""From one slice to another: the next of its name, its neighbours, and what a search finds."""
+"""Navigation between slices: same name, neighbours, search."""
 
 from __future__ import annotations
 
@@ -22,13 +22,7 @@ _MOST_MARKS: Final = 4000
 
 
 def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Find the slice of this name after (``by`` = 1) or before (-1) that with row ``id``, on its track.
-
-    Returns
-    -------
-    Answer
-        ``id ts dur row``; ``id`` is None at the end of the track.
-    """
+    """Return the next (``by`` = 1) or previous (-1) slice with the name of slice `id` on its track."""
     c = store.columns
     row, by = int(request.get("id", -1)), int(request.get("by", 1))
     if not 0 <= row < c.n:
@@ -40,14 +34,8 @@ def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Find the slice beside that with row ``id``: ``to`` is ``next``, ``previous``, ``parent`` or ``child``.
-
-    Without a slice ``id`` the first one of row ``row`` that ends after ``at`` (ns).
-
-    Returns
-    -------
-    Answer
-        As `find`.
+    """Return the ``next``, ``previous``, ``parent`` or ``child`` of slice `id`, or the first slice that ends
+    after `at`.
     """
     c, index = store.columns, store.rows
     row, to = int(request.get("id", -1)), str(request.get("to", "next"))
@@ -75,20 +63,8 @@ def neighbour(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, 
 
 
 def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Search slices whose name matches a text, and where on the recording they are.
-
-    Parameters
-    ----------
-    request : mapping
-        ``text`` as `notebook_prof.selection.Query` reads it (``conv``, ``/mm|conv/``, ``self>1ms``,
-        ``total>2ms`` for the duration, ``step=3:7``); ``px`` bins of the whole recording; ``id`` and ``by``
-        (1 or -1): where to go on from, or ``at`` (ns), from which on the first one is wanted.
-
-    Returns
-    -------
-    Answer
-        ``count``; ``place`` (0-based number of the one found); ``id ts dur row`` of it, as `find`, at the
-        end going on at the beginning; ``error``; column ``marks`` (u1, 1 where a match begins).
+    """Return how many slices match a `Query`, the match to show, and a 1 in each of `px` bins where one
+    begins.
     """
     text = str(request.get("text", "")).strip()
     bins = max(1, min(int(request.get("px", 1000)), _MOST_MARKS))
@@ -114,21 +90,7 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def calls(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Sum the calls of some names in a step, whatever is selected, and find one of their slices by its place.
-
-    Parameters
-    ----------
-    request : mapping
-        ``names``; ``step``, or None for the whole recording; ``device``: whether work of devices is asked
-        for, or what hosts ran; ``id``, a slice whose place among them is asked, or ``place``, the place of
-        the slice that is asked for, from 0 on by their starts.
-
-    Returns
-    -------
-    Answer
-        ``count total_ns self_ns`` as in ``p.operators`` and ``p.kernels``; ``slices``, how many there are;
-        ``place`` and ``slice`` (``id ts dur row``), None where there is none.
-    """
+    """Sum the calls of some names in a step, unfiltered, and find one of their slices by number."""
     names, step, device = request["names"], request.get("step"), bool(request.get("device"))
     clauses = {"name": names, "step": None if step is None else [int(step)]}
     rows = table(store, clauses, {"by": "name", "scope": "device" if device else "host", "top": 1})
@@ -148,13 +110,7 @@ def calls(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def matching_slices(store: ViewStore, text: str) -> IntArray:
-    """Return the rows of all slices that a text matches, ascending; kept for the next question.
-
-    Raises
-    ------
-    OptionError
-        If the text cannot be understood.
-    """
+    """Return the rows of all slices that match a text, ascending; cached for the next question."""
     text = text.strip()
     return store.keep(("search", text), lambda: _matches(store, text)) if text else np.empty(0, np.int64)
 
@@ -175,6 +131,6 @@ def _location(store: ViewStore, row: int | None) -> Answer:
 
 
 def location(store: ViewStore, row: int) -> dict[str, Any]:
-    """Return where a slice lies: ``id ts dur row``."""
+    """Return ``id ts dur row`` of a slice."""
     c = store.columns
     return {"id": row, "ts": int(c.ts[row]), "dur": int(c.dur[row]), "row": int(c.row[row])}

@@ -1,4 +1,4 @@
-"""What the colours of the timeline mean."""
+"""The meaning of the timeline's colours."""
 
 from __future__ import annotations
 
@@ -18,21 +18,7 @@ _MOST: Final = 12
 
 
 def legend(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return what each colour stands for, what has most own time first, what has none of it last.
-
-    Parameters
-    ----------
-    request : mapping
-        ``tint``: ``name category phase module step``.
-
-    Returns
-    -------
-    Answer
-        ``content["items"]``: ``[text, colour, share]``, at most 12, the share of all own time in the whole
-        recording; ``content["more"]``: how many others there are. Of names, an item is a family: what is
-        alike but for sizes, element types and numbers. Ranges that only mark what runs below them are one
-        item, and so are slices without phase, module or step.
-    """
+    """Return up to 12 colours by share of all self time, largest first, and how many more there are."""
     tint = str(request.get("tint", "name"))
     tint = tint if tint in TINTS else "name"
     content: dict[str, Any] = store.keep(("legend", tint), lambda: _legend(store, tint))
@@ -60,7 +46,7 @@ def _legend(store: ViewStore, tint: str) -> dict[str, Any]:
 
 
 def _families(store: ViewStore) -> tuple[npt.NDArray[np.integer], list[str], list[str]]:
-    """Return the family of every slice, with ranges that only mark as one, and their texts and colours."""
+    """Return every slice's family, and texts and colours of families; ranges that only mark are one."""
     styles, name = store.name_styles, store.columns.name
     texts = [
         "annotations" if code == palette.HUES else family

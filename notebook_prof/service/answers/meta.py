@@ -1,4 +1,4 @@
-"""What a page must know once: span, tracks, steps, colours, names."""
+"""Facts a page needs once: span, tracks, steps, colours, names."""
 
 from __future__ import annotations
 
@@ -19,21 +19,10 @@ _LONGEST_NAME: Final = 100_000
 _MOST_STEPS: Final = 20_000
 
 
+# ``busy`` of a stream is a share of its device's window, as in `analysis.device`; of any other track, of the
+# recording. Doubts take seconds for a long recording, so ``doubts="later"`` leaves them out.
 def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return span, tracks with their rows and busy shares, steps, categories, colours.
-
-    Parameters
-    ----------
-    request : mapping
-        ``doubts="later"``: without what `doubts` tells, which takes seconds for a long recording.
-
-    Returns
-    -------
-    Answer
-        Columns ``step ts dur`` of the first 20,000 steps; ``content["steps"]`` counts all. ``busy`` of a
-        stream is a share of the window of its device, as in `analysis.device`; ranges drawn around its work
-        do not count. ``busy`` of any other track is a share of the recording.
-    """
+    """Return span, tracks with their rows and busy shares, the first 20,000 steps, categories and colours."""
     c, trace = store.columns, store.trace
     span = max(trace.span.dur, 1)
     streams = stream_busy_times(trace) if any(t.kind == "stream" for t in c.tracks) else {}
@@ -93,30 +82,12 @@ def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any])
 
 
 def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return which names the trust report doubts, and why.
-
-    Returns
-    -------
-    Answer
-        ``content["doubts"]``: as `notebook_prof.analysis.trust.doubts.doubts_by_name` gives it.
-    """
+    """Return the names that the trust report doubts, and why."""
     return Answer({"doubts": doubts_by_name(store.trace), "columns": []})
 
 
 def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return a page of names, in code order, in pages of about 400 kB; whole, since a click selects by them.
-
-    Parameters
-    ----------
-    request : mapping
-        ``start``: the first code wanted.
-
-    Returns
-    -------
-    Answer
-        ``content["names"]``, ``content["short"]`` (what to write for each, empty where it is the name),
-        ``content["next"]`` (None at the end) and the column ``colour``.
-    """
+    """Return about 400 kB of names from code ``start`` on; unabridged, because a click selects by name."""
     every = store.columns.names
     start = int(request.get("start", 0))
     page: list[str] = []

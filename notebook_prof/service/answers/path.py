@@ -22,16 +22,7 @@ _NONE: Final = "There is no critical path: no thread or stream of this recording
 
 
 def path(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return where the critical path stays from when to when.
-
-    Returns
-    -------
-    Answer
-        ``content["found"]``; then ``text``, the sum of `critical_path` by class in a sentence, and ``call``,
-        which gives that table. Columns ``track start end`` (ns), by time: a segment begins where the one
-        before ends. It is the path from the first step to the end of the last, or of device work that ends
-        later; without steps that of the whole recording.
-    """
+    """Return the segments of the critical path by track and time."""
     content, columns = store.keep(("path",), lambda: _path(store))
     return pack(content, columns)
 
@@ -60,14 +51,7 @@ def _path(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]
 
 
 def path_segments(track: IntArray, start: IntArray, end: IntArray) -> dict[str, npt.NDArray[Any]]:
-    """Join neighbours of one track among pieces of a path, by time; as columns of an answer.
-
-    Examples
-    --------
-    >>> columns = path_segments(np.array([0, 0, 4, 0]), np.array([0, 2, 5, 9]), np.array([2, 5, 9, 10]))
-    >>> [column.tolist() for column in columns.values()]
-    [[0, 4, 0], [0.0, 5.0, 9.0], [5.0, 9.0, 10.0]]
-    """
+    """Join neighbouring pieces of a path on one track; return them as columns of an answer."""
     first = np.flatnonzero(np.diff(track, prepend=-2))
     last = np.append(first[1:], len(track)) - 1
     return {

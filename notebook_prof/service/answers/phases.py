@@ -1,4 +1,4 @@
-"""Step-phase bars: how the time of every step divides into phases."""
+"""The time of every step by phase."""
 
 from __future__ import annotations
 
@@ -17,16 +17,7 @@ _MOST_BARS: Final = 300
 
 
 def phases(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the host time of every step by phase, and the part of it that the other views have selected.
-
-    Returns
-    -------
-    Answer
-        Columns ``first last`` (steps of each bar: one, or with more than 300 steps several whose mean is
-        shown), ``ts end`` (ns), ``total`` (bars × phases, ns) and ``part`` (the self time of the selected
-        slices, same shape; empty without a selection). ``content["phases"]`` names the columns.
-        Without steps ``bars`` is 0.
-    """
+    """Return host time of every step by phase and its selected part, (bars, phases); at most 300 bars."""
     steps = store.trace.steps
     if not len(steps):
         empty = np.empty(0)

@@ -27,7 +27,7 @@ _SORTS: Final = ("label", "count", "total_ns", "self_ns", "device_ns")
 
 @dataclass(slots=True)
 class _Rows:
-    """All rows of the table: a group on one side (host or device) each."""
+    """All rows of the table: one a group on one side (host or device)."""
 
     group: IntArray
     count: IntArray
@@ -39,32 +39,11 @@ class _Rows:
     on_device: npt.NDArray[np.bool_]
 
 
+# With ``by_side`` total and self are sorted as times of the host; a kernel's self time counts as the
+# device's. ``share`` is of the self time of all rows of the same side, before the filter.
 def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return one row a group, of the slices that the other views have selected.
-
-    Rows of the host are those of ``analysis.operators``, rows of the device those of ``analysis.kernels``,
-    number by number.
-
-    Parameters
-    ----------
-    request : mapping
-        ``by`` (``name shapes module category``), ``scope`` (``all host device``), ``filter`` (as
-        `notebook_prof.selection.Query` reads it, the same as ``p.operators(where=…)``), ``sort`` (``label
-        count total_ns self_ns device_ns``), ``descending``, ``start`` and ``top`` (which rows, at most
-        1,000), ``waits`` (False leaves out calls that only wait). With ``by_side`` total and self are sorted
-        by as times of the host; a kernel's own time counts as the device's.
-
-    Returns
-    -------
-    Answer
-        ``label``, ``detail`` in content; columns ``name`` (code, u4; 0xffffffff none) ``count total_ns
-        self_ns device_ns share`` ``side`` (u1, 1 on a device) and ``waits`` (u1,
-        1 where ``p.operators(waits=True)`` has the row). ``share`` is of the self time of all
-        rows of the same side, before the filter. Also ``rows`` (how many pass), ``waits`` (how many of those
-        that pass the filter wait), ``start``, ``count`` and
-        ``self_ns`` of all slices that are selected, ``device_self_ns`` of all kernels, and
-        ``error`` (a sentence) where the filter cannot be
-        understood.
+    """Return one row a group, number by number as ``analysis.operators`` (host) and ``analysis.kernels``
+    (device).
     """
     scope = str(request.get("scope", "all"))
     scope = scope if scope in SCOPES else "all"
@@ -102,7 +81,7 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
     page = order[start:stop]
     if (
         chosen_groups is not None and start == 0
-    ):  # what is selected is shown, even if it is not among the first
+    ):  # selected rows are shown even if they are not among the first
         page = np.append(page, order[stop:][chosen_groups[rows.group[order[stop:]]]])[:_MOST_ROWS]
     shown = rows.group[page].tolist()
     second = details if by == "shapes" else store.module_classes if by == "module" else None
@@ -124,14 +103,14 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:
-    """Return which rows are of calls that only wait; those of no name are not."""
+    """Return which names only wait."""
     return np.asarray(np.append(store.waits, False)[names], bool)
 
 
 def _filter(
     store: ViewStore, text: str, state: Mapping[str, Any], own: tuple[str, ...]
 ) -> tuple[tuple[Query, Mapping[str, Any], tuple[str, ...]], str]:
-    """Return what `narrowed` makes of a text, or of an empty one and what is wrong."""
+    """Return `narrowed` of a text, or of an empty one and the error."""
     try:
         return narrowed(store, Query.parse(text), state, own), ""
     except OptionError as error:
@@ -139,7 +118,7 @@ def _filter(
 
 
 def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.DataFrame:
-    """Return what the filter sees of the rows, under the names of ``p.operators()`` and ``p.kernels()``."""
+    """Return the rows under the column names of ``p.operators()`` and ``p.kernels()``, for the filter."""
     group = rows.group.tolist()
     out: dict[str, Any] = {"module" if by == "module" else "name": [labels[k] for k in group]}
     if by == "shapes":
@@ -150,7 +129,7 @@ def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.Da
 
 
 def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Return whether a table needs sums of very many slices that are not there yet."""
+    """Return whether a table needs sums of very many slices that are not built yet."""
     by, _, key = _grouped(state, request)
     if store.has_groups(by, key, windowed=state.get("window") is not None):
         return False

@@ -1,4 +1,4 @@
-"""The timeline's picture: wide slices one by one, all others as density; and what it does not show."""
+"""The timeline's picture: wide slices one by one, narrow ones as density."""
 
 from __future__ import annotations
 
@@ -29,26 +29,11 @@ _DEEPER_ROWS: Final = 256
 _NOT_FILTERED_BY: Final = ("window", "track")
 
 
+# Units: ``x0 dur`` ns; ``busy bright`` 0–255, 0 only where there is nothing. ``picture`` numbers the part
+# that does not depend on the selection: if the page has that number, only ``match`` and ``bright`` are sent.
 def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return slices of some rows in a window of time.
-
-    Parameters
-    ----------
-    request : mapping
-        ``a b`` (ns), ``px`` (width of the window in pixels), ``rows`` (drawn rows, at most 128),
-        ``max_quads`` (at most 4,000), ``tint`` (``name category phase module step``), ``picture`` (the number
-        of the picture that the page has of this place, if any), ``find`` (a text as `search` reads it).
-
-    Returns
-    -------
-    Answer
-        One entry a drawn slice: ``x0 dur`` (f8, ns), ``slot`` (place in `rows`), ``name``, ``tint``
-        (code to colour by), ``id`` (row of ``trace.slices``), ``match`` (1 selected). If not all slices
-        of the window are there, one entry a cell of ``rows × bins``: ``busy`` (0–255, 0 only where
-        nothing is), ``bright`` (selected part of it, 0–255), ``count``, ``dname``, ``dtint`` of the
-        longest slice; ``bin_start bin_ns bins`` place them. ``picture`` numbers what does not hang on the
-        selection. Where that is what the page has, ``same`` is true and ``match`` and ``bright`` come alone.
-        With ``find`` there is also ``found``: 1 for a drawn slice that the text matches.
+    """Return the slices of some rows in a window: wide ones one by one, and a density of rows × bins if some
+    are left out.
     """
     a, b = float(request["a"]), float(request["b"])
     width = max(1, min(int(request.get("px", 1000)), 8000))
@@ -76,23 +61,7 @@ def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) 
 
 
 def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the whole recording in one strip: how busy the first tracks are, as density.
-
-    Of a thread these are the slices inside the frames around everything; of a stream its first rows, since
-    annotations may lie around the kernels.
-
-    Parameters
-    ----------
-    request : mapping
-        ``px``: number of bins; ``tint`` and ``picture`` as for `lod`.
-
-    Returns
-    -------
-    Answer
-        Columns ``busy bright dname dtint`` as in `lod`; ``content["tracks"]`` says of each row which track it
-        is of. The first ``busy_rows`` rows tell how busy the tracks are; where something is selected, others
-        follow. ``bright`` alone where ``same`` is true.
-    """
+    """Return how busy the first tracks are over the whole recording, as density."""
     c = store.columns
     key = matching_key(state, without=_NOT_FILTERED_BY)
     pairs = [(k, row) for k, track in enumerate(c.tracks[:_STRIP_ROWS]) for row in _rows_of_busy_time(track)]
@@ -129,21 +98,7 @@ def strip(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def selected(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Count the selected slices of every drawn row before, in and after a stretch of time.
-
-    They are those of ``Profile.selected``: of every clause, also of the window and of tracks.
-
-    Parameters
-    ----------
-    request : mapping
-        ``a b`` (ns).
-
-    Returns
-    -------
-    Answer
-        ``count``: the selected slices. One entry a row that has some: ``row``; ``before inside after``, which
-        sum to `count`; ``end_before`` and ``start_after`` (ns, -1 for none) of the nearest ones outside.
-    """
+    """Count the selected slices of every row before, in and after a window, as in ``Profile.selected``."""
     index, rows = store.rows, np.arange(store.columns.n_rows)
     chosen, window = store.chosen(matching_key(state)), state.get("window")
     first, stop = index.pointer[:-1], index.pointer[1:]
@@ -177,7 +132,7 @@ def _add_straddling(
     request: Mapping[str, Any],
     columns: dict[str, npt.NDArray[Any]],
 ) -> None:
-    """Count slices that touch the selected window and are drawn before it."""
+    """Count slices that touch the selected window but are drawn before it."""
     c, (slices, until, rows) = store.columns, store.columns.straddling
     touch = np.flatnonzero((until <= start) & (c.ts[slices] + c.dur[slices] > start))
     touch = touch[store.matches(key, slices[touch])]
@@ -199,9 +154,10 @@ def _positions(chosen: Chosen | None, numbers: IntArray) -> IntArray:
 
 
 def _rows_of_busy_time(track: DrawnTrack) -> range:
-    """Return the rows of a track that tell how busy it is."""
+    """Return the rows of a track that show how busy it is."""
     if track.kind == "stream":
         first = track.first_row + track.marks
+        # A thread has frames around everything, and a stream may have annotations around its kernels.
         return range(first, first + min(track.depths - track.marks, _STREAM_ROWS))
     return range(track.first_row + track.outer_rows, track.first_row + track.outer_rows + 1)
 
@@ -267,7 +223,7 @@ def _longest(index: RowIndex, d: Density) -> npt.NDArray[np.integer]:
 
 
 def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArray[Any]]:
-    """Return what of a picture is selected: all that another selection changes."""
+    """Return the selected part of a picture: all that a new selection changes."""
     slices = picture.index.order[picture.at]
     marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
     if picture.density is not None:
@@ -276,7 +232,7 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
 
 
 def _search_marks(store: ViewStore, picture: Picture, text: str) -> dict[str, npt.NDArray[Any]]:
-    """Return which drawn slices a text matches; nothing for a text that says nothing."""
+    """Return which drawn slices match a text; empty for a text without conditions."""
     try:
         matches = matching_slices(store, text)
     except OptionError:  # the answer to the search says what is wrong with it
@@ -289,7 +245,7 @@ def _search_marks(store: ViewStore, picture: Picture, text: str) -> dict[str, np
 
 
 def _selected_brightness(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
-    """Return selected part of the busy time of every cell, 0–255."""
+    """Return the selected part of the busy time of every cell, 0–255."""
     any_ = (d.count > 0).ravel()
     chosen = store.chosen(key)
     if chosen is None:
@@ -304,7 +260,7 @@ def _selected_brightness(store: ViewStore, index: RowIndex, d: Density, key: Key
 def _recorded_part(
     store: ViewStore, window: tuple[float, float], width: int
 ) -> tuple[tuple[float, float], int]:
-    """Return the part of a window that lies in the recording, and its share of the pixels."""
+    """Return the part of a window inside the recording, and its share of the pixels."""
     first, last = float(store.trace.span.start), float(max(store.trace.span.end, 1))
     a = min(max(window[0], first), last)
     b = max(min(window[1], last), a + 1)

@@ -1,4 +1,4 @@
-"""How long steps would take if what is selected took longer, or shorter."""
+"""Step times if the selected work took longer or shorter."""
 
 from __future__ import annotations
 
@@ -22,25 +22,13 @@ _SELECT: Final = (
 
 
 def what_if(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return what `notebook_prof.analysis.what_if` says of what is selected, at a factor.
-
-    Returns
-    -------
-    Answer
-        As `what_if_content`.
-    """
+    """Return `notebook_prof.analysis.what_if` of the selected work at a factor."""
     return pack(what_if_content(store.trace, state, float(request.get("factor") or 0)), {})
 
 
 def what_if_content(trace: Trace, state: Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """Return the answer to one place of the slider, as JSON.
-
-    Returns
-    -------
-    dict
-        ``text``: its sentence, ``call``: how to ask in Python; ``refused``; ``classes``: what the critical
-        path of a step consists of, each with ns before and after, the largest after it first. Where nothing
-        is asked that can be replayed ``found`` is false, and ``text`` says why.
+    """Return the answer for one factor: a sentence, the Python call, and the path's classes before and after
+    in ns.
     """
     arguments = arguments_of(state, factor)
     if isinstance(arguments, str):
@@ -65,15 +53,7 @@ def what_if_content(trace: Trace, state: Mapping[str, Any], factor: float) -> di
 
 
 def arguments_of(state: Mapping[str, Any], factor: float) -> dict[str, Any] | str:
-    """Return arguments of `what_if` for what is selected, or why there are none.
-
-    Examples
-    --------
-    >>> arguments_of({"name": ["aten::mm"], "step": [3]}, 0.5)
-    {'scale': {'aten::mm': 0.5}, 'step': [3]}
-    >>> arguments_of({"phase": ["data"], "name": ["next"]}, 0.5)
-    'Select by one of name and phase: what_if takes one factor for each.'
-    """
+    """Return the arguments of `what_if` for the selection, or why there are none."""
     scaled = [dimension for dimension in _SCALED if state.get(dimension)]
     others = [dimension for dimension in _UNSCALED if state.get(dimension)]
     if not scaled:

@@ -16,15 +16,7 @@ from .path import path_segments
 
 
 def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return what `notebook_prof.analysis.why` says of the slice, or the track and instant, of a request.
-
-    Returns
-    -------
-    Answer
-        ``lines``: its sentences; ``window``: the stretch that is explained; ``call``: how to ask in Python;
-        ``causes``: slices that were waited for, the last first. Where there is nothing to explain ``found``
-        is false, and ``lines`` has the reason.
-    """
+    """Return `notebook_prof.analysis.why` of a slice, or of a track and an instant."""
     at, track, row = (int(request.get(name) or 0) for name in ("at", "track", "id"))
     of_slice = request.get("id") is not None
     try:

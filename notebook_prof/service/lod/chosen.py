@@ -1,4 +1,4 @@
-"""What a selection keeps, as stretches of positions: never as a mask of all slices."""
+"""A selection as stretches of positions, never as a mask of all slices."""
 
 from __future__ import annotations
 
@@ -15,25 +15,10 @@ RowPositions = npt.NDArray[np.integer]
 
 
 class Chosen:
-    """Stretches of positions of a RowIndex that are selected.
+    """Selected stretches ``first:stop`` of a RowIndex: ascending, disjoint, none empty.
 
-    Parameters
-    ----------
-    index : RowIndex
-    first, stop : ndarray of int32 or int64, shape (k,)
-        Stretches ``first:stop``: ascending, disjoint, none empty.
-
-    Notes
-    -----
-    A name is as many stretches as it has slices, a step or a track a few a row. Nothing here looks at a slice
-    outside the stretches: what a view of some rows costs depends on what is selected in it.
-
-    Examples
-    --------
-    >>> index = RowIndex(np.array([0, 10, 20]), np.array([5, 5, 5]), np.array([0, 0, 0]), 1)
-    >>> chosen = Chosen(index, np.array([1]), np.array([3]))
-    >>> chosen.holds(np.array([0, 1, 2])).tolist()
-    [False, True, True]
+    A name has as many stretches as slices, a step or a track a few a row. No slice outside the stretches is
+    read, so a view of some rows costs as much as is selected in them.
     """
 
     def __init__(self, index: RowIndex, first: RowPositions, stop: RowPositions) -> None:
@@ -45,28 +30,21 @@ class Chosen:
 
     @property
     def count(self) -> int:
-        """Selected slices."""
+        """The number of selected slices."""
         return int((self.stop.astype(np.int64) - self.first).sum())
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, with the running sums that `before` makes."""
+        """Memory in bytes, including the running sums of `before`."""
         return int(self.first.nbytes + self.stop.nbytes) + 8 * (len(self) + 1)
 
     @cached_property
     def _counts(self) -> IntArray:
-        """Selected slices before each stretch, and of all."""
+        """The number of selected slices before each stretch, and of all."""
         return running_sum(self.stop.astype(np.int64) - self.first)
 
     def before(self, at: IntArray) -> IntArray:
-        """Return how many slices before some positions are selected.
-
-        Examples
-        --------
-        >>> index = RowIndex(np.array([0, 10, 20]), np.array([5, 5, 5]), np.array([0, 0, 0]), 1)
-        >>> Chosen(index, np.array([1]), np.array([3])).before(np.array([0, 1, 2, 3])).tolist()
-        [0, 0, 1, 2]
-        """
+        """Return how many selected slices are before some positions."""
         if not len(self):
             return np.zeros(at.shape, np.int64)
         k = np.searchsorted(self.first, at.astype(self.first.dtype), "left")
@@ -74,7 +52,7 @@ class Chosen:
         return np.asarray(self._counts[k] - over, np.int64)
 
     def nth(self, numbers: IntArray) -> IntArray:
-        """Return the position of the first (0), second (1) … selected slice."""
+        """Return the positions of the selected slices with these numbers, from 0."""
         k = np.searchsorted(self._counts, numbers, "right") - 1
         return np.asarray(self.first[k] + (numbers - self._counts[k]), np.int64)
 
@@ -90,13 +68,7 @@ class Chosen:
         return np.asarray((k >= 0) & (at < self.stop[np.maximum(k, 0)]))
 
     def near(self, stops: IntArray) -> Chosen:
-        """Return the stretches that matter to bins of some rows.
-
-        Parameters
-        ----------
-        stops : ndarray of int64, shape (r, e)
-            `RowIndex.started_before` of the bins' edges.
-        """
+        """Return the stretches that touch bins with these `RowIndex.started_before`, shape (rows, edges)."""
         if not len(stops):
             return self
         order = np.argsort(stops[:, 0], kind="stable")
@@ -110,13 +82,7 @@ class Chosen:
         return Chosen(self._index, self.first[at], self.stop[at])
 
     def busy_until(self, stops: IntArray, open_ns: IntArray) -> IntArray:
-        """Return selected ns before the edges of bins, all rows together: differences within a row are exact.
-
-        Parameters
-        ----------
-        stops, open_ns : ndarray of int64, shape (r, e)
-            `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
-        """
+        """Return selected ns before the edges of bins, over all rows: differences within a row are exact."""
         if not len(self):
             return np.zeros(stops.shape, np.int64)
         busy = self._index.busy_before
@@ -139,18 +105,11 @@ class Chosen:
 
 
 class Members:
-    """Positions of every value of a column that takes many values and changes often (names).
-
-    Parameters
-    ----------
-    index : RowIndex
-    order : ndarray of int32 or int64, shape (n,)
-        Positions sorted by value, ascending within.
-    pointer : ndarray of int64, shape (values + 2,)
-        Where each value begins in it; the first is the missing one (-1).
-    """
+    """Positions by value, for a column with many values that changes often (names)."""
 
     def __init__(self, index: RowIndex, order: RowPositions, pointer: IntArray) -> None:
+        # `order`: positions sorted by value, ascending within; `pointer`: where each value begins in it, the
+        # first is the missing one (-1)
         self._index, self._order, self._pointer = index, order, pointer
 
     @property
@@ -159,7 +118,7 @@ class Members:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def count(self, values: Iterable[int]) -> int:
-        """Return slices that have one of some values."""
+        """Return how many slices have one of some values."""
         return sum(int(self._pointer[v + 2] - self._pointer[v + 1]) for v in values)
 
     def chosen(self, values: Iterable[int]) -> Chosen:
@@ -172,16 +131,7 @@ class Members:
 
 
 class Runs:
-    """A column that keeps its value over many positions (step, phase, category).
-
-    Parameters
-    ----------
-    index : RowIndex
-    first : ndarray of int32 or int64, shape (k + 1,)
-        Where each run begins, and the number of positions.
-    value : ndarray, shape (k,)
-        Its value.
-    """
+    """Runs of a column that keeps its value over many positions (step, phase, category)."""
 
     def __init__(self, index: RowIndex, first: RowPositions, value: npt.NDArray[np.integer]) -> None:
         self._index, self._first, self._value = index, first, value

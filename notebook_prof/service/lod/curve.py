@@ -14,20 +14,7 @@ _SMALLEST: Final = 1024
 
 
 class StepCurve:
-    """Values that hold from one instant to the next.
-
-    Parameters
-    ----------
-    ts : ndarray of int64, shape (n,)
-        Nanoseconds, ascending.
-    value : ndarray, shape (n,)
-
-    Examples
-    --------
-    >>> curve = StepCurve(np.array([0, 10]), np.array([1.0, 5.0]))
-    >>> [part.tolist() for part in curve.sample(2, 20, 100)]
-    [[2.0, 10.0, 20.0], [1.0, 5.0, 5.0]]
-    """
+    """Values that hold from one instant (ns, ascending) to the next."""
 
     def __init__(self, ts: IntArray, value: npt.NDArray[np.generic]) -> None:
         self.ts: IntArray = np.asarray(ts, np.int64)
@@ -42,15 +29,7 @@ class StepCurve:
     def sample(
         self, start: float, end: float, width_px: int
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return the curve in a window, in at most about eight points a pixel.
-
-        Returns
-        -------
-        ts, value : ndarray of float64
-            To be drawn as steps (a value holds until the next point); the first point lies on `start`
-            and the last on `end`. Where the window holds more changes than pixels, every pixel column
-            keeps its minimum, its maximum and its last value. Before the first change there is nothing.
-        """
+        """Return the curve in a window in at most about eight points a pixel, from `start` to `end`."""
         first = int(np.searchsorted(self.ts, int(start), "right")) - 1
         stop = int(np.searchsorted(self.ts, int(end), "left"))
         i = max(first, 0)
@@ -78,5 +57,5 @@ class StepCurve:
         value = np.empty(3 * len(heads))
         value[0::3] = np.minimum.reduceat(low[b0:b1], heads)
         value[1::3] = np.maximum.reduceat(high[b0:b1], heads)
-        value[2::3] = self.value[stops - 1]  # what holds until the next change, however far that is
+        value[2::3] = self.value[stops - 1]  # holds until the next change, however far that is
         return np.repeat(at[heads], 3), value

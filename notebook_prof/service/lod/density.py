@@ -1,4 +1,4 @@
-"""What is too small to draw: bins of one or two pixels with busy share, count and longest slice."""
+"""Slices too narrow to draw: bins of one or two pixels with busy time, count and longest slice."""
 
 from __future__ import annotations
 
@@ -22,45 +22,34 @@ _LONGEST_NS: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """Bins of some rows.
+    """Bins of some rows; arrays have shape (rows, bins), or (rows, bins + 1) for edges."""
 
-    Attributes
-    ----------
-    start, width : float
-        Left edge of the first bin and width of a bin, ns. Edges lie on multiples of the width, so that
-        bins do not flicker while the view pans.
-    busy_ns : ndarray of int64, shape (rows, bins)
-        Exact; the sum over bins is the busy time of the row in the window.
-    matched_ns : ndarray of int64 or None
-        The part of it that is selected; None when nothing is.
-    count : ndarray of int64
-        Slices that touch the bin.
-    longest : ndarray of int64
-        Position (in the RowIndex) of the longest slice that touches the bin; -1 where there is none.
-    stops, open_ns : ndarray of int64, shape (rows, bins + 1)
-        `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
-    """
-
+    # Left edge of the first bin and width of a bin, ns. Edges are multiples of the width, so that bins do not
+    # flicker while the view pans.
     start: float
     width: float
+    # Exact; the sum over bins is the busy time of the row in the window.
     busy_ns: IntArray
     matched_ns: IntArray | None
+    # Slices that touch the bin.
     count: IntArray
+    # Position of the longest slice that touches the bin; -1 if it is empty.
     longest: IntArray
+    # `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
     stops: IntArray
     open_ns: IntArray
 
     def matched(self, chosen: Chosen) -> IntArray:
-        """Return the part of `busy_ns` that is selected: all that another selection changes."""
+        """Return the selected part of `busy_ns`: all that a new selection changes."""
         return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.open_ns), axis=1))
 
 
 class LongestBlocks:
-    """Longest slice of every block of 16, 256, 4096 … positions.
+    """The longest slice of every block of 16, 256, 4096 … positions.
 
-    With many slices a bin, bins take whole blocks: a block counts for the bin in which it begins. So the
-    longest slice named for a bin may begin up to one block (half a bin or less) beside it; busy
-    time and count stay exact.
+    With many slices a bin, a block counts for the bin in which it begins. The longest slice named for a bin
+    may
+    thus begin half a bin beside it; busy time and count stay exact.
     """
 
     def __init__(self, index: RowIndex) -> None:
@@ -74,7 +63,7 @@ class LongestBlocks:
             self._levels.append(best)
 
     def longest(self, first: IntArray, stop: IntArray) -> IntArray:
-        """Return the position of the longest slice of every stretch ``first:stop``; -1 where it is empty."""
+        """Return the position of the longest slice of every stretch ``first:stop``; -1 if it is empty."""
         lo, hi = first.ravel(), stop.ravel()
         out = np.full(len(lo), -1, np.int64)
         full = np.flatnonzero(hi > lo)
@@ -105,25 +94,7 @@ def density(
     bins: int,
     chosen: Chosen | None = None,
 ) -> Density:
-    """Bin some rows of the index.
-
-    Parameters
-    ----------
-    index, blocks : RowIndex, LongestBlocks
-    rows : ndarray of int64, shape (r,)
-    window : (start, end)
-        Nanoseconds; the bins cover it, the first and the last may stick out.
-    bins : int
-        How many bins are wanted; fewer are made where ``rows × bins`` would exceed 65,536 cells, and
-        never narrower than 1 ns.
-    chosen : Chosen, optional
-        What is selected.
-
-    Returns
-    -------
-    Density
-        With ``rows`` empty, arrays of shape (0, bins).
-    """
+    """Bin some rows in a window: at most 65,536 cells, none narrower than 1 ns."""
     start, end = window
     bin_count = max(1, min(bins, MAX_CELLS // max(len(rows), 1) - 2))
     width = max((end - start) / bin_count, 1.0)
@@ -142,7 +113,7 @@ def density(
 
 
 def _longest_of_bins(index: RowIndex, inside: IntArray, carried: BoolArray, first: IntArray) -> IntArray:
-    """Return the longest slice of every bin: of those that begin inside, and the one carried into it."""
+    """Return the longest slice of every bin: one that begins inside, or the one carried into it."""
     into, a = first[carried] - 1, inside[carried]
     inside[carried] = np.where((a < 0) | (index.lengths(into) > index.lengths(a)), into, a)
     return inside

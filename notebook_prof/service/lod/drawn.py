@@ -1,4 +1,4 @@
-"""What a picture of some rows is drawn from: slices wide enough to draw one by one, and the last pictures."""
+"""Pictures of rows: the slices wide enough to draw one by one, and the last pictures."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .rows import RowIndex, grouped_order, running_sum, spread
 class WideSlices:
     """Positions of a RowIndex grouped by the power of two of their length.
 
-    A row holds at most ``window / length`` slices of a class, so a search from the longest class down
-    to the width of two pixels looks at few slices, however many there are.
+    A row holds at most ``window / length`` slices of a class, so a search from the longest class down to two
+    pixels reads few slices, however many there are.
     """
 
     def __init__(self, index: RowIndex) -> None:
@@ -35,21 +35,8 @@ class WideSlices:
         return int(self._order.nbytes + self._pointer.nbytes)
 
     def find(self, first: IntArray, stop: IntArray, minimum_ns: float, limit: int) -> IntArray:
-        """Find positions in the stretches ``first:stop`` of the widest slices.
-
-        Parameters
-        ----------
-        first, stop : ndarray of int64, shape (r,)
-            As `RowIndex.stretch` gives them.
-        minimum_ns : float
-            Shorter slices are left out.
-        limit : int
-            At most so many; the longest win.
-
-        Returns
-        -------
-        ndarray of int64
-            Ascending.
+        """Return the positions of the at most `limit` longest slices in the stretches ``first:stop``,
+        ascending.
         """
         lowest = int(np.frexp(float(max(minimum_ns, 0)))[1])
         parts: list[IntArray] = []
@@ -78,38 +65,18 @@ _REMEMBERED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn of some rows in a window, whatever is selected.
-
-    Attributes
-    ----------
-    index : RowIndex
-    total : int
-        Slices in the window.
-    at : ndarray of int64
-        Positions of those drawn one by one, ascending.
-    density : Density or None
-        Of all, where not every slice is drawn by itself.
-    """
+    """Some rows in a window, without any selection."""
 
     index: RowIndex
     total: int
+    # Positions of slices drawn one by one, ascending.
     at: IntArray
+    # Of all slices, unless each is drawn by itself.
     density: Density | None
 
 
 class Pictures:
-    """Remembers six pictures by where they are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> index = RowIndex(np.array([0]), np.array([5]), np.array([0]), 1)
-    >>> pictures = Pictures()
-    >>> one, _ = pictures.get((0, 9), index, lambda: Picture(index, 1, np.array([0]), None))
-    >>> again, _ = pictures.get((0, 9), index, lambda: Picture(index, 1, np.array([0]), None))
-    >>> one == again
-    True
-    """
+    """A cache of six pictures by place."""
 
     def __init__(self) -> None:
         self._cache: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
@@ -117,7 +84,7 @@ class Pictures:
         self._lock = threading.Lock()
 
     def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
-        """Return the picture at a place and its number; for another index it is made anew, with a new one."""
+        """Return the picture of a place and its number; another index makes a new picture and number."""
         with self._lock:
             entry = self._cache.get(where)
             if entry is None or entry[1].index is not index:
@@ -130,7 +97,7 @@ class Pictures:
 
 
 class DrawnIndex(NamedTuple):
-    """A RowIndex with what finds its widest and its longest slices."""
+    """A RowIndex with the indexes of its widest and its longest slices."""
 
     rows: RowIndex
     wide: WideSlices
@@ -138,30 +105,15 @@ class DrawnIndex(NamedTuple):
 
     @classmethod
     def of(cls, rows: RowIndex) -> DrawnIndex:
-        """Build what belongs to a RowIndex."""
+        """Build the indexes of a RowIndex."""
         return cls(rows, WideSlices(rows), LongestBlocks(rows))
 
 
 class EarlyIndex:
-    """An index of some rows only: it is there long before that of all.
+    """An index of some rows only, ready long before that of all rows.
 
-    Of its rows it tells what an index of all slices would: the same slices, busy times and counts. Rows that
-    it does not hold look empty in it, so `holds` must be asked first.
-
-    Parameters
-    ----------
-    ts, dur : ndarray of int64, shape (n,)
-    row : ndarray of int, shape (n,)
-    indexed : ndarray of bool, shape (n_rows,)
-        Rows to index.
-    slices : ndarray of int64, optional
-        Those of `indexed`, ascending, if they are known.
-
-    Examples
-    --------
-    >>> early = EarlyIndex(np.array([0, 3]), np.array([5, 1]), np.array([0, 1]), np.array([False, True]))
-    >>> early.holds(np.array([1])), early.holds(np.array([0, 1])), early.drawn.rows.order.tolist()
-    (True, False, [1])
+    For its rows it gives the same slices, busy times and counts as the full index. Other rows look empty, so
+    ask `holds` first.
     """
 
     def __init__(

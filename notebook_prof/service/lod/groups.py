@@ -18,39 +18,21 @@ from .rows import RowIndex, grouped_order, running_sum, sums_by_code
 
 @dataclass(frozen=True, slots=True)
 class GroupTotals:
-    """One entry a group; all int64, shape (groups,).
+    """Totals of every group inside a window; all int64, shape (groups,)."""
 
-    Attributes
-    ----------
-    count
-        Calls that touch the window: without operators that only pass a call on to themselves.
-    total_ns, self_ns
-        Time inside the window: slices are clipped at its edges, and recursion counts once in the total.
-    device_ns
-        Device time inside the window that slices of the group, or what ran inside them, have launched.
-    touched
-        Slices that touch the window.
-    """
-
+    # Calls that touch the window, without operators that only pass a call on to themselves.
     count: IntArray
+    # Slices are clipped at the window's edges, and recursion counts once.
     total_ns: IntArray
     self_ns: IntArray
+    # Device time launched by slices of the group, or by what ran inside them.
     device_ns: IntArray
+    # Slices that touch the window.
     touched: IntArray
 
 
 class Straddling(NamedTuple):
-    """Slices that end where something begins that outlives them, for nesting; their times are longer.
-
-    Attributes
-    ----------
-    slices : ndarray of int64
-        Ascending.
-    until : ndarray of int64
-        When that begins, ns.
-    rows : ndarray of int64
-        Their drawn rows.
-    """
+    """Slices that something inside outlives. For nesting they end where it begins, at `until` (ns)."""
 
     slices: IntArray
     until: IntArray
@@ -58,11 +40,11 @@ class Straddling(NamedTuple):
 
     @classmethod
     def none(cls) -> Straddling:
-        """Return what stands for no such slice."""
+        """Return an empty set."""
         return cls(*(np.empty(0, np.int64) for _ in cls._fields))
 
     def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
-        """Return how long every slice is until then, of starts and lengths in ns."""
+        """Return the length of every slice with these cut at `until`."""
         if not len(self.slices):
             return dur
         out = dur.copy()
@@ -74,18 +56,12 @@ T = TypeVar("T", bound=np.integer)
 
 
 class _Sums(NamedTuple):
-    """Slices by group and start: a key (group and start in one number), and running sums.
-
-    Attributes
-    ----------
-    key, total_ns, self_ns : ndarray of int64
-    repeats : ndarray of int64
-        Where slices are that are counted with the one around them.
-    """
+    """Slices by group and start: a key of both in one number, and running sums."""
 
     key: IntArray
     total_ns: IntArray
     self_ns: IntArray
+    # Slices that are counted with the one around them.
     repeats: IntArray
 
 
@@ -95,38 +71,15 @@ _BYTES_A_SLICE: Final = 24
 class GroupIndex:
     """Totals of groups of slices; agrees with ``analysis.operators``.
 
-    Of the whole recording they are plain sums. What a window needs, slices sorted by group and start with
-    running sums, is made with the first window.
-
-    Parameters
-    ----------
-    index : callable
-        Gives the RowIndex of the same slices, when a window is asked for.
-    codes : ndarray of int, shape (n,)
-        Group of every slice (row order of ``trace.slices``, thus by start); -1 for none.
-    n_groups : int
-    ts, dur, self_ns : ndarray of int64, shape (n,)
-    track : ndarray of int, shape (n,)
-    again : ndarray of int64
-        Slices that are counted with the one around them where both are of one group.
-    parent : ndarray of int64
-        The slice around each of `again`.
-    launched : LaunchedIndex, optional
-    chosen : ndarray of int64, optional
-        Count these slices (ascending) only.
-    around : ndarray of int, shape (n,), optional
-        The slice around every slice, -1 at the top; makes the building faster where slices lie not too deep.
-    straddling : Straddling, optional
-        Slices that the index holds shorter than they are.
-
-    Notes
-    -----
-    Within a group and a track, every slice adds a *fresh* stretch to the union of the earlier ones (nothing
-    where it is nested in its own group). Fresh stretches are disjoint, so that the total of a window is a
-    difference of two running sums, corrected by the at most one slice a row that crosses each edge. Self
-    times are corrected by what is open inside the crossing slice. 24 bytes a slice with the first window.
+    Totals of the whole recording are plain sums. The first window builds running sums of slices sorted by
+    group
+    and start, 24 bytes a slice.
     """
 
+    # Within a group and a track, every slice adds a *fresh* stretch to the union of the earlier ones (none if
+    # it is nested in its own group). Fresh stretches are disjoint, so the total of a window is a difference
+    # of two running sums, corrected by the at most one slice a row that crosses each edge. Self times are
+    # corrected by what is open inside the crossing slice.
     def __init__(
         self,
         index: Callable[[], RowIndex],
@@ -160,14 +113,14 @@ class GroupIndex:
         return column if self._chosen is None else column[self._chosen]
 
     def _by_group(self) -> tuple[Codes, IntArray]:
-        """Return the slices by group and start, and how many each group has."""
+        """Return the slices by group and start, and the size of each group."""
         codes = self._of_chosen(self._codes)
         order = grouped_order(codes, self.n_groups)
         return order if self._chosen is None else self._chosen[order], sums_by_code(codes, self.n_groups)[0]
 
     @locked_cached_property
     def _late(self) -> tuple[Codes, IntArray]:
-        """Slices that earlier ones of their group and track cover at first, ascending, and until when."""
+        """Slices covered at their start by earlier ones of their group and track, and until when."""
         if self._around is not None:
             return late_inside(self._codes, self._around, self._ts, self._dur, self._chosen)
         order, count = self._by_group()
@@ -178,14 +131,14 @@ class GroupIndex:
 
     @locked_cached_property
     def _bounds(self) -> tuple[int, int]:
-        """The first start and the last end, of all slices."""
+        """The first start and the last end of all slices."""
         if not len(self._ts):
             return 0, 0
         return int(self._ts.min()), int((self._ts + self._dur).max())
 
     @locked_cached_property
     def _sums(self) -> _Sums:
-        """Running sums: what totals of a window need, and those of everything do not."""
+        """Running sums for totals of a window."""
         index, (order, count) = self._index(), self._by_group()
         key: IntArray = np.repeat(np.arange(self.n_groups) * index.stride - index.origin, count)
         key += self._ts[order]
@@ -203,7 +156,7 @@ class GroupIndex:
 
     @locked_cached_property
     def _whole(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Calls, total, self time and slices of every group in the whole recording; nothing is sorted."""
+        """Calls, total, self time and slices of every group in the whole recording, without sorting."""
         codes, size, (late, until) = self._of_chosen(self._codes), self.n_groups, self._late
         touched, total, own = sums_by_code(
             codes, size, self._of_chosen(self._dur), self._of_chosen(self._self_ns)
@@ -213,7 +166,7 @@ class GroupIndex:
         return touched - repeated, total - covered, own, touched
 
     def is_ready(self, windowed: bool) -> bool:
-        """Return whether `totals` would be given at once: of a window, or of the whole recording."""
+        """Return whether `totals` of a window, or of the whole recording, are available at once."""
         return is_cached(self, "_sums" if windowed else "_whole")
 
     def _keeps(self, slices: IntArray) -> BoolArray:
@@ -224,25 +177,13 @@ class GroupIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes with what a window needs, without columns that belong to the trace."""
+        """Memory in bytes with what a window needs, without the trace's own columns."""
         chosen = 0 if self._chosen is None else self._chosen.nbytes
         slices = len(self._codes if self._chosen is None else self._chosen)
         return _BYTES_A_SLICE * slices + chosen
 
     def totals(self, start: int, end: int, row_below: IntArray) -> GroupTotals:
-        """Return totals of every group in ``[start, end)``.
-
-        Parameters
-        ----------
-        start, end : int
-            Nanoseconds.
-        row_below : ndarray of int64, shape (n_rows,)
-            Row that holds the children of a row's slices; -1 for none.
-
-        Returns
-        -------
-        GroupTotals
-        """
+        """Return totals of every group in ``[start, end)``; `row_below` is the row of each row's children."""
         first, last = self._bounds
         if start <= first and end > last:
             count, total, self_ns, touched = (values.copy() for values in self._whole)
@@ -276,7 +217,7 @@ class GroupIndex:
         total: IntArray,
         own: IntArray,
     ) -> None:
-        """Add the slices that are open at the left edge: nothing of them was counted so far."""
+        """Add the slices that are open at the left edge, which running sums do not count."""
         slices, rows = self._crossing(start)
         codes = self._codes[slices]
         np.add.at(touched, codes, 1)
@@ -285,7 +226,7 @@ class GroupIndex:
         np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end))
 
     def _leave(self, start: int, end: int, row_below: IntArray, total: IntArray, own: IntArray) -> None:
-        """Take away what sticks out at the right edge of slices that start inside."""
+        """Subtract what reaches beyond the right edge."""
         slices, rows = self._crossing(end)
         inside = self._ts[slices] >= start
         slices, rows = slices[inside], rows[inside]
@@ -305,7 +246,7 @@ class GroupIndex:
         return slices[kept], rows[kept]
 
     def _from(self, slices: IntArray) -> IntArray:
-        """Return the start of the fresh stretch of some slices."""
+        """Return where the fresh stretches of some slices start."""
         fresh = self._ts[slices].copy()
         late, until = self._late
         if len(late):
@@ -330,7 +271,7 @@ class GroupIndex:
         return np.asarray(np.maximum(right - left - covered, 0))
 
     def _until(self, slices: IntArray) -> IntArray:
-        """Return until when some slices own time."""
+        """Return the ends of the self time of some slices."""
         ends, (straddling, until, _) = self._ts[slices] + self._dur[slices], self._straddling
         if len(straddling):
             at = np.minimum(np.searchsorted(straddling, slices), len(straddling) - 1)

@@ -14,23 +14,9 @@ from .rows import RowIndex, grouped_order, running_sum, sums_by_code
 
 
 class LaunchedIndex:
-    """Pairs (group, device slice), sorted by group and start, with running sums.
+    """Pairs of group and device slice, sorted by group and start, with running sums.
 
-    A device slice counts for its launcher's group and for the group of everything around the launcher,
-    once a group.
-
-    Parameters
-    ----------
-    index : callable
-        Gives the RowIndex of all slices, when a window is asked for.
-    codes : ndarray of int, shape (n,)
-        Group of every slice; -1 for slices that take no part.
-    n_groups : int
-    ts, dur : ndarray of int64, shape (n,)
-    work, launcher : ndarray of int64, shape (k,)
-        Device slices (ascending) and the host slice that launched each.
-    parent : ndarray of int, shape (n,)
-        -1 at the top.
+    A device slice counts once for each group of its launcher and of everything around the launcher.
     """
 
     def __init__(
@@ -60,11 +46,11 @@ class LaunchedIndex:
         return key, running_sum(self._dur[at])
 
     def whole(self) -> IntArray:
-        """Return the device ns of every group in the whole recording."""
+        """Return device ns of every group in the whole recording."""
         return sums_by_code(self._groups, self._n_groups, self._dur[self._slices])[1]
 
     def totals(self, start: int, end: int) -> IntArray:
-        """Return the device ns in ``[start, end)`` of every group; work is clipped at the edges."""
+        """Return device ns of every group in ``[start, end)``; work is clipped at the edges."""
         index, (key, total) = self._index(), self._sums
         stride = index.stride
         at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)
@@ -91,7 +77,7 @@ class LaunchedIndex:
 def _pairs(
     codes: npt.NDArray[np.integer], work: IntArray, launcher: IntArray, parent: npt.NDArray[np.integer]
 ) -> tuple[IntArray, IntArray]:
-    """Return each group around a launcher once: (group, device slice)."""
+    """Return each group around a launcher once, with its device slice."""
     groups: list[IntArray] = []
     slices: list[IntArray] = []
     device_row, row = work, np.asarray(launcher, parent.dtype)

@@ -1,4 +1,4 @@
-"""Which slices earlier ones of their group and track cover at first: recursion counts once."""
+"""Slices that earlier ones of their group and track cover: recursion counts once."""
 
 from __future__ import annotations
 
@@ -16,36 +16,10 @@ Codes = npt.NDArray[np.integer]
 def late_inside(
     codes: Codes, around: Codes, ts: IntArray, dur: IntArray, chosen: IntArray | None = None
 ) -> tuple[Codes, IntArray]:
-    """Return slices that earlier ones of their group and track cover at first, and until when.
-
-    Whatever is open on a track when a slice begins is among the slices around it: the parent is the
-    latest-started open one, its parent the latest-started one open then, and so on. So nothing has to be
-    sorted, and only nested slices are looked at, once for each slice around them.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        Group of every slice; -1 for none.
-    around : ndarray of int, shape (n,)
-        The slice around every slice; -1 at the top.
-    ts, dur : ndarray of int64, shape (n,)
-    chosen : ndarray of int64, optional
-        Look at these slices only; those that are not chosen cover nothing.
-
-    Returns
-    -------
-    late : ndarray of int
-        Slices, ascending.
-    until : ndarray of int64
-        When the cover of each ends, at most when it ends itself.
-
-    Examples
-    --------
-    >>> ts, dur = np.array([0, 2, 4]), np.array([10, 5, 20])
-    >>> late, until = late_inside(np.array([0, 1, 0]), np.array([-1, 0, 1]), ts, dur)
-    >>> late.tolist(), until.tolist()
-    ([2], [10])
-    """
+    """Return slices covered at their start by one of their group and track, and until when."""
+    # Whatever is open on a track when a slice begins is among the slices around it: the parent is the
+    # latest-started open one, its parent the latest-started one open then, and so on. So nothing is sorted,
+    # and only nested slices are read, once for each slice around them.
     group = codes
     if chosen is not None and not len(chosen):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -83,22 +57,7 @@ def late_when_sorted(
     ts: IntArray,
     dur: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Return slices that earlier ones of their group and track cover at first, and until when.
-
-    Parameters
-    ----------
-    order : ndarray of int, shape (k,)
-        Slices by group and start.
-    count : ndarray of int64
-        Slices of every group.
-    dur : ndarray of int64, shape (k,)
-        In the order of `order`.
-
-    Returns
-    -------
-    at, until : ndarray of int64
-        Where in `order`, and an instant.
-    """
+    """Return the same as `late_inside`, from slices sorted by group and start."""
     if not len(order):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     tracks = int(track.max()) + 1

@@ -1,9 +1,8 @@
 """Slices sorted by drawn row (track × depth) and start.
 
-Slices of one row never overlap (a law of `trace.nesting`), so that sorting by start also sorts by end:
-a window of a row is one stretch of positions, found by two binary searches, and the busy time up to
-any instant is a running sum minus what the last slice still has to go. Everything else here (density,
-clipped aggregates, masks) follows from these two numbers, and is therefore exact.
+Slices of one row never overlap (a law of `trace.nesting`), so sorting by start also sorts by end. A window
+of a row is one stretch of positions, found by two binary searches; the busy time up to an instant is a
+running sum minus the rest of the open slice. Density and clipped totals follow from both, and are exact.
 """
 
 from __future__ import annotations
@@ -25,35 +24,8 @@ _ENTRIES_A_CODE: Final = 4
 
 
 class RowIndex:
-    """Positions of slices by row and start.
+    """Positions of slices by row and start; 20 bytes a slice (order, key, running sum of lengths).
 
-    Parameters
-    ----------
-    ts, dur : ndarray of int64, shape (n,)
-        Start and length in ns, one entry a slice, in the row order of ``trace.slices`` (by start).
-    row : ndarray of int, shape (n,)
-        Drawn row of every slice; slices of equal row do not overlap.
-    n_rows : int
-        Number of rows; rows without slices are allowed.
-
-    extent : function, optional
-        Gives how long a slice and everything inside it last (ndarray of int64, shape (n,)), or None where no
-        slice ends after the one around it; asked when `covered` is.
-
-    Attributes
-    ----------
-    order : ndarray of int32 or int64, shape (n,)
-        Slice (row of ``trace.slices``) at every *position* of the index.
-    pointer : ndarray of int64, shape (n_rows + 1,)
-        Positions of row ``r`` are ``pointer[r] : pointer[r + 1]``.
-
-    Notes
-    -----
-    20 bytes a slice: order, a key (row and start in one number) and the running sum of lengths, from which
-    `starts`, `lengths` and `ends` follow.
-
-    Examples
-    --------
     >>> index = RowIndex(np.array([0, 10, 12]), np.array([5, 9, 3]), np.array([0, 0, 1]), 2)
     >>> index.busy_until(np.array([0, 1]), np.array([3, 12, 40])).tolist()
     [[3, 7, 14], [0, 0, 3]]
@@ -91,7 +63,7 @@ class RowIndex:
         return at, running_sum(extent[self.order[at]] - self.lengths(at))
 
     def _extent_before(self, at: IntArray) -> IntArray:
-        """Return how long all slices before some positions, and what is inside them, last; each by itself."""
+        """Return the summed extents (own and inside) of all slices before some positions."""
         positions, sums = self._outlasted
         return np.asarray(self._busy[at] + sums[np.searchsorted(positions, at)])
 
@@ -118,7 +90,7 @@ class RowIndex:
         return np.diff(self._busy)
 
     def busy_before(self, at: npt.NDArray[np.integer]) -> IntArray:
-        """Return lengths of all slices before some positions, ns, over all rows."""
+        """Return the summed lengths of all slices before some positions, ns, over all rows."""
         return np.asarray(self._busy[at])
 
     def ends(self, at: IntArray) -> IntArray:
@@ -126,17 +98,8 @@ class RowIndex:
         return self.starts(at) + self.lengths(at)
 
     def started_before(self, rows: IntArray, instants: IntArray) -> IntArray:
-        """Find the position of the first slice of a row that starts at or after an instant.
-
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (r,)
-        instants : ndarray of int64, shape (e,)
-            Nanoseconds, ascending.
-
-        Returns
-        -------
-        ndarray of int64, shape (r, e)
+        """Return the position of the first slice of each row that starts at or after each instant, (rows,
+        instants).
         """
         at = np.clip(instants - self.origin, 0, self.stride - 1)
         keys = rows[:, None] * self.stride + at[None, :]
@@ -151,7 +114,7 @@ class RowIndex:
         return out
 
     def stretch(self, rows: IntArray, start: int, end: int) -> tuple[IntArray, IntArray]:
-        """Return positions ``first:stop`` of the slices of every row that touch ``[start, end)``.
+        """Return the positions ``first:stop`` of each row's slices that touch ``[start, end)``.
 
         An instant (a slice of no length) touches the window that holds its start.
         """
@@ -162,16 +125,8 @@ class RowIndex:
         return first - reaches, np.maximum(stop, first - reaches)
 
     def open_ns(self, stop: IntArray, rows: IntArray, instants: IntArray) -> IntArray:
-        """Return what the slice that is open at each instant still has to go, ns; 0 where none is.
-
-        Parameters
-        ----------
-        stop : ndarray of int64, shape (r, e)
-            ``started_before(rows, instants)``.
-
-        Returns
-        -------
-        ndarray of int64, shape (r, e)
+        """Return the rest of the slice that is open at each instant in ns, 0 without one; shape (rows,
+        instants).
         """
         if not len(self):
             return np.zeros(stop.shape, np.int64)
@@ -183,33 +138,13 @@ class RowIndex:
         return np.where(stop > self.pointer[rows][:, None], np.maximum(ends, 0, out=ends), 0)
 
     def busy_until(self, rows: IntArray, instants: IntArray) -> IntArray:
-        """Return busy ns of every row from its beginning to each instant.
-
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (r,)
-        instants : ndarray of int64, shape (e,)
-
-        Returns
-        -------
-        ndarray of int64, shape (r, e)
-            Differences of two columns are the exact busy time between the two instants.
-        """
+        """Return busy ns of every row up to each instant; differences of columns are exact."""
         stop = self.started_before(rows, instants)
         return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.open_ns(stop, rows, instants)
 
     def covered(self, rows: IntArray, left: IntArray, right: IntArray) -> IntArray:
-        """Return the time between two instants of its own during which anything of a row, or in it, is open.
-
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (r,)
-            -1 gives 0.
-        left, right : ndarray of int64, shape (r,)
-
-        Returns
-        -------
-        ndarray of int64, shape (r,)
+        """Return the time between `left` and `right` during which a row or anything in it is open; row -1
+        gives 0.
         """
         if not len(self):
             return np.zeros(len(rows), np.int64)
@@ -225,7 +160,7 @@ class RowIndex:
         return np.where(rows >= 0, sides[1] - sides[0], 0)
 
     def crossing(self, instant: int) -> IntArray:
-        """Return positions of slices that are open at an instant and began before it: at most one a row."""
+        """Return the positions of slices open at an instant that began before it: at most one a row."""
         if not len(self):
             return np.empty(0, np.int64)
         rows = np.arange(self.n_rows, dtype=np.int64)
@@ -234,7 +169,7 @@ class RowIndex:
         return last[(stop > self.pointer[rows]) & (self.ends(last) > instant)]
 
     def row_at(self, at: IntArray) -> IntArray:
-        """Return the row of some positions."""
+        """Return the rows of some positions."""
         return np.asarray(self._key[at] // self.stride)
 
 
@@ -256,28 +191,9 @@ def running_sum(values: npt.NDArray[np.integer]) -> IntArray:
 
 
 def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) -> list[IntArray]:
-    """Count the entries of every code, and sum columns by it.
-
-    Parts are added one after the other: what NumPy converts of each stays in the processor's cache. Sums of
-    whole nanoseconds of a part are exact in float64 below 2**53 (104 days).
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        0 … size - 1.
-    size : int
-    columns : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    list of ndarray of int64, shape (size,)
-        Counts, then the sums of each column.
-
-    Examples
-    --------
-    >>> [out.tolist() for out in sums_by_code(np.array([2, 0, 2]), 3, np.array([5, 6, 7]))]
-    [[1, 0, 2], [6, 0, 12]]
-    """
+    """Return the number of entries of every code, then the sums of each column by code."""
+    # Chunks stay in the processor's cache after NumPy converts them. Sums of whole nanoseconds of a chunk are
+    # exact in float64 below 2**53 (104 days).
     out = [np.zeros(size, np.int64) for _ in range(1 + len(columns))]
     step = max(_PART, _ENTRIES_A_CODE * size)
     for first in range(0, len(codes), step):
@@ -290,13 +206,7 @@ def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) 
 
 
 def spread(first: npt.NDArray[np.integer], stop: npt.NDArray[np.integer]) -> IntArray:
-    """Return all positions of many stretches, one after the other.
-
-    Examples
-    --------
-    >>> spread(np.array([3, 9]), np.array([5, 10])).tolist()
-    [3, 4, 9]
-    """
+    """Return all positions of many stretches, one after the other."""
     count = np.maximum(np.asarray(stop, np.int64) - first, 0)
     total = int(count.sum())
     shift = np.repeat(np.asarray(first, np.int64) - (np.cumsum(count) - count), count)

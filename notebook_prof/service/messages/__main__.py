@@ -15,7 +15,7 @@ TYPES: Final = Path(__file__).parents[3] / "js" / "src" / "types"
 
 
 def declarations() -> dict[str, str]:
-    """Return what each file of ``js/src/types`` that is written says."""
+    """Return the content of each generated file of ``js/src/types``."""
     requests_by_name = table(
         "Asked",
         "What is asked with each question beside its name.",

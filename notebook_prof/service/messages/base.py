@@ -1,4 +1,4 @@
-"""What messages are declared with: types and what TypeScript calls them, columns, answers, their header."""
+"""Building blocks of messages: types with their TypeScript names, columns, answers, header."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a page asks. The kernel decodes every question with these.
+"""Questions of a page; the kernel decodes each with these.
 
-A field without a default must be there; one that may be `UNSET` need not be; every other is always sent by
-our page, and has the default for whoever leaves it out.
+A field without a default is required; one that may be `UNSET` is optional. Our page always sends every
+other field; the defaults serve other clients.
 """
 
 from __future__ import annotations
@@ -245,18 +245,7 @@ QUESTIONS: Final[Mapping[str, type[Question]]] = {
 
 
 def decode(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a question with all that it must have, of the declared types; others keep what they are.
-
-    Raises
-    ------
-    NotebookProfError
-        If something is missing or of another type: which, and what it must be.
-
-    Examples
-    --------
-    >>> decode({"t": "names", "seq": 3})
-    {'t': 'names', 'seq': 3, 'start': 0}
-    """
+    """Return a question checked against its declared types, with defaults; unknown ones pass unchanged."""
     declared = QUESTIONS.get(str(request.get("t")))
     if declared is None:
         return dict(request)

@@ -1,4 +1,4 @@
-"""Structs of messages as declarations of TypeScript."""
+"""Structs of messages as TypeScript declarations."""
 
 from __future__ import annotations
 
@@ -22,21 +22,7 @@ _WORDS: Final = {
 
 
 def interface(declared: type[msgspec.Struct]) -> str:
-    """Return a Struct, with the fields it inherits, as an interface.
-
-    Examples
-    --------
-    >>> class Peak(msgspec.Struct):
-    ...     '''The highest.'''
-    ...     ts: int
-    ...     name: str | None = None
-    >>> print(interface(Peak))
-    /** The highest. */
-    interface Peak {
-      ts: number;
-      name: string | null;
-    }
-    """
+    """Return a Struct, with inherited fields, as an interface."""
     hints = get_type_hints(declared, include_extras=True)
     tag = declared.__struct_config__.tag
     lines = [f"  {declared.__struct_config__.tag_field}: '{tag}';"] if tag is not None else []
@@ -79,18 +65,12 @@ def table(name: str, remark: str, entries: Iterable[tuple[str, str]]) -> str:
 
 
 def optional(hint: Any) -> str:
-    """Return a question mark where a field may be left out."""
+    """Return a question mark for a field that may be left out."""
     return "?" if UnsetType in get_args(hint) else ""
 
 
 def written(hint: Any) -> str:
-    """Return a type as TypeScript writes it; one that says itself how (``extra["ts"]``) is written so.
-
-    Examples
-    --------
-    >>> written(list[int]), written(Literal["a", "b"]), written(dict[str, float])
-    ('number[]', "'a' | 'b'", 'Record<string, number>')
-    """
+    """Return a type in TypeScript; ``extra["ts"]`` overrides it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return str(hint.__metadata__[0].extra["ts"])

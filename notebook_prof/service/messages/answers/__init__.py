@@ -1,7 +1,7 @@
-"""What a page is answered: small facts as JSON, and columns of numbers as buffers.
+"""Answers to a page: small facts as JSON, and columns of numbers as buffers.
 
-Functions of `notebook_prof.service.answers`, `notebook_prof.views.tab_answers` and `notebook_prof.ranks.page`
-make them; a test holds what they give on every kind of recording against these.
+A test checks the answers of `notebook_prof.service.answers`, `notebook_prof.views.tab_answers` and
+`notebook_prof.ranks.page` against these on every kind of recording.
 """
 
 from __future__ import annotations
