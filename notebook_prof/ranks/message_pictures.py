@@ -1,4 +1,4 @@
-"""More of many ranks in pictures: messages from rank to rank, pipeline bubbles, groups that do the same."""
+"""Pictures of many ranks: messages, pipeline bubbles, groups of equal ranks."""
 
 from __future__ import annotations
 
@@ -33,13 +33,7 @@ _POINTS: Final = {
 
 
 def rank_matrix(links: pd.DataFrame) -> figure:
-    """Draw senders upwards, receivers to the right, and as colour how many bytes (else messages) they sent.
-
-    Parameters
-    ----------
-    links : DataFrame
-        See `notebook_prof.ranks.analysis.links.links`.
-    """
+    """Draw bytes (else messages) from senders (rows) to receivers (columns) as colour."""
     size = links["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
     sized = bool(np.isfinite(size).all())
     value = size if sized else links["count"].to_numpy(np.float64)
@@ -72,13 +66,7 @@ def rank_matrix(links: pd.DataFrame) -> figure:
 
 
 def rank_bubbles(pipeline: pd.DataFrame) -> figure:
-    """Return a bar a rank: the mean window of a step, divided into computation and the parts of the bubble.
-
-    Parameters
-    ----------
-    pipeline : DataFrame
-        See `notebook_prof.ranks.analysis.pipeline.pipeline`.
-    """
+    """Draw a bar a rank: the mean window of a step, divided into computation and parts of the bubble."""
     parts = list(BUBBLES)
     means = pipeline.groupby("rank")[["stage", *parts, "bubble_share", "ideal_share"]].mean()
     plot = picture("pipeline bubbles" if len(means) else "no rank sends to another", "rank", "")
@@ -108,20 +96,9 @@ def rank_bubbles(pipeline: pd.DataFrame) -> figure:
 
 
 def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame) -> figure:
-    """Return a thousand ranks as a few: for each group and metric the middle half and the outliers.
+    """Draw each group and metric: the 5th to 95th percentile, the representative and the outliers.
 
-    Parameters
-    ----------
-    ranks, bands : DataFrame
-        Of `notebook_prof.ranks.analysis.folding.Folding`.
-    figures : DataFrame
-        ``rank metric value``: medians of each rank over its steps, in ns.
-
-    Returns
-    -------
-    figure
-        A bar from the 5th to the 95th percentile of the ranks of a group, a line at the representative's
-        value, and a point for each outlier.
+    `figures` has ``rank metric value``: medians of each rank over its steps, in ns.
     """
     metrics = list(dict.fromkeys(bands["metric"]))
     names = [metric.removesuffix("_ns").replace("_", " ") for metric in metrics]

@@ -1,4 +1,4 @@
-"""Many ranks in pictures: stacked bars, a heat map, Marey's lines, and arrivals."""
+"""Pictures of many ranks: stacked bars, a heat map, Marey's lines, and arrivals."""
 
 from __future__ import annotations
 
@@ -42,29 +42,12 @@ _TOOLS: Final = "pan,wheel_zoom,box_zoom,tap,reset"
 
 
 def rank_bars(breakdown: pd.DataFrame) -> figure:
-    """Return a bar a rank: the median step, divided into what its time went to.
-
-    Parameters
-    ----------
-    breakdown : DataFrame
-        A row a rank and step.
-
-    Returns
-    -------
-    figure
-        The parts of a bar are medians over the steps, each by itself.
-    """
+    """Draw a bar a rank: the median step, divided into parts (medians of their own)."""
     return _bars(_median_source(breakdown))
 
 
 def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
-    """Draw ranks upwards, steps to the right, and a column of the breakdown as colour.
-
-    Raises
-    ------
-    OptionError
-        If the breakdown has no such column of times.
-    """
+    """Draw ranks × steps, with a column of the breakdown as colour; OptionError for an unknown column."""
     columns = [name for name in breakdown if str(name).endswith("_ns")]
     if value not in columns:
         raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, columns))}")
@@ -93,13 +76,7 @@ def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
 
 
 def marey(steps: pd.DataFrame) -> figure:
-    """Draw Marey's view: ranks as rows, time to the right, and a line through the starts of each step.
-
-    Parameters
-    ----------
-    steps : DataFrame
-        ``rank step start_ns end_ns`` on one clock. A line that bends to the right shows a late rank.
-    """
+    """Draw Marey's view: a line through the starts of each step; a bend to the right is a late rank."""
     plot = picture("the start of each step on each rank", "", "rank")
     plot.xaxis.formatter = CustomJSTickFormatter(code=TIME_CODE)
     plot.xaxis.ticker = time_ticker()
@@ -133,13 +110,7 @@ def marey(steps: pd.DataFrame) -> figure:
 
 
 def lateness(stragglers: pd.DataFrame) -> figure:
-    """Return how late each rank comes to shared collectives, as a mean, the latest first.
-
-    Parameters
-    ----------
-    stragglers : DataFrame
-        See `notebook_prof.ranks.analysis.arrivals.stragglers`.
-    """
+    """Draw the mean lateness of each rank at shared collectives, the latest first."""
     names = [str(rank) for rank in stragglers["rank"]]
     plot = figure(
         title="late at shared collectives, on average", x_range=names or ["none"], height=240,
@@ -163,11 +134,8 @@ def lateness(stragglers: pd.DataFrame) -> figure:
 
 
 def rank_dashboard(breakdown: pd.DataFrame, steps: pd.DataFrame, stragglers: pd.DataFrame) -> UIElement:
-    """Put bars, heat map, Marey's lines and lateness under one another, for the frames that the four take.
-
-    They are linked in the page: ranks that are chosen in one stand out in all, and the heat map and Marey's
-    lines share the axis of the ranks.
-    """
+    """Draw bars, heat map, Marey's lines and lateness below one another, linked in the page."""
+    # Ranks chosen in one stand out in all; heat map and Marey's lines share the axis of the ranks.
     heat, lines = rank_heat(breakdown), marey(steps)
     lines.y_range = heat.y_range
     plots = [rank_bars(breakdown), heat, lines, lateness(stragglers)]
@@ -176,7 +144,7 @@ def rank_dashboard(breakdown: pd.DataFrame, steps: pd.DataFrame, stragglers: pd.
 
 
 def _link(sources: list[ColumnDataSource]) -> None:
-    """Choose in all sources the ranks that are chosen in one."""
+    """Link the chosen ranks of all sources."""
     code = """
         if (busy.active) return
         busy.active = true
@@ -225,7 +193,7 @@ def _bars(data: dict[str, Any]) -> figure:
 
 
 def picture(title: str, x_label: str, y_label: str) -> figure:
-    """Return an empty figure of a few ranks or steps, with the tools that all of them have."""
+    """Return an empty figure of a few ranks or steps, with the common tools."""
     plot = figure(
         title=title, height=260, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None,
         x_axis_label=x_label, y_axis_label=y_label,

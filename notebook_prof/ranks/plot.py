@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Answers(Protocol):
-    """What the pictures are made of."""
+    """The analyses behind the pictures."""
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:
         """Return a row a rank and step."""
         ...
 
     def steps(self) -> pd.DataFrame:
-        """Draw steps on one clock."""
+        """Return steps on one clock."""
         ...
 
     def stragglers(self) -> pd.DataFrame:
@@ -35,33 +35,22 @@ class Answers(Protocol):
         ...
 
     def fold(self) -> Any:
-        """Draw groups of ranks: ``ranks`` and ``bands``."""
+        """Return groups of ranks: ``ranks`` and ``bands``."""
         ...
 
 
 class RankPlot:
-    """Pictures of many ranks as Bokeh models, for ``bokeh.io.show`` or a layout of one's own.
-
-    Parameters
-    ----------
-    ranks : Answers
-    """
+    """Pictures of many ranks as Bokeh models, for ``bokeh.io.show`` or your own layout."""
 
     def __init__(self, ranks: Answers) -> None:
         self._ranks = ranks
 
     def bars(self) -> UIElement:
-        """Return a bar a rank: its median step, divided into what its time went to."""
+        """Draw a bar a rank: its median step, divided into parts."""
         return self._views().rank_bars(self._ranks.breakdown())
 
     def heat(self, value: str = "step_ns") -> UIElement:
-        """Draw ranks × steps, coloured by a column of `breakdown`.
-
-        Raises
-        ------
-        OptionError
-            If there is no such column of times.
-        """
+        """Draw ranks × steps, coloured by a column of `breakdown`; OptionError for an unknown column."""
         return self._views().rank_heat(self._ranks.breakdown(), value)
 
     def marey(self) -> UIElement:
@@ -69,7 +58,7 @@ class RankPlot:
         return self._views().marey(self._ranks.steps())
 
     def lateness(self) -> UIElement:
-        """Return how late each rank comes to shared collectives."""
+        """Draw how late each rank comes to shared collectives."""
         return self._views().lateness(self._ranks.stragglers())
 
     def matrix(self) -> UIElement:
@@ -81,7 +70,7 @@ class RankPlot:
         return self._message_pictures().rank_bubbles(self._ranks.pipeline())
 
     def spread(self) -> UIElement:
-        """Draw groups of ranks that do the same, each with spread, representative and outliers."""
+        """Draw groups of equal ranks, each with spread, representative and outliers."""
         folded = self._ranks.fold()
         metrics = list(dict.fromkeys(folded.bands["metric"]))
         middle = self._ranks.breakdown().groupby("rank")[metrics].median().reset_index()

@@ -31,7 +31,7 @@ class Ranks(RankAnswers[Profile]):
 
     @property
     def selection(self) -> Selection:
-        """What is selected, in the ranks' dashboard, in stacked timelines and here; see `Selection`."""
+        """The selection shared by the ranks' dashboard, stacked timelines and Python; see `Selection`."""
         if self._chosen is None:
             self._chosen = Selection()
         return self._chosen
@@ -42,18 +42,18 @@ class Ranks(RankAnswers[Profile]):
         Parameters
         ----------
         ranks : int or iterable of int, optional
-            The selected ones (``ranks.selection.rank``) unless given; at most 8 if nothing is selected. They
-            are in memory together.
+            Default: the selected ones (``ranks.selection.rank``); at most 8 if nothing is selected. They are
+            in memory together.
 
         Returns
         -------
         Profile
-            Its selection is that of the ranks: what is chosen in one is chosen in the other.
+            It shares the selection of the ranks.
 
         Raises
         ------
         SelectionError
-            If one of the ranks is not there, or none is given and there are many.
+            If one of the ranks does not exist, or none is given and there are many.
 
         Examples
         --------
@@ -75,11 +75,11 @@ class Ranks(RankAnswers[Profile]):
         return Profile(self.stacked(ranks), self.selection)
 
     def dashboard(self) -> RankBoard:
-        """Return the linked dashboard: it shows itself in a notebook.
+        """Return the linked dashboard, which displays itself in a notebook.
 
-        Choosing ranks, steps, a process group or a stretch of time filters the other figures; clicking on a
-        rank twice, or on *open timelines*, shows the timelines of the chosen ranks below. What is chosen is
-        in `selection`, which Python may read and set, as in ``ranks.selection.group = "1"``.
+        Choosing ranks, steps, a process group or a time window filters the other figures. A double click on a
+        rank, or *open timelines*, shows the timelines of the chosen ranks below. `selection` has the choice,
+        which Python can read and set, as in ``ranks.selection.group = "1"``.
         """
         return RankBoard(self, self.selection, self.timeline)
 
@@ -93,10 +93,10 @@ class Ranks(RankAnswers[Profile]):
             and time, beginning with `selection`.
         timelines : iterable of int, optional
             Ranks whose timelines are in the file; they are read again, and in memory together. Default: all
-            of up to eight ranks of 1.5 million slices together; else the selected ones, the latest, the
-            earliest, those unlike the others, and one for each group of ranks that do the same, as far as
-            they fit. The file says which. It does not become longer than 15 MB: of longer timelines it holds
-            the longest slices one by one, and sums of the others.
+            of up to eight ranks with 1.5 million slices together; else the selected ones, the latest, the
+            earliest, outliers, and one for each group of equal ranks, as far as they fit. The file says
+            which. Its size is at most 15 MB: for longer timelines it contains the longest slices, and sums of
+            the others.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Ranks(RankAnswers[Profile]):
         return self.dashboard()._display_()
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the dashboard where there is a front-end for it, as a Profile shows itself."""
+        """Show the dashboard if a front-end supports it, as a Profile does."""
         self.dashboard()._ipython_display_(**kwargs)
 
     def _presented(self, trace: Trace) -> Profile:
@@ -146,30 +146,31 @@ def read_ranks(
     processes: int | None = None,
     progress: Progress = None,
 ) -> Ranks:
-    """Find the recordings of a distributed job's ranks; nothing is read yet.
+    """Find the recordings of a distributed job's ranks, without reading them.
 
     Parameters
     ----------
     paths : str, path, iterable of them, or mapping of int to path
-        A pattern (``"run/*.json.gz"``), a folder, or files, one a rank. The rank is the one that the file
-        tells (``distributedInfo``), or else its name (``rank3``, ``worker3``), or else its place in order.
+        A pattern (``"run/*.json.gz"``), a folder, or files, one a rank. The rank comes from the file
+        (``distributedInfo``), or else its name (``rank3``, ``worker3``), or else its place in order.
     client : distributed.Client, optional
-        A Dask cluster that reads and reduces each rank where its file is. `paths` are then those of the
+        A Dask cluster that reads and reduces each rank next to its file. `paths` are then paths of the
         workers. Needs the extra ``ranks``.
     cache : path or bool, optional
-        Folder in which to keep the recordings in our own format, so that the second look is quick; True is
+        Folder for copies of the recordings in the native format, which open faster; True is
         ``.notebook_prof`` beside each file.
     processes : int, optional
-        Without a client: how many processes to use. Default: as many as there are cores, if there is enough
-        to read; 1 is this process.
+        Number of processes without a client. Default: one a core, if there is enough to read; 1 is this
+        process.
     progress : callable or bool, optional
-        Called with ranks done and in all. Default: a bar of text after two seconds, where someone watches.
+        Called with the ranks done and the total. Default: a text bar after two seconds in an interactive
+        session.
 
     Returns
     -------
     Ranks
-        An ordered mapping from rank to Profile. Its ``report`` tells of missing and doubled ranks, files that
-        cannot be read, and what differs between ranks; the rest is shown all the same.
+        An ordered mapping from rank to Profile. Its ``report`` lists missing and duplicate ranks, unreadable
+        files, and differences between ranks; the other ranks stay usable.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Many ranks as one thing: an ordered mapping from rank to recording, read only when asked for."""
+"""Many ranks as an ordered mapping from rank to recording, read on demand."""
 
 from __future__ import annotations
 
@@ -22,19 +22,13 @@ from .reading.reduction import Analyses, Reduction, joined, reduce_rank
 
 T = TypeVar("T")
 _OPEN: Final = 2
-"""How many ranks that were looked at one by one stay in memory."""
+"""Number of ranks opened one by one that stay in memory."""
 
 _OURS: Final = ("cache-damaged", "cache-not-written")
 
 
 def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], ImportReport]:
-    """Return the ranks behind patterns, folders and files, and what is doubtful about them.
-
-    Raises
-    ------
-    FormatError
-        If there are none.
-    """
+    """Return the ranks behind patterns, folders and files, and doubts about them; FormatError without any."""
     report = ImportReport()
     if isinstance(paths, Mapping):
         files = numbered(paths)
@@ -47,40 +41,11 @@ def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], I
 
 
 class RankSet(Mapping[int, T], Generic[T]):
-    """The recordings of a run's ranks.
+    """The recordings of a run's ranks, read on demand (``ranks[3]``) or read, reduced and dropped (`map`).
 
-    A rank is read when it is asked for (``ranks[3]``), or read, reduced and dropped (`map`).
-
-    Parameters
-    ----------
-    files : mapping of int to RankFile
-    report : ImportReport, optional
-        What is known to be wrong with them.
-    client : distributed.Client, optional
-        Where to reduce; else here.
-    cache : path or bool, optional
-        Where to keep recordings in our own format, which open at once; True is beside the files.
-    processes : int, optional
-        How many processes to use without a client.
-    progress : callable or bool, optional
-        See `Progress`.
-
-    Notes
-    -----
-    Without a client there is one rank in memory for each process; with one, one for each of the cluster's
-    threads. Only the frames of the analyses are kept.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from notebook_prof import analysis
-    >>> from notebook_prof.testing import draw
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> for rank in range(2):
-    ...     draw("stream 7: [gemm ]").to_chrome(folder / f"rank{rank}.json")
-    >>> ranks = RankSet(*find_ranks(folder))
-    >>> list(ranks), ranks.map(analysis.device)[["rank", "busy_ns"]].values.tolist()
-    ([0, 1], [[0, 7], [1, 7]])
+    One rank is in memory for each process or, with a Dask `client`, for each of the cluster's threads; only
+    the
+    frames of the analyses are kept. `cache` is a folder for native copies, True beside the files.
     """
 
     def __init__(
@@ -118,18 +83,18 @@ class RankSet(Mapping[int, T], Generic[T]):
         return len(self._files)
 
     def _presented(self, trace: Trace) -> T:
-        """Return what a rank is to its user."""
+        """Return a rank as its user gets it."""
         return cast(T, trace)
 
     def trace(self, rank: int) -> Trace:
-        """Read one rank now; nothing is remembered."""
+        """Read one rank now, without keeping it."""
         trace, trouble = open_rank(self._files[rank], self._cache)
         self._tell(rank, trouble, named=False)
         return trace
 
     @property
     def report(self) -> ImportReport:
-        """What could not be used or trusted: of the files, and of the ranks that were read so far."""
+        """Problems with the files, and with the ranks read so far."""
         with_steps = self._report.copy()
         _tell_steps(self._facts, with_steps)
         return with_steps
@@ -141,8 +106,8 @@ class RankSet(Mapping[int, T], Generic[T]):
         Returns
         -------
         DataFrame
-            ``rank file rank_from bytes world_size host`` by rank, and of the ranks that were reduced so far
-            ``slices first_step last_step steps seconds`` (missing for others).
+            ``rank file rank_from bytes world_size host`` by rank, and ``slices first_step last_step steps
+            seconds`` (missing for ranks that were not reduced yet).
         """
         rows = []
         for rank, file in self._files.items():
@@ -164,25 +129,25 @@ class RankSet(Mapping[int, T], Generic[T]):
         Parameters
         ----------
         analysis : callable
-            ``analysis(trace, **arguments)`` gives a DataFrame, a Series, a mapping or a value.
+            ``analysis(trace, **arguments)`` returns a DataFrame, a Series, a mapping or a value.
         **arguments
             For the analysis.
 
         Returns
         -------
         DataFrame
-            The results under one another by rank, with a ``rank`` int32 column in front. Ranks that could not
-            be read are missing, and in `report`.
+            The results concatenated by rank, with a ``rank`` int32 column in front. Ranks that could not be
+            read are missing; see `report`.
 
         Raises
         ------
         Exception
-            What the analysis raised, if it raised for every rank that was read.
+            The analysis' own error, if it failed for every rank read.
         """
         return self.reduce({"map": (analysis, arguments)})["map"]
 
     def reduce(self, analyses: Analyses) -> dict[str, pd.DataFrame]:
-        """Apply several analyses while each rank is read once; see `map`."""
+        """Apply several analyses in one reading of each rank; see `map`."""
         frames: dict[str, list[pd.DataFrame]] = {name: [] for name in analyses}
         failures: dict[str, dict[int, Exception]] = {name: {} for name in analyses}
         bar = Bar(len(self._files), self._progress)
@@ -216,13 +181,13 @@ class RankSet(Mapping[int, T], Generic[T]):
         return run_here(files, work, processes_for(files, self._processes), self._report)
 
     def _take(self, result: Reduction) -> None:
-        """Remember what a rank said of itself, once."""
+        """Keep a rank's facts, once."""
         self._tell(result.rank, result.report, named=not result.read)
         if result.read:
             self._facts[result.rank] = {**result.facts, "seconds": result.seconds}
 
     def _tell(self, rank: int, report: ImportReport, named: bool) -> None:
-        """Put losses and errors of a rank into the report, each once; `named` ones name the rank already."""
+        """Add losses and errors of a rank to the report, each once; `named` ones already name the rank."""
         for issue in report:
             if (issue.code, rank) in self._reported or (issue.severity == "info" and issue.code not in _OURS):
                 continue
@@ -243,7 +208,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         return text + (f"\n{self.report!r}" if self.report else "")
 
     def chosen(self, ranks: int | list[int] | range) -> RankSet[T]:
-        """Return some of the ranks, as a set of its own.
+        """Return a set of some of the ranks.
 
         Raises
         ------

@@ -1,1 +1,1 @@
-"""What is asked of many ranks: clocks, arrivals, communication, pipelines, imbalance."""
+"""Analyses of many ranks: clocks, arrivals, communication, pipelines, imbalance."""

@@ -1,4 +1,4 @@
-"""The questions that are asked of many ranks."""
+"""The public analyses of many ranks."""
 
 from __future__ import annotations
 
@@ -29,47 +29,47 @@ _ENDS: Final = ("first_ns", "last_ns")
 
 
 class RankAnswers(RankPaths[T]):
-    """A `RankSet` that answers."""
+    """A `RankSet` with analyses."""
 
     def breakdown(self, by: str = "step") -> pd.DataFrame:
-        """Return where the time of each rank (and step) went; see `notebook_prof.analysis.breakdown`."""
+        """Divide the time of each rank (and step); see `notebook_prof.analysis.breakdown`."""
         if by not in ("step", "trace"):
             raise OptionError(f"ranks' time cannot be divided by {by!r}: {nearest(by, ('step', 'trace'))}")
         return self._frame("breakdown" if by == "step" else "whole")
 
     def idle(self) -> pd.DataFrame:
-        """Give the idle time by rank, device, step and cause; see `notebook_prof.analysis.device_idle`."""
+        """Return the idle time by rank, device, step and cause; see `notebook_prof.analysis.device_idle`."""
         return self._frame("idle")
 
     def memory(self) -> pd.DataFrame:
-        """Give the peak of memory of each rank and device; see `notebook_prof.analysis.memory_peak`."""
+        """Return the peak memory of each rank and device; see `notebook_prof.analysis.memory_peak`."""
         return self._frame("memory")
 
     def collectives(self) -> pd.DataFrame:
-        """Return the collectives of all ranks, with the same number in ``match`` where they are the same one.
+        """Return the collectives of all ranks; equal ones have the same number in ``match``.
 
-        See `notebook_prof.analysis.collectives` and `notebook_prof.ranks.analysis.matching.matched`.
+        See `notebook_prof.analysis.collectives`.
         """
         return self._shared("matched")
 
     def arrivals(self) -> pd.DataFrame:
-        """Return when each rank came to each shared collective, and how long it waited; see `arrivals`."""
+        """Return when each rank came to each shared collective, and how long it waited."""
         return self._shared("arrivals")
 
     def stragglers(self) -> pd.DataFrame:
         """Return the ranks by how late they come to shared collectives, the latest first; see `stragglers`.
 
-        Sends and receives are left out: in a pipeline somebody always waits; see `pipeline`.
+        Sends and receives are left out: in a pipeline some rank always waits; see `pipeline`.
         """
         arrived = self._shared("arrivals")
         return stragglers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
 
     def communication(self, by: str | Sequence[str] = ("operation", "group", "size")) -> pd.DataFrame:
-        """Give communication with waiting, transfer and bandwidths; see `communication`."""
+        """Return communication with waiting, transfer and bandwidths; see `communication`."""
         return communication(self._shared("matched"), self._shared("arrivals"), by=by)
 
     def links(self) -> pd.DataFrame:
-        """Give the messages from rank to rank, where sends and receives tell their other end; see `links`."""
+        """Return the messages from rank to rank, if sends and receives have a recorded peer; see `links`."""
         return links(self._shared("matched"), self._shared("arrivals"))
 
     def matrix(self, value: str = "bytes") -> pd.DataFrame:
@@ -82,7 +82,7 @@ class RankAnswers(RankPaths[T]):
         Returns
         -------
         DataFrame
-            A row a sender and a column a receiver, of all ranks, float64; NaN where nothing was sent.
+            A row a sender and a column a receiver, of all ranks, float64; NaN if nothing was sent.
 
         Raises
         ------
@@ -107,14 +107,14 @@ class RankAnswers(RankPaths[T]):
         return pipeline(work.assign(**ends, aligned=clocks["aligned"].reindex(rank).to_numpy()), self.links())
 
     def flops(self) -> pd.DataFrame:
-        """Count the FLOPs of each rank and step, where shapes were recorded.
+        """Count the FLOPs of each rank and step, from recorded shapes.
 
         Returns
         -------
         DataFrame
-            ``rank`` int32, ``step`` Int32, ``flops``, ``bytes`` float64, ``known`` int64: how many calls'
-            work is known; ``flops_per_s`` float64: over the step's duration, NaN outside steps. By rank and
-            step; no rows where no shapes were recorded.
+            ``rank`` int32, ``step`` Int32, ``flops``, ``bytes`` float64, ``known`` int64: the number of calls
+            with known work; ``flops_per_s`` float64: over the step's duration, NaN outside steps. By rank and
+            step; empty if no shapes were recorded.
         """
         table = self._frame("work")
         if not len(table):
@@ -138,5 +138,5 @@ class RankAnswers(RankPaths[T]):
         return imbalance(self._frame(name), value, by)
 
     def fold(self) -> Folding:
-        """Fold ranks that do the same into one: groups, representatives, bands and outliers; see `fold`."""
+        """Fold ranks that run the same into groups: representatives, bands and outliers; see `fold`."""
         return fold(self._frame("breakdown"), fingerprints(self._frame("operators")))

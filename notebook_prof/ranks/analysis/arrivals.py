@@ -1,4 +1,4 @@
-"""Who comes to a collective when: waiting, transfer, and stragglers."""
+"""Arrivals at collectives: waiting, transfer, and stragglers."""
 
 from __future__ import annotations
 
@@ -16,31 +16,12 @@ _SLACK_NS: Final = 1_000_000
 def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
     """Divide each matched collective into waiting for the last rank, and transfer.
 
-    Parameters
-    ----------
-    matched : DataFrame
-        See `matched`.
-    clocks : DataFrame
-        See `clock_offsets`; ranks that are not aligned are left out.
-
-    Returns
-    -------
-    DataFrame
-        The matched rows of at least two aligned ranks, by `match` and start, without matches that cannot be
-        (one rank left before another came, by more than the residual of the clocks and 1 ms), and
-
-        - ``start_ns``, ``end_ns`` int64: Unix time on the common clock;
-        - ``late_ns`` int64: after the first rank's start; ``wait_ns``: from its own start to the start of
-          the last rank, at most its duration; ``transfer_ns``: the rest of its duration;
-        - ``last`` bool: whether it came last, alone; ``skew_ns``: from the first start to the last.
-
-    Examples
-    --------
-    >>> rows = {"rank": [0, 1], "match": 0, "operation": "all_reduce", "unix_ns": [10, 60], "dur": [90, 40]}
-    >>> clocks = pd.DataFrame({"rank": [0, 1], "offset_ns": [0, 0], "aligned": [True, True]})
-    >>> arrivals(pd.DataFrame(rows), clocks)[["late_ns", "wait_ns", "transfer_ns", "last"]].values.tolist()
-    [[0, 50, 40, False], [50, 0, 40, True]]
+    Rows of at least two aligned ranks, on the common clock (ns): ``late_ns`` after the first rank,
+    ``wait_ns`` up to
+    the last rank's start, ``transfer_ns`` the rest, ``skew_ns`` from first to last start, ``last`` if alone.
     """
+    # Matches are dropped if one rank left before another came, by more than the residual of the clocks and 1
+    # ms: they are not the same collective.
     usable = clocks.loc[clocks["aligned"], "rank"]
     frame = matched[matched["match"].notna() & matched["rank"].isin(usable)]
     frame = frame[frame.groupby("match")["rank"].transform("nunique") > 1]
@@ -60,7 +41,7 @@ def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _possible(frame: pd.DataFrame, clocks: pd.DataFrame) -> Any:
-    """Return whether the ranks of a match were in the collective at one time; others are not the same one."""
+    """Return whether the ranks of a match were in the collective at one time."""
     residual = float(clocks["residual_ns"].max()) if "residual_ns" in clocks else 0.0
     slack = _SLACK_NS + (min(residual, _SLACK_NS) if np.isfinite(residual) else 0.0)
     match = frame["match"]
@@ -70,7 +51,7 @@ def _possible(frame: pd.DataFrame, clocks: pd.DataFrame) -> Any:
 
 
 def stragglers(arrived: pd.DataFrame) -> pd.DataFrame:
-    """Order the ranks by how late they come to the collectives that they share.
+    """Order the ranks by how late they come to shared collectives.
 
     Parameters
     ----------
@@ -80,18 +61,18 @@ def stragglers(arrived: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The latest rank first; no rows where no collective is shared.
+        The latest rank first; empty without shared collectives.
 
         - ``rank`` int32; ``collectives`` int64; ``late_ns`` int64: sum over them; ``mean_late_ns`` float64;
         - ``last_count`` int64, ``last_share`` float64: how often it came last;
         - ``wait_ns``, ``transfer_ns`` int64: sums. A straggler waits least;
-        - ``before`` str, ``before_ns`` int64: what took most of its time before the collectives to which it
-          came last; missing where it never did.
+        - ``before`` str, ``before_ns`` int64: the name with most of its time before the collectives to which
+          it came last; missing if it never did.
 
     Notes
     -----
-    By arrival, not by step time: collectives make all ranks' steps equally long, and give the straggler the
-    least communication.
+    The order is by arrival, not by step time: collectives make all ranks' steps equally long, and give the
+    straggler the least communication.
 
     Examples
     --------
@@ -125,7 +106,7 @@ def _most_before(arrived: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_margins(arrived: pd.DataFrame) -> pd.DataFrame:
-    """Add by how much the last rank came to each collective later than the one before it."""
+    """Add how much later the last rank came to each collective than the one before it."""
     ordered = arrived.sort_values(["match", "start_ns"], kind="stable")
-    gap = ordered["start_ns"].diff().fillna(0).astype("int64")  # of Unix times, no float holds all digits
+    gap = ordered["start_ns"].diff().fillna(0).astype("int64")  # a float cannot hold all digits of Unix times
     return ordered.assign(margin_ns=gap.groupby(ordered["match"]).transform("last"))

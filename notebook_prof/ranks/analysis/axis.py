@@ -29,7 +29,7 @@ class RankAxis(RankTables[T]):
         -------
         DataFrame
             ``rank step start_ns end_ns`` by rank and step, from the start of the earliest recording, as in
-            `stacked`; ranks whose clocks cannot be compared are left out, and in `clocks` with the reason.
+            `stacked`. Ranks whose clocks cannot be compared are left out; `clocks` has the reason.
         """
         table = self._frame("breakdown")
         clocks = self.clocks().set_index("rank")
@@ -47,8 +47,8 @@ class RankAxis(RankTables[T]):
         Parameters
         ----------
         path : path
-            Compressed with gzip if it ends in ``.gz``; an existing file is replaced. Ranks are read one after
-            another, so only one is in memory. Ranks whose clocks cannot be compared keep their own.
+            Compressed with gzip if it ends in ``.gz``; an existing file is replaced. Only one rank is in
+            memory at a time. Ranks whose clocks cannot be compared keep their own.
         """
         base = self._base()
 
@@ -64,19 +64,19 @@ class RankAxis(RankTables[T]):
         Parameters
         ----------
         ranks : int or iterable of int
-            All of them are in memory together.
+            They are in memory together.
 
         Returns
         -------
         Trace
-            See `notebook_prof.ranks.analysis.stacking.stacked`; times count from the start of the earliest
-            recording of the run. A rank whose clock cannot be compared keeps its own, and the Trace's report
+            See `notebook_prof.ranks.analysis.stacking.stacked`; times are from the start of the run's
+            earliest recording. A rank whose clock cannot be compared keeps its own, and the Trace's report
             says so.
 
         Raises
         ------
         SelectionError
-            If one of the ranks is not there, or none is given.
+            If one of the ranks does not exist, or none is given.
         """
         numbers = list(self.chosen([ranks] if isinstance(ranks, int) else list(ranks)))
         if not numbers:
@@ -105,7 +105,7 @@ class RankAxis(RankTables[T]):
         return retimed(trace, RankClock(shift, float(clocks.loc[rank, "drift_ppm"]) / 1e6, at - origin))
 
     def _on_axis(self, unix_ns: Any, rank: Any) -> Any:
-        """Put times on the common clock, from the start of the earliest recording."""
+        """Return times on the common clock, from the start of the earliest recording."""
         return on_common_clock(unix_ns, rank, self.clocks()) - self._base()
 
     def _base(self) -> int:

@@ -1,4 +1,4 @@
-"""How far the clocks of the ranks are apart, by the collectives that they end together."""
+"""Offsets between the ranks' clocks, from the collectives that they end together."""
 
 from __future__ import annotations
 
@@ -15,23 +15,18 @@ from ...trace.intervals import as_ints
 
 _ROUNDS: Final = 20
 FEWEST: Final = 12
-"""Shared collectives below which a drift is not looked for."""
+"""Least number of shared collectives for a drift."""
 NOISE: Final = 4.0
-"""How many residuals a difference must exceed."""
+"""Number of residuals that a difference must exceed."""
 FLOOR_NS: Final = 10_000
 _LESS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ClockFit:
-    """What ranks' clocks are ahead by: ``offset + drift × (instant - reference)``.
+    """How far clocks are ahead: ``offset + drift × (instant - reference)``; ns, and ns per ns.
 
-    Attributes
-    ----------
-    offset, drift, residual : ndarray of float64, shape (ranks,)
-        In ns, in ns per ns, and in ns; NaN (drift: 0) for ranks that share nothing with the others.
-    reference : float
-        Instant at which `offset` holds.
+    `offset` and `residual` are NaN, and `drift` is 0, for ranks that share nothing with the others.
     """
 
     offset: FloatArray
@@ -41,7 +36,7 @@ class ClockFit:
 
 
 def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
-    """Find what makes all ranks see shared instants at one time.
+    """Fit clocks so that all ranks see shared instants at one time.
 
     Parameters
     ----------
@@ -52,14 +47,14 @@ def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     Returns
     -------
     ClockFit
-        With drifts only where a rank shares at least 12 instants, where the drift adds up to more than four
-        residuals and 10 µs over them, and where it halves the residual.
+        A rank has a drift only if it shares at least 12 instants, the drift sums to more than four residuals
+        and 10 µs over them, and it halves the residual.
 
     Notes
     -----
-    Offsets are medians, found from the lowest rank outwards and improved in turn with the instants, whose
-    time is the median over their ranks. A drift is the slope between the medians of the first and the last
-    third of a rank's instants. Medians of offset and drift over the ranks are 0.
+    Offsets are medians, found from the lowest rank outwards and refined in turn with the instants, whose time
+    is the median over their ranks. A drift is the slope between the medians of the first and the last third
+    of a rank's instants. Medians of offset and drift over the ranks are 0.
 
     Examples
     --------
@@ -121,7 +116,7 @@ def _corrected(instants: pd.DataFrame, offset: FloatArray, drift: FloatArray) ->
 def _fit_against(
     instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the offset and drift of every rank against the instants of those that have an offset."""
+    """Return the offset and drift of every rank against the instants of ranks with an offset."""
     instant = _corrected(instants, offset, drift).groupby(instants["match"]).transform("median")
     ahead = instants["at"] - instant
     rank, count = instants["rank"], len(offset)
@@ -147,7 +142,7 @@ def _slopes(instants: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatA
 
 
 def _is_better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
-    """Return whether some rank's drift stands out of the noise, and is no artefact of it."""
+    """Return whether some rank's drift stands out of the noise, and is not its artefact."""
     if not np.isfinite(moving.residual).any():
         return False
     at = instants["at"].groupby(instants["rank"])
@@ -158,35 +153,35 @@ def _is_better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bo
 
 
 def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None) -> pd.DataFrame:
-    """Estimate what to subtract from each rank's times.
+    """Estimate the offset to subtract from each rank's times.
 
     Parameters
     ----------
     matched : DataFrame
-        See `matched`.
+        Collectives of all ranks, numbered by ``match``.
     hosts : mapping of int to str, optional
-        Host of each rank, where it is known: ranks of one host have one clock.
+        Host of each rank, if known: ranks of one host have one clock.
 
     Returns
     -------
     DataFrame
         A row a rank, by rank; no rows without ranks.
 
-        - ``rank`` int32; ``offset_ns`` int64: to be subtracted, 0 where the clock is left alone;
-          ``measured_ns`` float64: the estimate; ``residual_ns`` float64: how far its ends of collectives
-          lie from the others' after that, as a median; NaN where nothing is shared;
-        - ``drift_ppm`` float64: how much faster than the others the clock runs, 0 unless collectives show
-          it; ``reference_unix_ns`` int64: the instant (on its own clock) at which the offset holds;
+        - ``rank`` int32; ``offset_ns`` int64: to be subtracted, 0 for an unchanged clock; ``measured_ns``
+          float64: the estimate; ``residual_ns`` float64: median distance of its collectives' ends from the
+          others' after that; NaN without shared collectives;
+        - ``drift_ppm`` float64: how much faster the clock runs than the others, 0 unless collectives show it;
+          ``reference_unix_ns`` int64: the instant (on its own clock) at which the offset holds;
         - ``shared`` int64: collectives used; ``aligned`` bool: whether times can be compared with those of
-          rank 0's group; ``reason`` str: why they cannot, or why the clock was left alone; else empty.
+          rank 0's group; ``reason`` str: why they cannot, or why the clock is unchanged; else empty.
 
     Notes
     -----
     No rank can leave an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before the last one has
     come, and all leave it nearly together. So the end of a collective is the same instant on all clocks, up
     to the residual; see `fit_clocks`. An offset within four residuals plus 10 µs is noise, and the clock is
-    left alone, unless it drifts; so is the clock of ranks of one host, unless a collective would otherwise
-    end on one of them before it began on another.
+    not changed unless it drifts. Clocks of ranks on one host are not changed either, unless a collective
+    would end on one of them before it began on another.
 
     Examples
     --------
@@ -226,21 +221,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
 
 
 def on_common_clock(unix_ns: Any, rank: Any, clocks: pd.DataFrame) -> IntArray:
-    """Put Unix times of ranks on the common clock.
-
-    Parameters
-    ----------
-    unix_ns, rank : array_like of int64, shape (n,)
-        Ranks that `clocks` does not have keep their times.
-    clocks : DataFrame
-        See `clock_offsets`.
-
-    Examples
-    --------
-    >>> clocks = pd.DataFrame({"rank": [0, 1], "offset_ns": [0, 30]})
-    >>> on_common_clock([100, 100], [0, 1], clocks).tolist()
-    [100, 70]
-    """
+    """Return Unix times of ranks on the common clock; ranks that `clocks` lacks keep their times."""
     own, at = np.asarray(unix_ns, np.int64), pd.Index(clocks["rank"]).get_indexer(np.asarray(rank))
 
     def of(name: str, kind: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Communication by operation, process group and message size; what differs between ranks."""
+"""Communication by operation, process group and message size; differences between ranks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BY: Final = ("operation", "group", "size", "rank", "step", "name")
 def communication(
     matched: pd.DataFrame, arrived: pd.DataFrame, *, by: str | Sequence[str] = ("operation", "group", "size")
 ) -> pd.DataFrame:
-    """Add up collectives, with what was waiting and what was transfer.
+    """Sum collectives, divided into waiting and transfer.
 
     Parameters
     ----------
     matched : DataFrame
-        All collectives; see `matched`.
+        Collectives of all ranks, numbered by ``match``.
     arrived : DataFrame
-        Those that several ranks share; see `arrivals`.
+        Arrivals of all ranks at shared collectives.
     by : str or sequence of str
         Of ``operation group size rank step name``; `size` is the message's size rounded down to a power of
         two.
@@ -33,14 +33,14 @@ def communication(
     Returns
     -------
     DataFrame
-        The one with most time first; no rows without collectives.
+        Longest first; no rows without collectives.
 
-        - the columns of `by` (`size` as ``size_bytes`` Int64, missing where sizes are not told);
-        - ``count`` int64: over all ranks; ``shared`` int64: those that other ranks have too; ``ranks`` int64;
-        - ``total_ns`` int64; ``wait_ns``, ``transfer_ns`` int64: of the shared ones, they sum to their time;
-        - ``bytes`` Int64: sum of the messages whose size is told;
+        - the columns of `by` (`size` as ``size_bytes`` Int64, missing without recorded sizes);
+        - ``count`` int64: over all ranks; ``shared`` int64: those shared with other ranks; ``ranks`` int64;
+        - ``total_ns`` int64; ``wait_ns``, ``transfer_ns`` int64: of the shared ones, whose time they sum to;
+        - ``bytes`` Int64: sum of the recorded message sizes;
         - ``algorithm_bytes_per_s``, ``bus_bytes_per_s`` float64: of those, over their transfer, or over their
-          whole duration where no other rank's recording tells how long they waited; NaN without sizes.
+          whole duration if the wait is unknown; NaN without sizes.
 
     Raises
     ------
@@ -111,33 +111,10 @@ def _with_parts(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
 
 
 def imbalance(frame: pd.DataFrame, value: str, by: Sequence[str] = ("name",)) -> pd.DataFrame:
-    """Compare one column between ranks, group by group.
+    """Compare one column (in its unit) between ranks, by group, the largest difference first.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        With a `rank` column, as `RankSet.map` gives it.
-    value : str
-        Column to compare, as in ``device_ns``.
-    by : sequence of str
-        Columns that say what is compared with what.
-
-    Returns
-    -------
-    DataFrame
-        The largest difference first.
-
-        - the columns of `by`; ``ranks`` int64: how many have it;
-        - ``mean``, ``lowest``, ``highest`` float64, in the unit of `value`, with ``lowest_rank`` and
-          ``highest_rank`` int32: over the ranks that have it;
-        - ``lost`` float64: the highest less the mean, what balance would save;
-          ``imbalance`` float64: that, as a share of the mean.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"rank": [0, 1, 2], "name": "aten::mm", "device_ns": [10, 10, 40]})
-    >>> imbalance(table, "device_ns")[["highest_rank", "lost", "imbalance"]].values.tolist()
-    [[2.0, 20.0, 1.0]]
+    ``lost`` is the highest less the mean, what balance would save; ``imbalance`` is that as a share of the
+    mean.
     """
     keys = list(by)
     summed = frame.groupby([*keys, "rank"], as_index=False, observed=True, dropna=False)[value].sum()

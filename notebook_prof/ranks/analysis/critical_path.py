@@ -1,4 +1,4 @@
-"""The critical path of steps across ranks: through the last to come to each collective."""
+"""The critical path of steps across ranks: through the last arrival at each collective."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .arrivals import with_margins
 from .joint import Joint, joint
 
 BY: Final = ("rank", "class", "name", "category", "resource", "track", "line", "phase", "module", "step")
-"""What the path across ranks can be summed by."""
+"""Columns by which the path across ranks can be summed."""
 
 _RANK: Final = Column("rank", "int32", "", "on which the path is")
 PATH: Final = Table(
@@ -48,20 +48,8 @@ _COLLECTIVE: Final = ("collective", "host-collective")
 
 
 def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[Span]:
-    """Walk steps from the end on the rank that ends last, or on `rank`.
-
-    Parameters
-    ----------
-    one : Joint
-    steps : sequence of int
-    rank : int or None
-        Walk this rank's steps, from their begin to their end; None: from the first begin on any rank.
-    end : {"host", "device", "last"}
-
-    Returns
-    -------
-    list of Span
-    """
+    """Walk steps back from the end on the rank that ends last, or on `rank`."""
+    # With `rank` a step lasts from its begin to its end on this rank, else from its first begin on any rank.
     table = one.steps[one.steps["step"].isin(steps)]
     if rank is not None:
         table = table[table["rank"] == rank]
@@ -80,10 +68,8 @@ def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End)
 
 
 def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
-    """Add where each step ends: ``until_ns``, and the ``row`` of the device work with which, -1 without.
-
-    Steps of ranks of which no thread was recorded end with device work.
-    """
+    """Add each step's end ``until_ns``, and the ``row`` of the device work that ends it; -1 without."""
+    # Steps of ranks without a recorded thread end with device work.
     table = table.assign(until_ns=table["end_ns"], row=-1)
     on_threads = table["rank"].map(one.graph.mains).to_numpy(np.int64) >= 0
     if not one.graph.streams or (end == "host" and on_threads.all()):
@@ -112,7 +98,7 @@ def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path` for these paths."""
     pieces = pieces_table(one.graph, spans)
     track = pieces["track"].to_numpy(dtype=np.int64, na_value=-1)
-    # what no thread was recorded for is of the rank that the path leaves there
+    # time without a recorded thread belongs to the rank that the path leaves there
     rank = pd.Series(_rank_of(one, track)).where(track >= 0).bfill().ffill().fillna(0).to_numpy(np.int64)
     row = pieces["slice"].to_numpy(dtype=np.int64, na_value=-1)
     own_row = np.append(one.own_row, -1)[row]
@@ -125,7 +111,7 @@ def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
 
 
 def _whole_collectives(table: pd.DataFrame) -> pd.DataFrame:
-    """Put the arrival at a collective of a device and its transfer together, where one follows the other."""
+    """Join a device's arrival at a collective and its transfer, if consecutive."""
     first = np.ones(len(table), bool)
     follows = (table["class"] == "communication").to_numpy() & table["slice"].notna().to_numpy()
     for name in ("step", "rank", "slice", "class"):
@@ -153,7 +139,7 @@ def _rank_of(one: Joint, track: IntArray) -> IntArray:
 
 
 def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
-    """Return what a rank's own recording calls its threads and streams."""
+    """Return the names of threads and streams in a rank's own recording."""
     words = np.full(len(track), None, dtype=object)
     for number, trace in one.own.items():
         here = (rank == number) & (track >= 0)
@@ -163,7 +149,7 @@ def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
 
 
 def path_sums(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sum a path by some of its columns, largest first; what has no such name is kept."""
+    """Sum a path by some of its columns, largest first; missing names are kept."""
     groups = table.groupby(list(by), observed=True, dropna=False, sort=False)["dur_ns"]
     out = groups.agg(path_ns="sum", pieces="size").reset_index()
     out["share"] = out["path_ns"] / max(int(table["dur_ns"].sum()), 1)
@@ -181,7 +167,7 @@ def hops_between(one: Joint, spans: Sequence[Span], doubt_ns: float) -> pd.DataF
     tracks = np.concatenate([span.path.hops.cause_track[::-1] for span in spans] or [np.empty(0, np.int64)])
     kinds = np.concatenate([span.path.hops.kind[::-1] for span in spans] or [np.empty(0, np.int64)])
     tracks = tracks[np.isin(kinds, [HOPS.index(name) for name in _COLLECTIVE])]
-    # of threads, the cause is an instant and no slice
+    # for threads, the cause is an instant, not a slice
     causes = np.where(causes >= 0, causes, _open_at(one, tracks, hops["at_ns"].to_numpy(np.int64)))
     own = np.append(one.own_row, -1)
     margin = hops["margin_ns"].to_numpy(dtype=np.int64, na_value=np.iinfo(np.int64).max)
@@ -211,21 +197,7 @@ def _open_at(one: Joint, tracks: IntArray, at: IntArray) -> IntArray:
 
 
 def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) -> pd.DataFrame:
-    """Return the critical path of steps as they would have been: the table of `path_table`.
-
-    Parameters
-    ----------
-    one : Joint
-    replay : Replay
-        Of its graph.
-    steps : sequence of int
-    end : {"host", "device", "last"}
-
-    Returns
-    -------
-    DataFrame
-        Times are those of the replay, `slice` the rows of each rank's recording.
-    """
+    """Return the critical path of replayed steps, as `path_table`; `slice` is a recorded row."""
     start, until = replayed_times(replay)
     change, work = replay.change, replay.edges.work
     rank_of = one.trace.slices["rank"].to_numpy(np.int64)
@@ -235,7 +207,7 @@ def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) ->
         here = np.flatnonzero((rank_of == rank) & (start >= 0))
         own, count = one.own_row[here], len(trace.slices)
         begin, done = np.full(count, FAR), np.full(count, -1)
-        np.minimum.at(begin, own, start[here])  # of a collective, its arrival and its transfer
+        np.minimum.at(begin, own, start[here])  # arrival and transfer of a collective
         np.maximum.at(done, own, until[here])
         begin[done < 0] = -1
         table = one.steps[one.steps["rank"] == rank]
@@ -251,7 +223,7 @@ def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) ->
         arrived.append(shared[new_row[row] >= 0])
         traces.append((rank, changed))
         least[rank] = one.latencies[rank]
-        if rank in faster:  # with the latencies of the recording, and not those that the replay seems to have
+        if rank in faster:  # with the recording's latencies, not those that the replay would show
             least[rank] = replace(least[rank], launch=round(least[rank].launch * change.launch_latency))
     met = with_margins(pd.concat(arrived, ignore_index=True))
     after = joint(traces, met, start_unix_ns=0, latencies=least)

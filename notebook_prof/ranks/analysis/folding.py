@@ -1,4 +1,4 @@
-"""A thousand ranks as a few: those that do the same, one that stands for them, and those that differ."""
+"""Many ranks as a few groups: representatives and outliers."""
 
 from __future__ import annotations
 
@@ -25,47 +25,20 @@ _SHARE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """Ranks grouped by what they run.
+    """Ranks grouped by the operators they run."""
 
-    Attributes
-    ----------
-    ranks : DataFrame
-        A row a rank: ``rank`` int32, ``group`` int64 (0 is the largest), ``fingerprint`` str, ``distance``
-        float64 from the group's middle, ``representative`` bool, ``outlier`` bool, ``why`` str.
-    bands : DataFrame
-        A row a group and metric: ``group metric ranks low middle high representative outliers``; `low` and
-        `high` are the 5th and 95th percentile of the ranks, in ns.
-    """
-
+    # A row a rank: ``rank`` int32, ``group`` int64 (0 is the largest), ``fingerprint`` str, ``distance``
+    # float64 from the group's middle, ``representative`` bool, ``outlier`` bool, ``why`` str.
     ranks: pd.DataFrame
+    # A row a group and metric: ``group metric ranks low middle high representative outliers``; `low` and
+    # `high` are the 5th and 95th percentile of the ranks, in ns.
     bands: pd.DataFrame
 
 
 def fingerprints(operators: pd.DataFrame) -> pd.Series[Any]:
-    """Return a short text for each rank that is the same where ranks run nearly the same operators.
-
-    Parameters
-    ----------
-    operators : DataFrame
-        ``rank name count``.
-
-    Returns
-    -------
-    Series of str
-        By rank.
-
-    Notes
-    -----
-    Ranks are alike if their shares of calls by name differ by at most 5 % (Bray-Curtis); each rank joins the
-    first one that it is like, in order. Shares, so that ranks with more steps are alike too.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"rank": [0, 1, 2], "name": ["mm", "mm", "add"], "count": [2, 4, 2]})
-    >>> marks = fingerprints(table)
-    >>> marks[0] == marks[1], marks[0] == marks[2]
-    (True, False)
-    """
+    """Return a short text by rank, equal for ranks that run nearly the same operators."""
+    # Ranks are alike if their shares of calls by name differ by at most 5 % (Bray-Curtis); each rank joins
+    # the first one like it, in order. Shares, so that ranks with more steps are alike too.
     counts = operators.pivot_table("count", "rank", "name", "sum", fill_value=0, observed=True)
     shares = counts.to_numpy(np.float64)
     shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
@@ -89,7 +62,8 @@ def fold(breakdown: pd.DataFrame, marks: pd.Series[Any]) -> Folding:
     breakdown : DataFrame
         A row a rank and step; see `notebook_prof.analysis.breakdown`.
     marks : Series of str
-        By rank; see `fingerprints`. Ranks without one are in a group of their own.
+        By rank: equal texts for ranks that run nearly the same operators. Ranks without one form their own
+        group.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Several ranks in one graph of dependences: in collectives, ranks wait for the last one to come."""
+"""Several ranks in one graph of dependences: in collectives, ranks wait for the last one."""
 
 from __future__ import annotations
 
@@ -20,77 +20,52 @@ from ...trace.arrays import BoolArray, FloatArray, IntArray
 from .stacking import divided, stacked
 
 _ARRIVAL_NS: Final = 1
-"""Of a collective on a device that nobody was waited for in: it begins with an arrival of this length."""
+"""Length of the arrival in a device collective without waiting."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Ranks on one axis of time, and what each of their threads and streams waited for.
+    """Ranks on one axis of time, with the waits of their threads and streams."""
 
-    Attributes
-    ----------
-    trace : Trace
-        Of all ranks. Collectives on devices are two slices each: until the last rank has come, and after.
-    graph : Dependences
-        Of `trace`, with what collectives waited for.
-    own : Mapping of int to Trace
-        By rank, its own recording on the common axis.
-    own_row, own_track : ndarray of int64
-        Of each slice and track of `trace`: the row and the track that its rank's own recording has.
-    steps : DataFrame
-        ``rank step start_ns end_ns`` int64 on the common axis.
-    waiting : ndarray of float64, shape (slices,)
-        Factors that leave out what a replay works out: waiting for other ranks.
-    apart : int
-        Waits for another rank that ended, by the clocks, before that rank came: not in a replay.
-    bound : int
-        Waits for another rank.
-    arrived : DataFrame
-        What it was made of.
-    latencies : Mapping of int to Latencies
-        By rank, of its own recording.
-    """
-
+    # Of all ranks. Collectives on devices are two slices each: until the last rank has come, and after.
     trace: Trace
+    # Of `trace`, including waits of collectives.
     graph: Dependences
+    # By rank, its own recording on the common axis.
     own: Mapping[int, Trace]
+    # Of each slice and track of `trace`: row and track in its rank's own recording.
     own_row: IntArray
     own_track: IntArray
+    # ``rank step start_ns end_ns`` int64 on the common axis.
     steps: pd.DataFrame
+    # Factors that leave out waiting for other ranks, which a replay computes.
     waiting: FloatArray
+    # Waits for another rank that ended, by the clocks, before that rank came: not in a replay.
     apart: int
+    # Waits for another rank.
     bound: int
+    # The arrivals it was made from.
     arrived: pd.DataFrame
+    # By rank, from its own recording.
     latencies: Mapping[int, Latencies]
 
 
 class _Meetings(NamedTuple):
-    """Collectives as ranks took part in them: a row a collective and rank; arrays of one length.
-
-    Attributes
-    ----------
-    match, rank, slice : ndarray of int64
-    start, end : ndarray of int64
-        ns; on the common axis.
-    last : ndarray of int64
-        Place, among these, of the rank that came last.
-    margin : ndarray of int64
-        ns; by how much that one came later than the one before it.
-    bound : ndarray of bool
-        Whether the last one came while this one was in the collective.
-    symmetric : ndarray of bool
-        Whether no rank can leave before all have come.
-    on_stream : ndarray of bool
-    """
+    """Collectives by participating rank: a row a collective and rank; arrays of one length."""
 
     match: IntArray
     rank: IntArray
     slice: IntArray
+    # ns; on the common axis.
     start: IntArray
     end: IntArray
+    # Position, among these, of the rank that came last.
     last: IntArray
+    # ns from the arrival before it to the last one.
     margin: IntArray
+    # Whether the last rank came while this one was in the collective.
     bound: BoolArray
+    # Whether no rank can leave before all have come.
     symmetric: BoolArray
     on_stream: BoolArray
 
@@ -102,41 +77,15 @@ def joint(
     start_unix_ns: int,
     latencies: Mapping[int, Latencies] | None = None,
 ) -> Joint:
-    """Put ranks into one graph.
+    """Put ranks, with times on the common axis, into one graph.
 
-    Parameters
-    ----------
-    ranks : sequence of (int, Trace)
-        With times on the common axis; see `retimed`.
-    arrived : DataFrame
-        ``rank match slice operation`` of their shared collectives, see `arrivals`, and ``margin_ns``: by how
-        much the last rank came later than the one before it.
-    start_unix_ns : int
-        Unix time of the origin of the axis.
-    latencies : mapping of int to Latencies, optional
-        What each rank needs at least. By default what its own recording shows.
-
-    Returns
-    -------
-    Joint
-
-    Notes
-    -----
-    What each rank waited for itself is found in its own recording, as in `critical_path`. A collective of a
-    rank that was in it when the last one came goes on from there: the path leaves it for the last rank, at
-    the instant of its arrival.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> late = draw("main: [sleep ][all_reduce]", categories={"all_reduce": "collective"})
-    >>> early = draw("main: [mm][all_reduce    ]", categories={"all_reduce": "collective"})
-    >>> arrived = pd.DataFrame({"rank": [0, 1], "match": 0, "slice": 1, "operation": "all_reduce"})
-    >>> one = joint([(0, early), (1, late)], arrived.assign(margin_ns=4), start_unix_ns=0)
-    >>> waits = one.graph.threads[0]
-    >>> waits.begin.tolist(), waits.done.tolist(), waits.track.tolist()
-    ([4], [8], [1])
+    `arrived` has ``rank match slice operation`` and ``margin_ns`` of shared collectives; `latencies` default
+    to
+    those of each rank's own recording.
     """
+    # Each rank's own waits come from its recording, as in `critical_path`. A rank that was in a collective
+    # when the last one came goes on from there: the path leaves it for the last rank, at the instant of its
+    # arrival.
     met = _meetings(ranks, arrived)
     until = np.where(met.bound, met.start[met.last], met.start) + _ARRIVAL_NS
     cut = np.minimum(until, met.end - 1)
@@ -154,7 +103,7 @@ def joint(
 
 
 def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Meetings:
-    """Look up collectives that at least two of these ranks have, all on streams or all on threads."""
+    """Return collectives shared by at least two of these ranks, all on streams or all on threads."""
     parts = []
     for rank, trace in ranks:
         own = arrived.loc[arrived["rank"] == rank, ["match", "slice", "operation", "margin_ns"]]
@@ -182,22 +131,14 @@ def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Mee
 
 
 class _Numbers(NamedTuple):
-    """Where rows and tracks of ranks are in the Trace of all.
+    """Rows and tracks of ranks in the Trace of all."""
 
-    Attributes
-    ----------
-    row : dict of int to ndarray of int64
-        By rank: row in the Trace of all of each row of its divided Trace; -1 last, for missing ones.
-    whole, second : dict of int to ndarray of int64
-        By rank: row of each slice of its own recording, or of its first part; and of its second part, or -1.
-    track : dict of int to int
-        By rank: what is added to its tracks.
-    own_row : ndarray of int64
-    """
-
+    # By rank: row in the Trace of all of each row of its divided Trace; -1 last, for missing ones.
     row: dict[int, IntArray]
+    # By rank: row of each slice of its own recording, or of its first part; and of its second part, or -1.
     whole: dict[int, IntArray]
     second: dict[int, IntArray]
+    # By rank: offset of its tracks.
     track: dict[int, int]
     own_row: IntArray
 
@@ -221,7 +162,7 @@ class _Numbers(NamedTuple):
 
 
 def _pooled(least: Sequence[Latencies]) -> Latencies:
-    """Return the middle of what ranks need at least, and the most noise."""
+    """Return the ranks' middle latencies, and the most noise."""
     call, spacing, launch = (
         int(np.median([getattr(one, name) for one in least])) for name in ("call", "spacing", "launch")
     )
@@ -235,7 +176,7 @@ def _merged(
     latencies: Latencies,
     numbers: _Numbers,
 ) -> Dependences:
-    """Put the dependences of ranks beside one another."""
+    """Put the dependences of ranks side by side."""
     resources = Resources(trace)
     threads: dict[int, Waits] = {}
     streams: dict[int, StreamWork] = {}
@@ -274,7 +215,7 @@ def _with_collectives(
     arrived: pd.DataFrame,
     latencies: Mapping[int, Latencies],
 ) -> Joint:
-    """Let collectives wait for the rank that comes last, and in a replay for all that have to come."""
+    """Let collectives wait for the last rank and, in a replay, for all that must come."""
     resources = graph.resources
     trace = resources.trace
     waiting = np.ones(len(trace.slices))
@@ -313,7 +254,7 @@ def _with_collectives(
 
 
 def _pairs(met: _Meetings) -> tuple[IntArray, IntArray]:
-    """Return places of what waits, and of what it waits for: all others, or else the last if it bound."""
+    """Return positions of waits and of their causes: all others, or else the last if it bound."""
     table = pd.DataFrame({"match": met.match, "place": np.arange(len(met.match))})
     every = table[met.symmetric].merge(table, on="match")
     every = every[every["place_x"] != every["place_y"]]
@@ -340,7 +281,7 @@ def _bind_work(
 def _bind_threads(
     graph: Dependences, met: _Meetings, first: IntArray, places: IntArray
 ) -> tuple[dict[int, Waits], Waits]:
-    """Return the waits of all threads with those in collectives, and what waits for nobody yet."""
+    """Return the waits of all threads including collectives, and collectives that wait for nobody yet."""
     track, kind = graph.resources.track, WAITS.index("host-collective")
     done = met.start[met.last]
 
@@ -365,7 +306,7 @@ def _own_tracks(trace: Trace, numbers: _Numbers) -> IntArray:
 
 
 def _steps_of(own: Mapping[int, Trace]) -> pd.DataFrame:
-    """Return the steps of each rank; where no rank has any, each whole recording, with the number -1."""
+    """Return the steps of each rank or, without any, each whole recording with the number -1."""
     columns = ("rank", "step", "start_ns", "end_ns")
     parts = []
     for rank, trace in own.items():

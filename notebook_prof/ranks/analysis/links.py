@@ -12,24 +12,7 @@ POINT_TO_POINT: Final = ("send", "recv")
 
 
 def point_to_point(collectives: pd.DataFrame) -> pd.DataFrame:
-    """Return the sends and receives whose other end is told.
-
-    Parameters
-    ----------
-    collectives : DataFrame
-        Of all ranks, with ``rank operation peer``.
-
-    Returns
-    -------
-    DataFrame
-        Those rows with ``src`` and ``dst`` int64.
-
-    Examples
-    --------
-    >>> rows = {"rank": [0, 1], "operation": ["send", "recv"], "peer": [1, 0]}
-    >>> point_to_point(pd.DataFrame(rows))[["src", "dst"]].values.tolist()
-    [[0, 1], [0, 1]]
-    """
+    """Return the sends and receives with a recorded peer, with ``src`` and ``dst`` int64."""
     if "peer" not in collectives:
         return collectives.iloc[:0].assign(src=np.empty(0, np.int64), dst=np.empty(0, np.int64))
     directed = collectives[collectives["operation"].isin(POINT_TO_POINT) & collectives["peer"].notna()]
@@ -39,28 +22,28 @@ def point_to_point(collectives: pd.DataFrame) -> pd.DataFrame:
 
 
 def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Add up the messages between each two ranks.
+    """Sum the messages between each pair of ranks.
 
     Parameters
     ----------
     matched : DataFrame
-        All collectives; see `notebook_prof.ranks.analysis.matching.matched`.
+        Collectives of all ranks, numbered by ``match``.
     arrived : DataFrame
-        Those that several ranks share; see `notebook_prof.ranks.analysis.arrivals.arrivals`.
+        Arrivals of all ranks at shared collectives.
     by : sequence of str
-        Columns that keep messages apart (``step group operation``), as one of both ends tells them.
+        Columns that separate messages (``step group operation``), as recorded by one end.
 
     Returns
     -------
     DataFrame
-        A row for each pair that exchanged something, by `src` and `dst`; no rows where recordings tell no
-        peers (torch tells them for NCCL's send and receive).
+        A row for each pair that exchanged messages, by `src` and `dst`; empty without recorded peers (torch
+        records them for NCCL's send and receive).
 
         - ``src``, ``dst`` int64: ranks; the columns of `by`; ``count`` int64: messages;
-        - ``bytes`` Int64: their sum, missing where no size is told;
-        - ``total_ns`` int64: in which one of both ends was in the message, as the longer of both;
-          ``wait_ns`` int64: for the other end; ``transfer_ns`` int64: both ends in it, or the whole duration
-          where the other end is not known;
+        - ``bytes`` Int64: their sum, missing without recorded sizes;
+        - ``total_ns`` int64: the longer of both ends' durations; ``wait_ns`` int64: waiting for the other
+          end; ``transfer_ns`` int64: both ends in the message, or the whole duration if the other end is
+          unknown;
         - ``bytes_per_s`` float64: over the transfer; NaN without sizes.
 
     Examples
@@ -107,7 +90,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
 
 
 def _has_other_end(rows: pd.DataFrame) -> Any:
-    """Return receives without a match whose sender has as many sends recorded: they are counted there."""
+    """Return unmatched receives whose sender has as many recorded sends: they are counted there."""
     sends = rows[rows["operation"] == "send"].groupby(["src", "dst"]).size()
     count = pd.MultiIndex.from_arrays([rows["src"], rows["dst"]]).map(sends).to_numpy()
     return (rows["operation"] == "recv").to_numpy() & (np.nan_to_num(count.astype(np.float64)) > 0)

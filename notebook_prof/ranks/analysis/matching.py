@@ -16,34 +16,15 @@ _UNKNOWN: Final = -1
 
 
 def matched(collectives: pd.DataFrame) -> pd.DataFrame:
-    """Number the collectives so that the same one has the same number on every rank.
+    """Number the collectives by rank and start so that the same one has the same ``match`` on every rank.
 
-    Parameters
-    ----------
-    collectives : DataFrame
-        Those of all ranks, with a `rank` column; see `notebook_prof.analysis.collectives`.
-
-    Returns
-    -------
-    DataFrame
-        The same rows by rank and start, with ``match`` Int64 (missing where no other rank has it) and
-        ``match_ranks`` int64, how many ranks have it.
-
-    Notes
-    -----
-    Ranks issue the collectives of a process group in one order. So the n-th one of the same group, operation
-    and size is the same on all ranks, where they have equally many over the same steps; else the n-th one of
-    a step, for steps in which they have equally many. Sizes count only for operations whose message is of the
-    same size on every rank. The n-th send to a rank is that rank's n-th receive from there; sends and
-    receives whose other end is not told are not matched.
-
-    Examples
-    --------
-    >>> rows = {"rank": [0, 0, 1, 1], "unix_ns": [5, 9, 6, 8], "operation": ["all_reduce", "barrier"] * 2}
-    >>> frame = pd.DataFrame({**rows, "group": "", "bytes": [4, 0, 4, 0], "step": 0})
-    >>> matched(frame)["match"].tolist()
-    [0, 1, 0, 1]
+    ``match`` Int64 is missing without another rank; ``match_ranks`` int64 is the number of ranks.
     """
+    # Ranks issue the collectives of a process group in one order. So the n-th one of the same group,
+    # operation and size is the same on all ranks, if they have equally many over the same steps; else the
+    # n-th one of a step, for steps with equally many. Sizes count only for operations with the same message
+    # size on every rank. The n-th send to a rank is that rank's n-th receive from there; sends and receives
+    # without a recorded peer are not matched.
     frame = collectives.sort_values(["rank", "unix_ns"], kind="stable").reset_index(drop=True)
     if not len(frame):
         return frame.assign(match=pd.array([], dtype="Int64"), match_ranks=np.empty(0, np.int64))
@@ -67,7 +48,7 @@ def matched(collectives: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(frame: pd.DataFrame) -> Any:
-    """Return group, operation and, where it is the same on all ranks and known on all, size."""
+    """Return group, operation and, if known and equal on all ranks, size."""
     same = frame["operation"].isin(_SAME_SIZE)
     size = frame["bytes"].astype("Int64")
     outer = frame.groupby(["group", "operation"], sort=False).ngroup()
@@ -83,7 +64,7 @@ def _kinds(frame: pd.DataFrame) -> Any:
 
 
 def _number(kind: Any, part: Any, rank: Any, step: Any) -> Any:
-    """Return the n-th of a kind and part on its rank, as a number; -1 where ranks have different ones."""
+    """Return the n-th of a kind and part on its rank, as a number; -1 if ranks have different ones."""
     table = pd.DataFrame({"kind": kind, "part": part, "rank": rank, "step": step})
     own = table.groupby(["kind", "part", "rank"], sort=False)
     nth = own.cumcount().to_numpy()

@@ -20,7 +20,7 @@ from .what_if import RanksWhatIf, what_if_of_ranks
 
 T = TypeVar("T")
 _MOST_SLICES: Final = 20_000_000
-"""Of ranks that are in memory together."""
+"""Limit for ranks in memory together."""
 
 
 class RankPaths(RankAxis[T]):
@@ -41,14 +41,14 @@ class RankPaths(RankAxis[T]):
         rank: int | None = None,
         end: End = "host",
     ) -> pd.DataFrame:
-        """List what decided how long steps took across ranks, in order of time, or sum it up.
+        """List what decided how long steps took across ranks, by time, or sum it up.
 
         Parameters
         ----------
         by : str or sequence of str, optional
             Sum by any of ``rank class name category resource track line phase module step`` instead.
         step : int or iterable of int, optional
-            The paths of these steps. Default: of all, or of the whole recordings where there are no steps.
+            The paths of these steps. Default: all steps, or the whole recordings without steps.
         rank : int, optional
             The paths of this rank's steps. Default: a step lasts from its first begin on any rank to its last
             end on any rank.
@@ -60,9 +60,9 @@ class RankPaths(RankAxis[T]):
         DataFrame
             Without `by`, a row a piece, by step, then time: the columns of
             `notebook_prof.analysis.critical_path`, and ``rank`` int32. Times are on the common clock, as in
-            `steps`; ``slice`` and ``track`` are those of the rank's own recording. The pieces of a step
-            follow one another without gap or overlap, so that ``dur_ns`` sums to its length to the
-            nanosecond. What the path spends on a rank before that rank's recording began is ``idle``.
+            `steps`; ``slice`` and ``track`` are those of the rank's own recording. The pieces of a step have
+            neither gaps nor overlaps, so ``dur_ns`` sums exactly to its length. Time on a rank before its
+            recording began is ``idle``.
 
             With `by`, its columns and ``path_ns`` int64, ``share`` float64, ``pieces`` int64: by `path_ns`,
             largest first.
@@ -72,15 +72,15 @@ class RankPaths(RankAxis[T]):
         OptionError
             If `by` or `end` is not known.
         SelectionError
-            If there is no such step or rank, or the clock of that rank cannot be compared; if the ranks have
-            too many slices to be in memory together.
+            If there is no such step or rank, if the clock of that rank cannot be compared, or if the ranks
+            have too many slices to be in memory together.
 
         Notes
         -----
-        On each rank the path is that of its own recording. Where it comes to a collective in which the rank
-        was when the last one came, the time from that arrival on is transfer, and the path goes on in the
-        rank that came last. Ranks that come last nowhere are not on it, and are not read again. The others
-        stay in memory until `forget`. How sure it is which rank came last: `critical_path_hops`.
+        On each rank the path is that of its own recording. In a collective for whose last rank this one
+        waited, the time from the last arrival is transfer, and the path goes on in the last rank. Ranks that
+        never come last are not on the path, and are not read again. The others stay in memory until `forget`.
+        `critical_path_hops` shows how certain the last rank is.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class RankPaths(RankAxis[T]):
     def critical_path_hops(
         self, *, step: Numbers = None, rank: int | None = None, end: End = "host"
     ) -> pd.DataFrame:
-        """List where the critical path goes on in another rank, and by what margin.
+        """List where the critical path changes rank, and by what margin.
 
         Parameters
         ----------
@@ -119,11 +119,11 @@ class RankPaths(RankAxis[T]):
         Returns
         -------
         DataFrame
-            A row a collective on the path in which a rank waited, by step, then time: ``step at_ns rank
-            slice name cause_rank cause_slice margin_ns near_tie``. ``cause_rank`` came last, at ``at_ns`` on
-            the common clock, ``margin_ns`` later than the rank before it; ``near_tie`` bool: that is less
-            than twice the largest residual of the clocks, or twice the noise of starts, so that another rank
-            may as well have been the last.
+            A row a collective on the path in which a rank waited, by step, then time: ``step at_ns rank slice
+            name cause_rank cause_slice margin_ns near_tie``. ``cause_rank`` came last, at ``at_ns`` on the
+            common clock, ``margin_ns`` later than the rank before it; ``near_tie`` bool: that is less than
+            twice the largest residual of the clocks, or twice the noise of starts, so another rank may have
+            been the last.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class RankPaths(RankAxis[T]):
         step: Numbers = None,
         end: End = "host",
     ) -> RanksWhatIf:
-        """Predict how long steps would take across ranks with changed durations, or refuse to.
+        """Predict how long steps would take across ranks with changed durations, or refuse to answer.
 
         Parameters
         ----------
@@ -156,19 +156,18 @@ class RankPaths(RankAxis[T]):
             Change this rank only. Default: all.
         scale : float or mapping of str to float, optional
             One factor for all operators, functions and kernels but communication, or factors by name as
-            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Time in
-            which nothing was recorded stays.
+            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Unrecorded
+            time stays.
         line, phase, data, launch, remove
             As in `notebook_prof.analysis.what_if`.
         workers : int, optional
-            A DataLoader of this rank, or of each, with so many workers: torch's schedule with the batches
-            that were recorded, around steps in which none of these ranks waits for input.
+            A DataLoader of this rank, or of each, with this many workers: torch's schedule with the recorded
+            batches, around steps in which none of these ranks waits for input.
         overlap_communication : bool
-            Nothing on this rank, or on any, waits for communication of devices but further communication.
-            The dependence of the result on it is left out, so that the gain is an upper bound and `lower` is
-            0.
+            On this rank, or on all, only further communication waits for communication of devices. The result
+            no longer depends on it, so the gain is an upper bound and `lower` is 0.
         step : int or iterable of int, optional
-            Mean of these steps. Default: of all, or the whole recordings where there are no steps.
+            Mean of these steps. Default: all steps, or the whole recordings without steps.
         end : {"host", "device", "last"}
             Where a step of a rank ends.
 
@@ -180,19 +179,19 @@ class RankPaths(RankAxis[T]):
         Raises
         ------
         OptionError
-            If nothing is asked, or an argument cannot be understood.
+            If nothing changes, or an argument is malformed.
         SelectionError
             If there is no such rank or step, nothing on the rank is changed, there is no communication to
             overlap, or the ranks have too many slices to be in memory together.
 
         Notes
         -----
-        All ranks are run forwards together: a collective ends when the last rank has come and its transfer,
-        which takes what it took after the last arrival, is done. There is no answer where a rank is missing
-        or its clock cannot be compared, since it might come last; where ranks share no collective; and
-        where the replay of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule
-        makes the batches of all these ranks, and each step begins when the last of them has its batch; there
-        is no answer where that schedule, with the workers that were recorded, is off by more than 5 %.
+        All ranks are run forwards together: a collective ends when the last rank has come and its transfer is
+        done, which takes as long as it did after the last arrival. There is no answer if a rank is missing or
+        its clock cannot be compared, since it might come last; if ranks share no collective; or if the replay
+        of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule makes the
+        batches of all these ranks, and each step begins when the last of them has its batch; there is no
+        answer if that schedule, with the recorded workers, is off by more than 5 %.
 
         Examples
         --------
@@ -220,7 +219,7 @@ class RankPaths(RankAxis[T]):
         if end not in get_args(End):
             raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
         if rank is not None:
-            self.chosen(rank)  # is there at all
+            self.chosen(rank)  # raises if the rank does not exist
         aligned = self._comparable()
         if reason := self._not_all_here(aligned):
             return RanksWhatIf(str(question), rank, 0, reason=reason)
@@ -231,7 +230,7 @@ class RankPaths(RankAxis[T]):
         return what_if_of_ranks(one, question, rank, steps, end, self._doubt_ns())
 
     def _not_all_here(self, aligned: Sequence[int]) -> str:
-        """Return why nothing can be predicted of ranks that are not here; empty where all are."""
+        """Return why nothing can be predicted with missing ranks; empty if all are present."""
         world = max(int(self.files["world_size"].fillna(0).max()), len(self))
         if len(aligned) < world:
             missing = sorted({*range(world)} - {*aligned})
@@ -253,7 +252,7 @@ class RankPaths(RankAxis[T]):
         return [int(one) for one in clocks.loc[clocks["aligned"], "rank"]]
 
     def _aligned(self, rank: int | None) -> list[int]:
-        """Return the ranks whose clocks can be compared; `rank` has to be one of them."""
+        """Return the ranks with comparable clocks; `rank` must be one of them."""
         clocks, aligned = self.clocks(), self._comparable()
         if not aligned and rank is None:
             raise SelectionError(
@@ -267,7 +266,7 @@ class RankPaths(RankAxis[T]):
         return aligned
 
     def _on_the_path(self, rank: int | None, end: End) -> list[int]:
-        """Return the ranks through which the path can go: those that come last, and that end last."""
+        """Return the ranks that the path can visit: those that come last, and that end last."""
         aligned = self._aligned(rank)
         arrived, steps = self._shared("arrivals"), self.steps()
         if end != "host" or not len(steps):
@@ -296,13 +295,13 @@ class RankPaths(RankAxis[T]):
         return one
 
     def _doubt_ns(self) -> float:
-        """Return by how much less the clocks cannot tell who came last."""
+        """Return the difference below which the clocks cannot show who came last."""
         residual: Any = self.clocks()["residual_ns"].max()
         return 2 * float(residual) if np.isfinite(residual) else 0.0
 
 
 def _nothing_between(one: Joint) -> str:
-    """Return why nothing can be run forwards: no threads, or nothing that ranks wait for; empty else."""
+    """Return why nothing can be run forwards: no threads, or no waits between ranks; else empty."""
     if missing := [rank for rank, main in one.graph.mains.items() if main < 0]:
         return f"no slice of a thread was recorded on rank {missing[0]}, and steps run on one"
     between = one.graph.between
@@ -312,7 +311,7 @@ def _nothing_between(one: Joint) -> str:
 
 
 def _steps_asked(one: Joint, step: Numbers) -> list[int]:
-    """Return these steps, or all; SelectionError where one is not there."""
+    """Return these steps, or all; SelectionError for an unknown step."""
     have: list[int] = np.unique(one.steps["step"]).tolist()
     steps = have if step is None else [int(number) for number in many(step)]
     if missing := [number for number in steps if number not in have]:

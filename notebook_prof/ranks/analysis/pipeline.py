@@ -1,4 +1,4 @@
-"""Pipelines of ranks: their stages, what each computes when, and the time in which it has nothing to."""
+"""Pipelines of ranks: stages, computation and bubbles."""
 
 from __future__ import annotations
 
@@ -20,16 +20,12 @@ COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "send
 
 
 def stage_work(trace: Trace) -> pd.DataFrame:
-    """Return computation of each step, for ranks that send to or receive from single other ranks.
+    """Return computation and messages of each step, for ranks that send to or receive from single other
+    ranks.
 
-    Returns
-    -------
-    DataFrame
-        By step; no rows for ranks without sends and receives, or without device work in steps.
-
-        - ``step`` int32; ``first_ns``, ``last_ns`` int64: start of the first and end of the last kernel, in
-          the trace's time; ``compute_ns`` int64: union of kernels; ``other_ns`` int64: collectives among
-          them (no sends and receives) without computation; ``sends``, ``receives`` int64.
+    ``first_ns`` and ``last_ns`` are the start of the first and the end of the last kernel in the trace's
+    time;
+    ``other_ns`` is collectives between them (no sends and receives) without computation.
     """
     work = on_device(trace)
     step = work.ints("step")
@@ -67,7 +63,7 @@ def stage_work(trace: Trace) -> pd.DataFrame:
 
 
 def _messages(trace: Trace, communication: Scope) -> pd.DataFrame | None:
-    """Return sends and receives on devices; None where no name or argument tells of any."""
+    """Return sends and receives on devices; None without names or arguments that show any."""
     words = trace.slices["name"].cat.categories
     names = {operation_of(str(words[code])) for code in np.unique(communication.codes("name")) if code >= 0}
     recorded = recorded_table(trace, "collectives")
@@ -93,30 +89,30 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     work : DataFrame
-        `notebook_prof.ranks.analysis.pipeline.stage_work` of all ranks, with ``first_ns`` and ``last_ns``
-        on one clock, and a column ``aligned`` bool that tells where that is so.
+        A row a rank and step: ``rank step compute_ns other_ns sends receives``, ``first_ns`` and ``last_ns``
+        (first and last kernel) on one clock, and ``aligned`` bool: whether that clock is the common one.
     links : DataFrame
         Who sends to whom: ``src dst``; see `notebook_prof.ranks.analysis.links.links`.
 
     Returns
     -------
     DataFrame
-        A row a rank and step, by `pipeline`, `stage` and `step`; no rows where no rank sends to another.
+        A row a rank and step, by `pipeline`, `stage` and `step`; empty if no rank sends to another.
 
-        - ``pipeline`` int64: ranks that are connected by messages, named by their lowest rank; ``stage``
-          int64: place in the pipeline, by who computes first; ``rank`` int32; ``step`` int32;
-        - ``window_ns`` int64: from the first kernel of the step on any of the pipeline's ranks to the last
-          one's end; of a rank whose clock cannot be compared, its own;
-        - ``compute_ns`` int64; ``warmup_ns``, ``between_ns``, ``drain_ns`` int64: nothing to compute before
-          the rank's first, between its first and last, and after its last kernel; ``other_ns`` int64:
-          collectives in between. These five add up to `window_ns`;
-        - ``bubble_share`` float64: warm-up, between and drain, of the window; ``microbatches`` int64: what
-          the first stage sends to the next in a step; ``ideal_share`` float64: ``(p - 1) / (m + p - 1)``
-          for *p* stages and *m* microbatches; NaN where no messages are counted.
+        - ``pipeline`` int64: lowest of the ranks connected by messages; ``stage`` int64: place in the
+          pipeline, by first computation; ``rank`` int32; ``step`` int32;
+        - ``window_ns`` int64: from the step's first kernel on any of the pipeline's ranks to the end of the
+          last; for a rank whose clock cannot be compared, its own;
+        - ``compute_ns`` int64; ``warmup_ns``, ``between_ns``, ``drain_ns`` int64: idle before the rank's
+          first, between its first and last, and after its last kernel; ``other_ns`` int64: collectives in
+          between. These five sum to `window_ns`;
+        - ``bubble_share`` float64: warm-up, between and drain, of the window; ``microbatches`` int64:
+          messages of the first stage to the next in a step; ``ideal_share`` float64: ``(p - 1) / (m + p -
+          1)`` for *p* stages and *m* microbatches; NaN without counted messages.
 
     Notes
     -----
-    Source of the ideal share: Huang et al., *GPipe* (2019), section 2.3, for stages that take equally long.
+    Source of the ideal share: Huang et al., *GPipe* (2019), section 2.3, for stages of equal length.
 
     Examples
     --------
@@ -152,7 +148,7 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
 
 
 def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
-    """Return the lowest rank of those that messages connect, for every rank that has messages."""
+    """Return, for every rank with messages, the lowest rank that messages connect it to."""
     lowest = {int(rank): int(rank) for rank in {*links["src"], *links["dst"]} & set(ranks.tolist())}
     changed = True
     while changed:

@@ -1,4 +1,4 @@
-"""Several ranks in one Trace, on one clock: their timelines above one another."""
+"""Several ranks in one Trace, on one clock."""
 
 from __future__ import annotations
 
@@ -23,20 +23,13 @@ Tables: TypeAlias = dict[str, pd.DataFrame]
 
 
 class RankClock(NamedTuple):
-    """What to do to a rank's times to be on the common axis.
+    """The transformation of a rank's times to the common axis."""
 
-    Attributes
-    ----------
-    shift_ns : int
-        To be added.
-    drift : float
-        How much faster than the others the clock runs, in ns per ns.
-    reference_ns : int
-        Time (of the trace) at which `shift_ns` holds.
-    """
-
+    # Added to times.
     shift_ns: int
+    # How much faster the clock runs than the others, in ns per ns.
     drift: float = 0.0
+    # Time (of the trace) at which `shift_ns` holds.
     reference_ns: int = 0
 
     def moved(self, ts: Any) -> IntArray:
@@ -48,7 +41,7 @@ class RankClock(NamedTuple):
 
 
 def retimed(trace: Trace, clock: RankClock) -> Trace:
-    """Return the trace with times on the common axis; a slice keeps the slices inside it."""
+    """Return the trace with times on the common axis; inner slices stay inside."""
     tables = {table.name: getattr(trace, table.name) for table in TABLES}
     for name in ("slices", "steps"):
         ts = tables[name]["ts"].to_numpy()
@@ -76,16 +69,16 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
     Parameters
     ----------
     ranks : sequence of (int, Trace)
-        With times on one axis; see `retimed`.
+        With times on one axis.
     start_unix_ns : int
         Unix time of the origin of that axis.
 
     Returns
     -------
     Trace
-        Tracks carry their rank, slices a column ``rank`` (Int32) by which `Selection` chooses. Devices keep
-        their numbers if no two ranks have the same one, else ``rank × devices + number``. A step lasts from
-        its first start on any rank to its last end. Memory of the host is that of all ranks together.
+        Tracks have their rank, slices a column ``rank`` (Int32) for `Selection`. Devices keep their numbers
+        if no two ranks have the same one, else ``rank × devices + number``. A step lasts from its first start
+        on any rank to its last end. Host memory is the sum over all ranks.
 
     Examples
     --------
@@ -139,7 +132,7 @@ def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
 
 
 def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
-    """Return the tables of a rank with keys, devices and correlations that no other rank has."""
+    """Return the tables of a rank with unique keys, devices and correlations."""
     tables: Tables = {table.name: getattr(trace, table.name) for table in TABLES}
     keys = {
         "slices": {"track": "track", "parent": "row", "stack": "stack"},
@@ -166,27 +159,9 @@ def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str
 
 
 def divided(trace: Trace, rows: IntArray, at: IntArray) -> Trace:
-    """Cut slices in two: each part is launched by what launched the whole.
+    """Cut slices of streams in two at some instants; the launch of the whole launches both parts.
 
-    Parameters
-    ----------
-    trace : Trace
-    rows : ndarray of int64, shape (n,)
-        Slices of streams; distinct.
-    at : ndarray of int64, shape (n,)
-        ns; inside of them.
-
-    Returns
-    -------
-    Trace
-        With a column ``own_row`` (int64) in `slices`: the row that each had in `trace`.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> trace = divided(draw("stream 7: [all_reduce ]"), np.array([0]), np.array([5]))
-    >>> trace.slices[["ts", "dur", "own_row"]].values.tolist()
-    [[0, 5, 0], [5, 8, 0]]
+    `slices` gets a column ``own_row`` (int64): the row in `trace`.
     """
     slices, flows, count = trace.slices, trace.flows, len(trace.slices)
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
@@ -212,7 +187,7 @@ def divided(trace: Trace, rows: IntArray, at: IntArray) -> Trace:
 def _device_events(
     ranks: Sequence[tuple[int, Trace]], devices: Sequence[dict[int, int]]
 ) -> pd.DataFrame | None:
-    """Return what the files tell of waits for devices, with the new devices and correlations; else None."""
+    """Return the files' waits for devices, with the new devices and correlations; else None."""
     parts = []
     for (rank, trace), new_numbers in zip(ranks, devices, strict=True):
         table = sync_table(trace)
@@ -227,7 +202,7 @@ def _device_events(
 
 
 def _raised(column: pd.Series[Any], by: int) -> Any:
-    """Raise keys of other rows; missing ones (-1 too) stay so."""
+    """Raise keys of other rows; missing ones (-1 too) stay missing."""
     if not isinstance(column.dtype, np.dtype):
         return column + by
     numbers = column.to_numpy()
@@ -238,7 +213,7 @@ def _device(column: pd.Series[Any], devices: dict[int, int]) -> Any:
     numbers = column.to_numpy(dtype=np.int64, na_value=_HOST)
     new_number = np.full(max(devices, default=-1) + 2, _HOST, np.int64)
     new_number[list(devices)] = list(devices.values())
-    renumbered = new_number[numbers].astype(np.int16)  # the host reads the last one
+    renumbered = new_number[numbers].astype(np.int16)  # the host uses the last one
     return (
         renumbered
         if isinstance(column.dtype, np.dtype)
@@ -251,7 +226,7 @@ def _next_key(keys: pd.Series[Any]) -> int:
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join tables under one another; categories are united."""
+    """Concatenate tables; categories are united."""
     words = {
         name: union_categoricals([frame[name] for frame in frames])
         for name in frames[0]
@@ -262,7 +237,7 @@ def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
-    """Sort by start, longest first, as a Trace has them; and tell where each row has gone."""
+    """Sort by start, longest first, as in a Trace; return the new place of each row."""
     order = np.lexsort((-slices["dur"].to_numpy(), slices["ts"].to_numpy()))
     new_row = np.empty(len(order), np.int64)
     new_row[order] = np.arange(len(order))
@@ -284,7 +259,7 @@ def _whole_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _merged_blocks(blocks: pd.DataFrame) -> pd.DataFrame:
-    """Sort by time, and sum what several ranks hold on one device (the host)."""
+    """Sort by time, and sum the memory of several ranks on one device (the host)."""
     order = np.argsort(blocks["ts"].to_numpy(), kind="stable")
     blocks = blocks.iloc[order].reset_index(drop=True)
     for name in ("allocated", "reserved"):

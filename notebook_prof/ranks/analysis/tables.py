@@ -1,4 +1,4 @@
-"""What is known of all ranks: computed of each in one go, read and compared once for all questions."""
+"""Tables of all ranks, computed in one pass and kept for all questions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ _OPERATORS: Final = ["name", "count", "total_ns", "self_ns", "device_ns"]
 
 
 def operator_sums(trace: Trace) -> pd.DataFrame:
-    """Sum operators outside communication, or kernels where there are none, to compare ranks by.
-
-    Returns
-    -------
-    DataFrame
-        ``name count total_ns self_ns device_ns``.
-    """
+    """Sum operators outside communication, or kernels without any, to compare ranks by."""
     table = operator_times(trace, category="operator")
     if len(table):
         communicates = table["name"].map(phase_of) == "communication"
@@ -50,14 +44,7 @@ def idle_sums(trace: Trace) -> pd.DataFrame:
 
 
 def work_sums(trace: Trace) -> pd.DataFrame:
-    """Sum FLOPs and bytes of each step, as far as shapes tell them; see `notebook_prof.analysis.work`.
-
-    Returns
-    -------
-    DataFrame
-        ``step`` Int32 (missing outside steps), ``flops``, ``bytes`` float64, and ``known`` int64: how many
-        calls' work is known; no rows where none is.
-    """
+    """Sum known FLOPs and bytes by step; ``known`` is the number of calls with known work."""
     work = slice_work(trace)
     rows = np.flatnonzero(work.outermost)
     parts = {"flops": work.flops[rows], "bytes": work.bytes[rows], "known": np.ones(len(rows), np.int64)}
@@ -83,9 +70,9 @@ T = TypeVar("T")
 
 
 class RankTables(RankSet[T]):
-    """A `RankSet` that remembers what its ranks were reduced to.
+    """A `RankSet` that keeps the reductions of its ranks.
 
-    The first question reads each rank once for all of them; `forget` makes the next one read again.
+    The first question reads each rank once for all questions, until `forget`.
     """
 
     _standard: dict[str, pd.DataFrame] | None = None
@@ -96,7 +83,7 @@ class RankTables(RankSet[T]):
         self._standard = self._between = None
 
     def clocks(self) -> pd.DataFrame:
-        """Return how far the ranks' clocks are apart, and which cannot be compared; see `clock_offsets`."""
+        """Return the offsets of the ranks' clocks, and which cannot be compared; see `clock_offsets`."""
         return self._shared("clocks")
 
     def _origins(self) -> dict[int, int]:
@@ -150,7 +137,7 @@ class RankTables(RankSet[T]):
 
 
 def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
-    """Return a row for every rank that was read, also without collectives."""
+    """Return a row for every rank read, with or without collectives."""
     missing = sorted(set(ranks) - set(clocks["rank"]))
     rows = [_row_of_lone_rank(rank, len(ranks)) for rank in missing]
     if not rows:

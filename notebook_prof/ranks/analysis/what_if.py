@@ -1,4 +1,4 @@
-"""What if a rank were faster or slower: all ranks run forwards, and meet in their collectives."""
+"""What if a rank were faster or slower: all ranks replayed together, meeting in their collectives."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ class RanksWhatIf:
     ----------
     question : str
     rank : int or None
-        On which something is otherwise; None: on all.
+        The changed rank; None: all.
     before : int
         ns; mean length of the steps, from the first begin on any rank to the last end on any.
     after, gain : int or None
-        ns; the same in the replay, and ``before - after``. None where the answer is refused, as are the next.
+        ns; the same in the replay, and ``before - after``. These and the next two are None if the answer is
+        refused.
     lower, upper : int or None
-        The smallest and the largest gain under what the recordings do not tell: lags as recorded or as usual,
-        calls that wait for what held them up only or for all they could wait for, and how far apart clocks
-        may be; for another number of workers, by how much the schedule is off.
+        The smallest and the largest gain, given what the recordings leave open: lags as recorded or as usual,
+        calls that wait only for what held them up or for everything they could wait for, and the error of the
+        clocks; for another number of workers, the error of the schedule.
     replay_error : float
-        By how much the replay of the unchanged recordings is off when each start and wait has the usual lag;
-        for another number of workers what torch's schedule is off by, where that is more. NaN where nothing
-        was replayed.
+        Error of replaying the unchanged recordings with the usual lag for each start and wait; for another
+        number of workers, the error of torch's schedule if larger. NaN without a replay.
     refused : bool
     reason : str
         Why there is no answer; empty for one.
     steps : DataFrame
         A row a step: ``step before_ns usual_ns after_ns backlog_ns last_rank last_rank_after``. `after` is
-        the mean of ``after_ns + backlog_ns``; both are missing where the answer is refused or is for another
+        the mean of ``after_ns + backlog_ns``; both are missing if the answer is refused or is for another
         number of workers.
     """
 
@@ -86,10 +86,10 @@ class RanksWhatIf:
 
     @functools.cached_property
     def critical_path(self) -> pd.DataFrame:
-        """What would decide how long the steps take: the table of `RankPaths.critical_path`.
+        """The critical path of the replay: the table of ``ranks.critical_path()``.
 
-        `slice` are rows of the recordings, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
-        of `steps`. No rows where the answer is refused or is for another number of workers.
+        `slice` is a row of the recordings, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
+        of `steps`. No rows if the answer is refused or is for another number of workers.
         """
         if self._joint is None or self._replay is None:
             return PATH.empty()
@@ -97,13 +97,13 @@ class RanksWhatIf:
 
     @functools.cached_property
     def classes(self) -> pd.DataFrame:
-        """What the critical path consists of, before and after.
+        """Classes of the critical path, before and after.
 
         Returns
         -------
         DataFrame
             ``rank`` int32, ``class`` str, ``before_ns after_ns`` int64, sums over the steps, by `after_ns`,
-            largest first. The columns sum to those of `steps`. No rows where `critical_path` has none.
+            largest first. The columns sum to those of `steps`. No rows if `critical_path` has none.
         """
         tables = [self.critical_path] * 2
         if self._joint is not None and self._replay is not None:
@@ -137,7 +137,7 @@ class RanksWhatIf:
 def what_if_of_ranks(
     one: Joint, question: Question, rank: int | None, steps: Sequence[int], end: End, doubt_ns: float
 ) -> RanksWhatIf:
-    """Predict how long steps would take across ranks, or refuse to; see `RankPaths.what_if`."""
+    """Predict how long steps would take across ranks, or refuse to answer; see `RankPaths.what_if`."""
     edges = constraints(one.graph)
     loaders = _loaders(one, question, rank)
     own = _steps_of_ranks(one, edges, steps, end)
@@ -188,10 +188,8 @@ def _unreliable(error: float) -> str:
 
 
 def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[int]) -> Change:
-    """Return what is otherwise on this rank, or on all; communication only where it is named.
-
-    Ranks of these `loaders` do not wait for input: torch's schedules say how long they do.
-    """
+    """Return the changes on this rank, or on all; communication changes only if named."""
+    # Ranks of these `loaders` do not wait for input: torch's schedules give their wait.
     graph = one.graph
     change = change_of(graph, question)
     factor = np.ones(len(one.waiting)) if change.factor is None else change.factor.copy()
@@ -225,7 +223,7 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
 
 
 def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Schedule] | str:
-    """Return the schedule of the DataLoader of each rank; of one in question why there is none, as text."""
+    """Return the schedule of each rank's DataLoader; if it lacks one, the reason as text."""
     out: dict[int, Schedule] = {}
     if question.workers is None:
         return out
@@ -257,16 +255,8 @@ def _with_workers(
 ) -> RanksWhatIf:
     """Answer for another number of workers: torch's schedules around steps that wait for no input.
 
-    Parameters
-    ----------
-    answer : RanksWhatIf
-    loaders : mapping of int to Schedule
-        By rank.
-    hosts : mapping of int to str
-        By rank: on which machine it runs.
-    workers : int
-    loops : sequence of int
-        ns; mean length of these steps in replays, receiving of batches left out.
+    `hosts` are the machines by rank; `loops` the mean ns of these steps in replays, without receiving
+    batches.
     """
     measured = batch_ns_together([*loaders.values()], loops[0])
     off = abs(measured / max(answer.before, 1) - 1)
@@ -300,22 +290,13 @@ def _with_workers(
 
 @dataclass(frozen=True)
 class _Lengths:
-    """Steps across ranks.
-
-    Attributes
-    ----------
-    step : ndarray of int64
-        Number.
-    length, whole : ndarray of int64
-        ns; from the first begin on any rank to the last end on any, without what devices fall behind and
-        with it.
-    last : ndarray of int64
-        The rank that ends last, with it.
-    """
+    """Steps across ranks (ns), from the first begin to the last end on any rank."""
 
     step: IntArray
+    # Without, and with, what devices fall behind.
     length: IntArray
     whole: IntArray
+    # The rank that ends last, with it.
     last: IntArray
 
 

@@ -1,4 +1,4 @@
-"""The linked page of many ranks: figures that filter one another, and the timelines of chosen ranks below."""
+"""The linked page of many ranks: figures that filter one another, and the timelines of chosen ranks."""
 
 from .frames import PageFrames, PageSums
 from .queries import RankProtocol, RankSource

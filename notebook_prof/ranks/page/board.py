@@ -1,4 +1,4 @@
-"""The linked dashboard of many ranks, under the ranks' shared selection, and its sums."""
+"""The linked dashboard of many ranks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def page_sums(ranks: RankAnswers[Any]) -> PageSums:
 
 
 def _with_step_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Number steps, with -1 for times outside of them."""
+    """Number steps; -1 outside of them."""
     step = table["step"].astype("Int64").fillna(-1).to_numpy(np.int64)
     return table.assign(step=step)
 
@@ -89,14 +89,14 @@ def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
 
 _MOST_GROUPS: Final = 11
 _MOST_SLICES: Final = 2_000_000
-"""Of ranks whose critical path the page shows by itself."""
+"""Limit for ranks whose critical path the page shows unasked."""
 _CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
 
 
 class RankBoard:
-    """Shows itself in a notebook: choosing ranks, steps, a group or a stretch of time filters the rest.
+    """The linked dashboard of many ranks: choosing ranks, steps, a group or a time window filters the rest.
 
     Made by ``ranks.dashboard()``.
 
@@ -104,7 +104,7 @@ class RankBoard:
     ----------
     ranks : RankAnswers
     selection : Selection
-        What is chosen in the page is chosen here, and the other way round.
+        Kept in step with the page, in both directions.
     timeline : callable
         Stacks the timelines of some ranks.
     """
@@ -116,23 +116,23 @@ class RankBoard:
 
     @property
     def selection(self) -> Selection:
-        """What is selected; see `notebook_prof.Selection`."""
+        """The selection; see `notebook_prof.Selection`."""
         return self._selection
 
     @property
     def sums(self) -> PageSums:
-        """What the page's figures are added up from."""
+        """The sums behind the page's figures."""
         return self._sums
 
     @property
     def headline(self) -> str:
-        """What the ranks show, and what is wrong with them, in lines."""
+        """Findings and problems of the ranks, in lines."""
         first, *further = self._of_path or [""]
         return "\n".join([_sentence(self.ranks) + first, *further, *map(str, self.ranks.report)])
 
     @functools.cached_property
     def _of_path(self) -> list[str]:
-        """Say where the critical path is, if the ranks are small enough to be read together in a moment."""
+        """Say where the critical path is, if the ranks are small enough to be read together quickly."""
         files = self.ranks.files
         if len(self.ranks) < 2 or files["slices"].sum() > _MOST_SLICES:
             return []
@@ -147,11 +147,11 @@ class RankBoard:
 
     @property
     def groups(self) -> list[tuple[str, str, list[int]]]:
-        """Ranks that do the same and ranks that differ: label, explanation, ranks; at most a dozen."""
+        """Groups of equal ranks, and outliers: label, explanation, ranks; at most a dozen."""
         return self._groups
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
-        """Return what the figures draw under a selection, as `Selection.to_state` gives it."""
+        """Return the tables of the figures under a selection, as `Selection.to_state` returns it."""
         page = importlib.import_module("notebook_prof.ranks.page")  # loads Bokeh
         under: PageFrames = page.frames_under(self._sums, state)
         return under
@@ -177,11 +177,11 @@ class RankBoard:
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the page where there is a front-end for it; see `Profile._ipython_display_`."""
+        """Show the page if a front-end supports it; see `Profile._ipython_display_`."""
         display(self, **kwargs)
 
     def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
-        """Return the timelines that a file holds, and a sentence about them."""
+        """Return the timelines of a file, and a sentence about them."""
         ranks, why = (
             (list(numbers), "those asked for") if numbers is not None else self._ranks_worth_showing()
         )
@@ -205,7 +205,7 @@ class RankBoard:
 
 
 def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
-    """Return groups of ranks, where there are several, and the outliers."""
+    """Return groups of ranks, if there are several, and the outliers."""
     groups = []
     for group, part in folded.groupby("group"):
         like = int(part.loc[part["representative"], "rank"].iloc[0])
@@ -221,25 +221,9 @@ def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
 
 
 def path_sentence(path: pd.DataFrame) -> list[str]:
-    """Say how much of the critical path is on the first rank, then on all, and of what it consists there.
+    """Say how much of the critical path is on the first rank, then on all, by class.
 
-    Parameters
-    ----------
-    path : DataFrame
-        ``ranks.critical_path(by=["rank", "class"], end="last")``.
-
-    Returns
-    -------
-    list of str
-        What goes on after the sentence of the late rank, and a line of its own; none where there is no path.
-
-    Examples
-    --------
-    >>> table = {"rank": [7, 4, 7], "class": ["kernel", "copy", "idle"], "path_ns": [50, 30, 20]}
-    >>> for text in path_sentence(pd.DataFrame(table)):
-    ...     print(text)
-    ; 70.0 % of the critical path is on rank 7
-    critical path: 70.0 % on rank 7 (50.0 % kernels, 20.0 % nothing recorded), 30.0 % on rank 4
+    The first text continues the sentence of the late rank, the second is a line; empty without a path.
     """
     total = int(path["path_ns"].sum())
     if not total:

@@ -1,4 +1,4 @@
-"""Tables under a selection → columns of the figures' sources, ranges and texts to show under the pointer."""
+"""Tables under a selection as columns of the figures' sources, ranges and tooltips."""
 
 from __future__ import annotations
 
@@ -28,32 +28,17 @@ NOTES: Final = {
     "bubbles": "No step of a pipeline is in what is selected.",
     "together": "All ranks come to shared collectives at the same time.",
 }
-"""What is said instead of an empty figure."""
+"""Text in place of an empty figure."""
 _HALF: Final = 0.5
 
 Drawn = dict[str, Any]
 
 
 def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Drawn]:
-    """Return everything that the figures show.
-
-    Parameters
-    ----------
-    frames : PageFrames
-    state : mapping
-        As `Selection.to_state` gives it.
-
-    Returns
-    -------
-    dict
-        By panel: ``sources`` (columns of lists by source), ``x``, ``y`` (ranges), ``tips`` (text for each
-        row), and what clicks select: ``rank`` (list) or ``members`` (list of lists); ``colours`` and
-        ``scale`` (two texts) where there is a colour scale. The heat map and Marey's figure have a row for
-        each rank and step: the page makes their texts of ``x y value`` and ``y step left right``.
-
-        Ranks and steps that are not selected are pale in figures that have them on an axis; figures without
-        them are of what is selected.
-    """
+    """Return everything that the figures show, by panel: sources, ranges, tips and what clicks select."""
+    # Unselected ranks and steps are pale in figures with an axis for them; other figures show only the
+    # selection. The heat map and Marey's figure have a row for each rank and step: the page makes their texts
+    # of ``x y value`` and ``y step left right``.
     state = {**state, "rank": frames.emphasised}
     drawn = {
         "bars": _bars(frames, state),
@@ -71,7 +56,7 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
 
 
 def rank_rows(ranks: pd.DataFrame, most: int) -> dict[str, Any]:
-    """Return the table of the ranks as text: heads, cells by row, and how many rows are left out."""
+    """Return the table of the ranks as text: heads, cells by row, and the number of rows left out."""
     columns = [name for name in ranks if name != "rank"]
     heads = [_head(str(name)) for name in columns]
     shown = ranks.head(most)
@@ -112,7 +97,7 @@ def _lower_of(a: list[float], b: list[float]) -> list[float]:
 
 
 def _as_integers(values: Any) -> list[int]:
-    """Round to whole numbers, which are shorter to write."""
+    """Round to integers, which are shorter to write."""
     numbers: list[int] = np.rint(values).astype(np.int64).tolist()
     return numbers
 
@@ -142,7 +127,7 @@ def _part_texts(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> li
 
 
 def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], state: Any) -> Drawn:
-    """Stack bars with a rank a bar."""
+    """Stack bars, one bar a rank."""
     rank = table["rank"].tolist()
     columns = _stacked(table, parts, ("bottom", "top"))
     most = columns.pop("_most")
@@ -193,7 +178,7 @@ def _heat(frames: PageFrames, state: Mapping[str, Any]) -> Drawn:
 
 def _scale(value: Any, write: Any) -> Drawn:
     low, high = (float(value.min()), float(value.max())) if len(value) else (0.0, 1.0)
-    ends = [low, high] if high > low else [low - 1, low + 1]  # all alike: the middle of the scale
+    ends = [low, high] if high > low else [low - 1, low + 1]  # all equal: the middle of the scale
     return {"colours": ends, "scale": [write(low), write(high)] if high > low else [f"all {write(low)}"]}
 
 

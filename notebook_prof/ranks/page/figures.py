@@ -1,4 +1,4 @@
-"""The empty figures of the ranks' page, and what the page must know of each to fill and read them."""
+"""The empty figures of the ranks' page, and how the page fills and reads them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ENDS: Final = {"x": "to rank", "y": "from rank"}
 
 
 def page_document(panels: list[str]) -> str:
-    """Return the figures as the JSON of one Bokeh document, without data; roots in the order given."""
+    """Return the figures without data as the JSON of one Bokeh document; roots in the order given."""
     document = Document()
     for name in panels:
         document.add_root(_FIGURES[name](_panel(name)))

@@ -1,4 +1,4 @@
-"""Questions of the ranks' page and their answers; those of an opened timeline are passed on to it."""
+"""Answers to the ranks' page; questions on an opened timeline are passed on to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Opened(Protocol):
 
     @property
     def trace(self) -> Trace:
-        """Of all of them."""
+        """The Trace of all of them."""
 
     @property
     def headline(self) -> str:
@@ -33,7 +33,7 @@ class Opened(Protocol):
 
 
 class RankSource(Protocol):
-    """Where the page has its figures from."""
+    """The data of the page."""
 
     @property
     def selection(self) -> Selection:
@@ -41,26 +41,21 @@ class RankSource(Protocol):
 
     @property
     def headline(self) -> str:
-        """What the ranks show, in lines."""
+        """Findings of the ranks, in lines."""
 
     @property
     def groups(self) -> list[tuple[str, str, list[int]]]:
-        """What may be chosen at once: label, explanation, ranks."""
+        """Groups that can be chosen at once: label, explanation, ranks."""
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
-        """Return everything that is drawn, under a selection."""
+        """Return the tables of all figures under a selection."""
 
     def timeline(self, ranks: Sequence[int] | None = None) -> Opened:
         """Read some ranks and stack them."""
 
 
 class RankProtocol:
-    """Answer the questions of every page that shows one set of ranks.
-
-    Parameters
-    ----------
-    source : RankSource
-    """
+    """Answer the questions of every page that shows one set of ranks."""
 
     def __init__(self, source: RankSource) -> None:
         self.source, self.selection = source, source.selection
@@ -80,20 +75,9 @@ class RankProtocol:
         return {"page": "ranks", "bokeh": bokeh.__version__, "panels": panels, **facts}
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer one question.
+        """Answer one question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline.
 
-        Parameters
-        ----------
-        request : mapping
-            ``t`` is ``ranks`` (what the figures show), ``open`` (stack the timelines of ``ranks``), or with
-            ``of``, the number of an opened timeline, a question to that.
-
-        Returns
-        -------
-        content : dict
-            As `notebook_prof.service.query_service.QueryService.answer`; what cannot be answered is in
-            ``failed``.
-        buffers : list of bytes
+        The answer is that of `notebook_prof.service.query_service.QueryService.answer`.
         """
         if "of" in request:
             opened = self._opened
@@ -107,7 +91,7 @@ class RankProtocol:
             return {"failed": str(error), "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply what a page selects; see `notebook_prof.service.query_service.QueryService.select`."""
+        """Apply a page's patch; see `notebook_prof.service.query_service.QueryService.select`."""
         try:
             self.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:

@@ -1,4 +1,4 @@
-"""The ranks' page as one HTML file that needs neither kernel nor network, and its static form."""
+"""The ranks' page as one HTML file without kernel or network, and its static form."""
 
 from __future__ import annotations
 
@@ -19,15 +19,8 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 
 
 def rank_fragment(frames: PageFrames, headline: str, uid: str = "") -> str:
-    """Return what the ranks show and the table of the ranks, without script or SVG; texts are escaped.
-
-    Parameters
-    ----------
-    frames : PageFrames
-    headline : str
-        Lines to put on top.
-    uid : str
-        Marks the fragment, so that a live view beside it can hide it.
+    """Return headline and table of the ranks as escaped HTML without script or SVG; `uid` lets a live view
+    hide it.
     """
     table = rank_rows(frames.ranks, _ROWS)
     first, *further = headline.split("\n")
@@ -53,24 +46,14 @@ _STYLE: Final = (
 
 
 def rank_report(source: RankSource, timelines: Opened | None = None, note: str = "") -> str:
-    """Return the whole HTML file as text.
+    """Return the whole HTML file as text, opened under the source's selection.
 
-    Parameters
-    ----------
-    source : RankSource
-        What is selected in it is selected when the file is opened.
-    timelines : Opened, optional
-        Stacked timelines of some ranks, to be opened in the page.
-    note : str
-        What the file holds of the timelines, in a sentence.
-
-    Notes
-    -----
-    The file holds the figures and the table under the selection of the moment, and the columns of `timelines`
-    as far as the file does not become longer than that of one profile (`notebook_prof.views.report.report`).
-    What comes from recordings is JSON with ``<`` escaped, base64 or escaped HTML, and the file's
-    Content-Security-Policy allows only its own scripts, by their hashes.
+    `note` says in a sentence which timelines the file contains.
     """
+    # The file contains the figures and the table under the current selection, and the columns of `timelines`
+    # as far as it stays within the size of a single profile's report. Data of recordings is JSON with ``<``
+    # escaped, base64 or escaped HTML, and the Content-Security-Policy allows only the file's own scripts, by
+    # their hashes.
     page = RankProtocol(source)
     drawn, _ = page.answer({"t": "ranks"})
     shown = timelines is not None and len(timelines.trace.slices) > 0

@@ -1,4 +1,4 @@
-"""Which ranks' timelines to show where there is no room for all."""
+"""The ranks whose timelines are shown if there is no room for all."""
 
 from __future__ import annotations
 
@@ -22,35 +22,10 @@ def worth_showing(
     most_ranks: int = MOST_RANKS,
     most_slices: int = MOST_SLICES,
 ) -> tuple[list[int], str]:
-    """Return all ranks where they fit; else those that tell most, as many as fit, and at least one.
+    """Return all ranks if they fit, else the most telling ones (at least one), and why as the end of a
+    sentence.
 
-    Parameters
-    ----------
-    slices : mapping of int to int
-        How many slices each rank has; others are not considered.
-    late : DataFrame
-        ``rank mean_late_ns``, the latest first; see `notebook_prof.ranks.analysis.arrivals.stragglers`.
-    folded : DataFrame
-        ``rank group representative outlier``; see `notebook_prof.ranks.analysis.folding.fold`.
-    chosen : sequence of int
-        Ranks that come before all others.
-    most_ranks, most_slices : int
-
-    Returns
-    -------
-    ranks : list of int
-        Ascending.
-    why : str
-        What they are, as the end of a sentence.
-
-    Examples
-    --------
-    >>> late = pd.DataFrame({"rank": [2, 0, 1, 3], "mean_late_ns": [90.0, 4, 3, 0]})
-    >>> folded = pd.DataFrame({"rank": range(4), "group": 0, "representative": [0, 1, 0, 0], "outlier": 0})
-    >>> worth_showing(dict.fromkeys(range(4), 10), late, folded, most_ranks=2)
-    ([0, 2], 'the latest (2, 0)')
-    >>> worth_showing(dict.fromkeys(range(4), 10), late, folded)
-    ([0, 1, 2, 3], 'all ranks')
+    Chosen ranks come first, then the latest ones, outliers and representatives.
     """
     if len(slices) <= most_ranks and sum(slices.values()) <= most_slices:
         return sorted(slices), "all ranks"

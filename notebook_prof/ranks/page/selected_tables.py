@@ -1,4 +1,4 @@
-"""Sums of all ranks → tables under a selection."""
+"""Tables under a selection, from sums of all ranks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,9 @@ MIDDLE: Final = ("step_ns", "compute_ns", "exposed_ns", "idle_ns")
 
 
 def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
-    """Return what the figures draw.
-
-    Parameters
-    ----------
-    sums : PageSums
-    state : mapping
-        ``rank step window group``, as `Selection.to_state` gives them.
-
-    Notes
-    -----
-    A process group stands for its ranks: figures with ranks on an axis show others pale, lateness, messages
-    and the heat map are of its collectives. Messages are kept where one of both ends is.
-    """
+    """Return the tables of the figures under ``rank step window group``."""
+    # A process group selects its ranks: figures with ranks on an axis show others pale; lateness, messages
+    # and the heat map are of its collectives. Messages are kept if one of both ends is.
     steps = sums.steps.assign(kept=_inside_selection(sums.steps, state))
     pairs = None if steps["kept"].all() else _key(steps["rank"], steps["step"])[steps["kept"].to_numpy()]
     groups, emphasised = state.get("group"), _emphasised(sums, state)
@@ -49,7 +39,7 @@ def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
 
 
 def medians(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return parts of each rank's median step, each by itself, over what is kept."""
+    """Return the median of each part of each rank's step, over the kept rows."""
     return steps[steps["kept"]].groupby("rank")[list(PARTS)].median().reset_index()
 
 
@@ -81,7 +71,7 @@ def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
 def _kept_rows(
     table: pd.DataFrame, pairs: npt.NDArray[np.int64] | None, groups: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return rows of ranks and steps that are kept (all for None, also outside steps), and of the groups."""
+    """Return rows of the kept ranks and steps (all for None, also outside steps), and of the groups."""
     if pairs is not None:
         table = table[np.isin(_key(table["rank"], table["step"]), pairs)]
     return table if groups is None else table[table["group"].isin(groups)]

@@ -1,1 +1,1 @@
-"""Find the files of a run's ranks, and reduce each of them: on this machine or on a cluster."""
+"""Find the files of a run's ranks, and reduce each: on this machine or on a cluster."""

@@ -1,4 +1,4 @@
-"""Recordings in our own format beside the files they come from, so that the second look is quick."""
+"""Native copies of recordings beside their files, which open faster."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ FOLDER: Final = ".notebook_prof"
 
 
 def twin_path(file: RankFile, cache: Cache) -> Path | None:
-    """Return where the native twin of a file is kept; None without a cache, and for native files.
-
-    The name holds the size and the time of change, so that a file that was written again is read again.
-    """
+    """Return the path of a file's native twin; None without a cache, and for native files."""
+    # The name contains size and modification time, so that a changed file is read again.
     path = Path(file.path)
     if cache is None or cache is False or path.is_dir() or path.name.endswith(".nbprof.zip"):
         return None
@@ -32,19 +30,7 @@ def twin_path(file: RankFile, cache: Cache) -> Path | None:
 
 
 def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]:
-    """Read a rank, from its native twin if that is there; else read it and leave one.
-
-    Returns
-    -------
-    trace : Trace
-    report : ImportReport
-        What was in the way of the cache; the rank itself is shown all the same.
-
-    Raises
-    ------
-    FormatError, OSError
-        If the file cannot be read.
-    """
+    """Read a rank from its native twin, or read it and write one; the report has problems of the cache."""
     report = ImportReport()
     twin = twin_path(file, cache)
     if twin is not None and twin.exists():
@@ -70,7 +56,7 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
 
 
 def _keep(trace: Trace, twin: Path) -> None:
-    """Leave a twin, unless another thread or process has left one meanwhile: nobody's is taken away."""
+    """Write a twin, unless another thread or process has written one meanwhile: no twin is replaced."""
     own = _temporary_path(twin)
     try:
         trace.save(own, "native")
@@ -85,7 +71,7 @@ def _keep(trace: Trace, twin: Path) -> None:
 
 def _take_away(twin: Path) -> None:
     aside = _temporary_path(twin)
-    with suppress(OSError):  # somebody else has done it
+    with suppress(OSError):  # another process has done it
         twin.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 

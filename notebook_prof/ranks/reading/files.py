@@ -1,4 +1,4 @@
-"""Which files are the ranks of a run, and which rank each of them is."""
+"""The files of a run, and the rank of each."""
 
 from __future__ import annotations
 
@@ -31,19 +31,8 @@ _IN_NAME: Final = re.compile(r"(?:rank|worker|(?<![a-z])r)[-_ ]?(\d+)(?!\d)", re
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Return the rank, number of ranks, host and versions, as far as the head of a file tells.
-
-    Parameters
-    ----------
-    path : Path
-        A file, compressed with gzip or not, or a recording of our own.
-
-    Returns
-    -------
-    dict
-        ``rank`` and ``world_size`` (int), ``host`` (str), ``versions`` (dict of str); those that are known.
-        Empty for a file that cannot be read: reading it as a whole will say why.
-    """
+    """Return the known of ``rank world_size host versions`` from the head of a file; empty if unreadable."""
+    # Reading the whole file will say why it is unreadable.
     try:
         if path.is_dir():
             return _native((path / LAST).read_bytes()) if (path / LAST).is_file() else {}
@@ -60,13 +49,7 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 
 def rank_in_name(path: str) -> int | None:
-    """Return the rank that a file's name, or else that of a folder around it, tells.
-
-    Examples
-    --------
-    >>> rank_in_name("run/worker3_step_12.json.gz"), rank_in_name("rank_7/trace.json"), rank_in_name("a.json")
-    (3, 7, None)
-    """
+    """Return the rank in a file's name, or else in that of a folder around it."""
     for part in reversed(Path(path).parts):
         if match := _IN_NAME.search(part):
             return int(match[1])
@@ -83,6 +66,7 @@ def _native(text: bytes) -> dict[str, Any]:
 
 
 def _kineto(head: str) -> dict[str, Any]:
+    # See `facts_of`.
     facts: dict[str, Any] = {}
     if match := _DISTRIBUTED.search(head):
         try:
@@ -115,44 +99,27 @@ _NO_TRACES: Final = (
     ".yml",
     ".out",
 )
-"""What lies beside traces; taken as one only if it is named in full."""
+"""Files beside traces, read as a trace only if named explicitly."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankFile:
-    """One rank's recording, not yet read.
-
-    Attributes
-    ----------
-    rank : int
-    path : str
-    source : {"file", "name", "order", "given"}
-        Where the rank is known from.
-    bytes : int
-        Size of the file as it is stored; of a folder, 0.
-    facts : mapping
-        See `facts_of`.
-    workers : tuple of str
-        Addresses of the cluster's workers that see the file; empty where all do.
-    """
+    """One rank's recording, not yet read."""
 
     rank: int
     path: str
+    # Origin of the rank: "file", "name", "order" or "given".
     source: str = "file"
+    # Size of the stored file; 0 for a folder.
     bytes: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
+    # Addresses of the cluster's workers that see the file; empty if all do.
     workers: tuple[str, ...] = ()
 
 
 def listed(paths: Paths) -> list[str]:
-    """Return the files that patterns and paths stand for, in the order of their numbers.
-
-    Of what a pattern or a folder gives, tables, texts and pictures are left out.
-
-    Examples
-    --------
-    >>> listed(["b10.json", "b9.json"])
-    ['b9.json', 'b10.json']
+    """Return the files of patterns and paths in numeric order; patterns and folders skip tables, texts and
+    pictures.
     """
     if isinstance(paths, Mapping):
         return [os.fspath(path) for path in paths.values()]
@@ -173,7 +140,7 @@ def listed(paths: Paths) -> list[str]:
 
 
 def inspected(path: str) -> RankFile:
-    """Return a file with what its head tells; rank -1 where neither that nor the name tells one."""
+    """Return a file with the facts in its head; rank -1 if neither these nor the name give one."""
     facts = facts_of(Path(path))
     try:
         size = os.path.getsize(path) if os.path.isfile(path) else 0
@@ -188,13 +155,7 @@ def inspected(path: str) -> RankFile:
 
 
 def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankFile]:
-    """Return one file a rank, by rank; what is doubtful goes to the report.
-
-    Raises
-    ------
-    FormatError
-        If there are no files.
-    """
+    """Return one file a rank, by rank; doubts go to the report. FormatError without files."""
     if not files:
         raise FormatError('no file fits: give a pattern ("run/*.json.gz"), a folder, or a list of files')
     chosen: dict[int, RankFile] = {}
@@ -221,13 +182,7 @@ def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankF
 
 
 def numbered(paths: Mapping[int, Any]) -> list[RankFile]:
-    """Return files whose ranks the user told.
-
-    Raises
-    ------
-    OptionError
-        If a rank is not a whole number from 0.
-    """
+    """Return files with ranks given by the user; OptionError unless they are whole numbers from 0."""
     files = []
     for rank, path in paths.items():
         if not isinstance(rank, int) or rank < 0:

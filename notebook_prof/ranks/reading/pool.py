@@ -1,4 +1,4 @@
-"""Reduce ranks on this machine's cores: one in memory for each process, and nothing kept."""
+"""Reduce ranks on this machine's cores: one in memory for each process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .reduction import Reduction
 
 Work: TypeAlias = Callable[[RankFile], Reduction]
 WORTH_BYTES: Final = 8 << 20
-"""Below this many bytes for each process, starting processes takes longer than reading."""
+"""With fewer bytes a process, starting processes takes longer than reading."""
 
 
 def processes_for(files: Iterable[RankFile], processes: int | None) -> int:
-    """Return how many processes to use: as many as asked for, or as many cores as are worth it."""
+    """Return the number of processes: as requested, or as many cores as pay off."""
     sizes = [file.bytes for file in files]
     if processes is not None:
         return max(1, min(processes, len(sizes)))
@@ -37,18 +37,9 @@ def processes_for(files: Iterable[RankFile], processes: int | None) -> int:
 def run_here(
     files: Iterable[RankFile], work: Work, processes: int, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Yield reductions in the order in which they are ready.
-
-    Parameters
-    ----------
-    files : iterable of RankFile
-    work : callable
-    processes : int
-        1 works in this process.
-    report : ImportReport
-        Told about processes that died (``worker-died``): their ranks are read again, one at a time, and a
-        rank that takes a process with it again is left out.
-    """
+    """Yield reductions in order of completion; one process works in this one."""
+    # After a process died (``worker-died``), its ranks are read again, one at a time; a rank that kills a
+    # process again is left out.
     todo = list(files)
     packed = pack(work) if processes > 1 else None
     if packed is None:
@@ -77,10 +68,8 @@ def run_here(
 
 
 def pack(work: Work) -> bytes | None:
-    """Return the work as bytes for another process; None if it cannot travel.
-
-    Functions of a notebook travel by value if ``cloudpickle`` is there, as it is with the extra ``ranks``.
-    """
+    """Return the work as bytes for another process; None if it cannot travel."""
+    # Functions of a notebook travel by value if ``cloudpickle`` is installed, as with the extra ``ranks``.
     with contextlib.suppress(Exception):
         return bytes(importlib.import_module("cloudpickle").dumps(work))
     with contextlib.suppress(Exception):
@@ -120,7 +109,7 @@ def _in_pool(
 
 
 def _stop(executor: ProcessPoolExecutor, busy: bool) -> None:
-    """Give the processes back; those that still work are ended."""
+    """Release the processes; busy ones are ended."""
     own = list((getattr(executor, "_processes", None) or {}).values())
     executor.shutdown(wait=not busy, cancel_futures=True)
     if busy:
@@ -149,7 +138,7 @@ def _end_with(first: Any) -> None:
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep new processes from running the user's script again: they need nothing of it."""
+    """Keep new processes from running the user's script again: they do not need it."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:

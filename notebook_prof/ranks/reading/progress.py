@@ -1,4 +1,4 @@
-"""A bar of text while many ranks are read."""
+"""A text bar while many ranks are read."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 Progress: TypeAlias = Callable[[int, int], None] | bool | None
-"""Called with ranks done and ranks in all; True shows a bar, None shows it where someone may be watching."""
+"""Called with ranks done and the total; True shows a bar, None only in an interactive session."""
 
 _QUIET_S: Final = 2.0
 _WIDTH: Final = 30
 
 
 class Bar:
-    """Writes ``ranks ███░░░ 12/256 · 40 s left`` on standard output, after two seconds and on one line.
-
-    Parameters
-    ----------
-    total : int
-    show : callable, bool or None
-        See `Progress`.
-    """
+    """Write ``ranks ███░░░ 12/256 · 40 s left`` on standard output, after two seconds and on one line."""
 
     def __init__(self, total: int, show: Progress = None) -> None:
         self._total, self._done, self._started = total, 0, time.monotonic()
@@ -32,7 +25,7 @@ class Bar:
         self._drawn = False
 
     def advance(self) -> None:
-        """Note that one more rank is done."""
+        """Count one more rank as done."""
         self._done += 1
         if self._call is not None:
             self._call(self._done, self._total)
@@ -46,7 +39,7 @@ class Bar:
             self._drawn = True
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._drawn:
             sys.stdout.write("\r" + " " * (_WIDTH + 40) + "\r")
             sys.stdout.flush()

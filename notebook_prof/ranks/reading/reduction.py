@@ -1,4 +1,4 @@
-"""What runs for each rank, wherever it runs: read, reduce, drop."""
+"""The work on each rank, in any process: read, reduce, drop."""
 
 from __future__ import annotations
 
@@ -18,44 +18,30 @@ from .cache import Cache, open_rank
 from .files import RankFile
 
 Analyses: TypeAlias = Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]
-"""By a name of ours: the analysis and its further arguments."""
+"""By internal name: the analysis and its further arguments."""
 
 
 @dataclass(slots=True)
 class Reduction:
-    """What came back from one rank; small, since it travels.
-
-    Attributes
-    ----------
-    rank : int
-    frames : dict of str to DataFrame
-        By name of the analysis, each with a `rank` column.
-    failures : dict of str to Exception
-        Analyses that raised.
-    report : ImportReport
-        The trace's own, and what was in the way of reading it.
-    facts : dict
-        ``slices``, ``steps`` (first, last, count), ``start_unix_ns``, ``host``, ``rank`` as the trace tells
-        them.
-    read : bool
-        Whether the rank could be read.
-    seconds : float
-    """
+    """The result of one rank; small, since it travels."""
 
     rank: int
+    # By name of the analysis, each with a `rank` column.
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    # Analyses that raised.
     failures: dict[str, Exception] = field(default_factory=dict)
+    # The trace's own, and problems while reading it.
     report: ImportReport = field(default_factory=ImportReport)
+    # ``slices``, ``steps`` (first, last, count), ``start_unix_ns``, ``host``, ``rank`` of the trace.
     facts: dict[str, Any] = field(default_factory=dict)
+    # Whether the rank could be read.
     read: bool = True
     seconds: float = 0.0
 
 
 def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Reduction:
-    """Read a rank, apply the analyses, and keep only what they give.
-
-    Never raises for what is wrong with a file or an analysis: the other ranks are still wanted.
-    """
+    """Read a rank, apply the analyses, and keep only their results."""
+    # Errors of a file or an analysis are not raised: the other ranks are still wanted.
     started = time.perf_counter()
     result = Reduction(file.rank)
     try:
@@ -79,7 +65,7 @@ def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Redu
 
 @sharing
 def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
-    """Run all of the analyses; what several of them need is worked out once."""
+    """Run all analyses; shared results are computed once."""
     for name, (analysis, arguments) in analyses.items():
         try:
             result.frames[name] = with_rank(analysis(trace, **arguments), result.rank)
@@ -88,13 +74,7 @@ def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
 
 
 def with_rank(value: Any, rank: int) -> pd.DataFrame:
-    """Return an analysis' result as a frame whose first column is the rank.
-
-    Examples
-    --------
-    >>> with_rank({"mean": 2.5}, 3).to_dict("list"), with_rank(7, 3).to_dict("list")
-    ({'rank': [3], 'mean': [2.5]}, {'rank': [3], 'value': [7]})
-    """
+    """Return an analysis' result as a frame whose first column is the rank."""
     if isinstance(value, pd.DataFrame):
         frame = value.copy(deep=False)
     elif isinstance(value, pd.Series):
@@ -111,14 +91,7 @@ def with_rank(value: Any, rank: int) -> pd.DataFrame:
 
 
 def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the frames under one another, by rank; categories are united, dtypes stay.
-
-    Examples
-    --------
-    >>> parts = [pd.DataFrame({"rank": [r], "name": pd.Categorical([n])}) for r, n in ((1, "b"), (0, "a"))]
-    >>> joined(parts)["name"].tolist(), str(joined(parts)["name"].dtype)
-    (['a', 'b'], 'category')
-    """
+    """Return the frames concatenated by rank; categories are united, dtypes stay."""
     if not frames:
         return pd.DataFrame({"rank": np.empty(0, np.int32)})
     parts = [frame for frame in frames if len(frame)] or [frames[0]]
