@@ -1,4 +1,4 @@
-"""The page's code and styles: what ``make js`` builds of ``js/src``, and BokehJS from the installed wheel."""
+"""The page's code and styles: the result of ``make js``, and BokehJS from the installed wheel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ a recording that runs."""
 _IMPORTS: Final = re.compile(r'(?:import(?:\{[^}]*\}from)?"[^"]*";)*')
 _IMPORT: Final = re.compile(r'import(?:\{([^}]*)\}from)?"[^"]*?([^"/]*)\.js";')
 _EXPORTS: Final = re.compile(r"export\{([^}]*)\};\s*$")
-"""As esbuild writes them: imports are what a file begins with, and exports its last statement."""
+"""As esbuild writes them: a file begins with its imports and ends with its exports."""
 
 
 @cache
@@ -43,26 +43,16 @@ def script(entry: Entry) -> str:
 
 
 def joined(folder: Path, entry: Entry) -> str:
-    """Return an entry behind the chunks that it needs, each of which is in the folder once for all entries.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a build: entries, and ``chunks`` by their hash.
-    entry : str
-
-    Returns
-    -------
-    str
-        One ES module. A chunk is a function that is called at once and returns what it exports.
-    """
+    """Return an entry and its chunks as one ES module."""
+    # Each chunk is in the folder once for all entries. It becomes a function that is called at once and
+    # returns its exports.
     functions: dict[str, str] = {}
     text = _linked((folder / f"{entry}.js").read_text(encoding="utf-8"), folder / "chunks", functions)
     return "".join([*functions.values(), text])
 
 
 def _linked(text: str, chunks: Path, functions: dict[str, str]) -> str:
-    """Return a file with constants in place of its imports, and put the chunks it needs into `functions`."""
+    """Return a file with constants in place of its imports, and add its chunks to `functions`."""
     head = _IMPORTS.match(text)
     end = head.end() if head is not None else 0
     constants = []
@@ -77,23 +67,17 @@ def _linked(text: str, chunks: Path, functions: dict[str, str]) -> str:
 
 
 def _renamed(names: str, *, from_left: bool) -> str:
-    """Return ``a as b,c`` as properties: ``a:b,c`` of an import, ``b:a,c`` of an export.
-
-    Examples
-    --------
-    >>> _renamed("a as b,c", from_left=True), _renamed("a as b,c", from_left=False)
-    ('a:b,c', 'b:a,c')
-    """
+    """Return ``a as b,c`` as properties: ``a:b,c`` of an import, ``b:a,c`` of an export."""
     pairs = [name.split(" as ") for name in names.split(",")]
     return ",".join(":".join(pair if from_left else pair[::-1]) for pair in pairs)
 
 
 @cache
 def stylesheet(name: Literal["dashboard", "ranks", "comparison", "live"] = "dashboard") -> str:
-    """Return the page's CSS, what another page has on top of it, or that of a recording that runs."""
+    """Return the page's CSS, the additions of another page, or the CSS of a running recording."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 
 def bokehjs() -> list[bytes]:
-    """Return the BokehJS files that the page needs, of the version that made the document."""
+    """Return the page's BokehJS files, of the version that made the document."""
     return [(_BOKEH / f"{name}.min.js").read_bytes() for name in BOKEHJS]

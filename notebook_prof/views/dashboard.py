@@ -1,4 +1,4 @@
-"""The four views on one page: figures for every display, and what the page must know to mount them."""
+"""The four views on one page: figures for every display, and settings to mount them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,14 @@ TEMPLATE: Final = PAGE / "dashboard.json"
 SHORTEST_VIEW_NS: Final = 20
 _SOME: Final = 1 << 20
 _SPANNED: Final = ("view", "whole")
-"""Ranges that begin as long as the recording."""
+"""Ranges that initially span the recording."""
 
 
 def dashboard_document(trace: Trace) -> str:
-    """Return the four figures as the JSON of one Bokeh document; roots in the order of `FIGURES`.
-
-    Notes
-    -----
-    Every display mounts models of its own. No data of the trace is in the document but its span, so that it
-    stays under 50 kB; the page asks for what it draws. The figures are the same for every trace and for all
-    versions of Bokeh from 3.5 to 3.9: they are read from a file, so that the first view need not wait for
-    Bokeh's models.
-    """
+    """Return the four figures as the JSON of one Bokeh document; roots in the order of `FIGURES`."""
+    # Every display mounts its own models. The only data of the trace in the document is its span, so it stays
+    # under 50 kB; the page asks for what it draws. The figures are the same for every trace and for Bokeh 3.5
+    # to 3.9: they are read from a file, so that the first view need not wait for Bokeh's models.
     start, end = float(trace.span.start), float(max(trace.span.end, trace.span.start + SHORTEST_VIEW_NS))
     roots = json.loads(_figures())
     _span(roots, {"start": start, "end": end})
@@ -48,7 +43,7 @@ def _figures() -> str:
 
 
 def _span(part: Any, span: dict[str, float]) -> None:
-    """Give the ranges named in `_SPANNED` the span, wherever in the document they are."""
+    """Set the ranges named in `_SPANNED` to the span."""
     if isinstance(part, list):
         for each in part:
             _span(each, span)
@@ -60,16 +55,7 @@ def _span(part: Any, span: dict[str, float]) -> None:
 
 
 def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ()) -> dict[str, Any]:
-    """Return small facts for the page: versions, sizes, the headline, and why a view may be empty.
-
-    Parameters
-    ----------
-    trace : Trace
-    verdict : str
-        As `Profile.headline`.
-    claims : iterable of Claim
-        What of it selects something; see `headline_pieces`.
-    """
+    """Return small facts for the page: versions, sizes, the headline, and why a view may be empty."""
     return {
         "bokeh": VERSION,
         "gutter": GUTTER_PX,
@@ -87,14 +73,14 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
 
 
 def _first_tab(trace: Trace, tabs: list[dict[str, Any]]) -> str:
-    """Return the tab that is open at first: memory where there was not enough, else source."""
+    """Return the first open tab: memory after an out-of-memory error, else source."""
     if "out_of_memory" in trace.metadata and not TABS["memory"].missing(trace):
         return "memory"
     return "source" if tabs[0]["name"] == "source" else "operators"
 
 
 def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
-    """Return the text and the id of the recorded cell as ``cell``; nothing where they are not known."""
+    """Return text and id of the recorded cell as ``cell``; empty if unknown."""
     source = trace.metadata.get("cell_source")
     if not isinstance(source, str) or TABS["source"].missing(trace):
         return {}
@@ -102,10 +88,8 @@ def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
 
 
 def rail(trace: Trace) -> list[dict[str, Any]]:
-    """List the tabs from top to bottom: ``name title``, ``missing``, why a tab is empty, and ``choices``.
-
-    Where lines were recorded, the source of a cell comes first, and of code without steps.
-    """
+    """List the tabs from top to bottom: ``name title``, ``missing`` (why a tab is empty), and ``choices``."""
+    # With recorded lines, the source of a cell comes first, and of code without steps.
     tabs: list[dict[str, Any]] = [
         {
             "name": name,
@@ -123,20 +107,13 @@ def rail(trace: Trace) -> list[dict[str, Any]]:
 
 
 def table_title(trace: Trace) -> str:
-    """Return what the table lists: operators, or functions of Python, or slices of any kind.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> table_title(draw("main: [mm]")), table_title(draw("main: [f]", categories={"f": "python"}))
-    ('Operators', 'Functions')
-    """
+    """Return what the table lists: operators, Python functions, or slices of any kind."""
     category = trace.slices["category"].cat
     codes = category.codes.to_numpy()
     used = np.zeros(len(category.categories) + 1, bool)
     called = np.append(np.isin(category.categories, ["operator", *DEVICE_CATEGORIES]), False)
-    for first in range(0, len(codes), _SOME):  # mostly the first look is enough
-        used[codes[first : first + _SOME]] = True  # -1, a missing one, falls into the last place
+    for first in range(0, len(codes), _SOME):  # usually the first chunk is enough
+        used[codes[first : first + _SOME]] = True  # -1, a missing one, uses the last place
         if used[called].any():
             return "Operators"
     categories = set(category.categories[used[:-1]])
@@ -144,7 +121,7 @@ def table_title(trace: Trace) -> str:
 
 
 def empty_reasons(trace: Trace) -> dict[str, str]:
-    """Return a sentence for every view that has nothing to draw."""
+    """Return a sentence for every view without data."""
     out: dict[str, str] = {}
     if not len(trace.slices):
         out["timeline"] = "Nothing was recorded: no slice reached the trace."

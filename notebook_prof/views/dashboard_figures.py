@@ -17,12 +17,8 @@ _ID = re.compile(r'"p\d+"')
 
 
 def drawn() -> str:
-    """Return the four figures of a trace of one nanosecond: the roots of a Bokeh document, as JSON.
-
-    Returns
-    -------
-    str
-        The same text every time: ids count from one.
+    """Return the four figures of a trace of one nanosecond as the JSON of a Bokeh document; always the same
+    text.
     """
     view = Range1d(0, 1, name="view", min_interval=SHORTEST_VIEW_NS)
     document = Document()

@@ -1,4 +1,4 @@
-"""What a page of the views asks: the questions of the service, and the tabs."""
+"""A page's questions to the service and to the tabs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,14 @@ from ..service.store import ViewStore
 
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Answer a tab, as `answers.tabs.panel`; Bokeh is imported when the first tab is asked for."""
+    """Answer a tab, as `answers.tabs.panel`; Bokeh is imported with the first tab."""
     from .tab_answers import panel as made
 
     return made(store, state, request)
 
 
 class PageQueries(QueryService):
-    """Answer the questions of every page that shows one Trace under one Selection, its tabs included.
-
-    Examples
-    --------
-    >>> from notebook_prof import Selection, TraceBuilder
-    >>> queries = PageQueries(TraceBuilder().seal(), Selection())
-    >>> queries.answer({"t": "table", "by": "name"})[0]["label"]
-    []
-    """
+    """Answer the questions of every page that shows one Trace under one Selection, including tabs."""
 
     questions: ClassVar[Mapping[str, Ask]] = {**QueryService.questions, "panel": panel}
     slow: ClassVar[frozenset[str]] = QueryService.slow | {"panel"}

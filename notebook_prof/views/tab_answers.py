@@ -1,4 +1,4 @@
-"""Tabs of the dashboard: their parts as JSON, the numbers of its tables as columns."""
+"""Tabs of the dashboard: their parts as JSON, the numbers of their tables as columns."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from bokeh.models import UIElement
 
 TEXTS: Final = ("text", "code", "name")
-"""Units that are texts; code is written as in an editor, a name short and with the colour of its family."""
+"""Units of text; code is written as in an editor, a name short and in the colour of its family."""
 _TIMES: Final = ("ns", "delta", "instant")
 UNITS: Final = (*_TIMES, "bytes", "share", "count", "number", *TEXTS, "flops", "flops/s", "bytes/s")
-"""What the page can write; a ``delta`` is a time with its sign."""
+"""Units known to the page; a ``delta`` is a signed time."""
 
 _SUFFIXES: Final = {
     "_ns": "ns",
@@ -40,14 +40,7 @@ _HEADS: Final = {"ts": "at", "dur": "duration"}
 
 
 def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = None) -> str:
-    """Return the unit of a column: as given, or by its name and dtype; empty where the column is hidden.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"name": ["mm"], "self_ns": [5], "calls": [2], "bytes_kept": [8]})
-    >>> [unit_of(table, column) for column in table]
-    ['text', 'ns', 'count', 'bytes']
-    """
+    """Return the unit of a column: as given, or by its name and dtype; empty for a hidden column."""
     if units and column in units:
         return units[column]
     dtype = frame[column].dtype
@@ -64,13 +57,7 @@ def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = 
 
 
 def head_of(column: str) -> str:
-    """Return the text above a column: its name without the unit.
-
-    Examples
-    --------
-    >>> head_of("device_self_ns"), head_of("ts")
-    ('device self', 'at')
-    """
+    """Return the head of a column: its name without the unit."""
     if column in _HEADS:
         return _HEADS[column]
     for suffix in _SUFFIXES:
@@ -80,35 +67,15 @@ def head_of(column: str) -> str:
 
 
 _TREE_ROWS: Final = 4
-"""So many times as many rows are sent of a tree: most of them are closed."""
+"""Factor for the rows of a tree: most of them are closed."""
 _LONGEST_CELL: Final = 600
 _NUMERIC: Final = frozenset(UNITS) - frozenset(TEXTS)
 
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the tab ``request["name"]`` under the selection.
-
-    Parameters
-    ----------
-    request : mapping
-        ``name`` (a key of `TABS`); ``own``: dimensions that this tab itself has set last, which do not
-        filter it; ``choices``: values of its choices; ``top``: at most this many rows a table (300).
-
-    Returns
-    -------
-    Answer
-        ``name``, and either ``absent`` (a sentence) or ``title``, ``under`` (dimensions that it follows) and
-        ``parts``. A part has ``kind`` (``note facts cards table source tree stack picture``) and what
-        `notebook_prof.views.tabs.base` says of it; a table's ``heads`` are ``[key, text, unit]``, its texts
-        lie in ``texts`` by key, ``labels`` and ``colours`` of names in ``names`` by key, its numbers in the
-        columns ``PART.KEY`` (f8, NaN where missing), ``bars`` are the keys of columns with bars on one
-        scale; a picture's ``document`` is the text of a Bokeh document with one root.
-
-    Raises
-    ------
-    OptionError
-        If there is no such tab.
-    """
+    """Return the tab ``request["name"]`` under the selection; OptionError for an unknown tab."""
+    # ``own``: dimensions that this tab itself set last, which do not filter it; ``top``: rows a table (300).
+    # `notebook_prof.views.tabs.base` and the messages describe the parts.
     name = str(request.get("name"))
     if name not in TABS:
         raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
@@ -205,7 +172,7 @@ def _source(
 def _tree(
     part: Tree, number: int, most: int, columns: dict[str, npt.NDArray[Any]], styles: NameStyles
 ) -> dict[str, Any]:
-    """Pack the heaviest rows of a tree: with a row all that it is below, as none of those weighs less."""
+    """Pack the heaviest rows of a tree; the parents of a row are never lighter, so they are included."""
     frame, weight = part.frame, part.weights[0]
     heavy = np.zeros(len(frame))
     for name in part.weights:
@@ -216,7 +183,7 @@ def _tree(
     parent = frame["parent"].to_numpy(dtype=np.int64, na_value=-1)
     left = np.ones(len(frame), dtype=bool)
     left[kept] = False
-    # the last place is that of roots
+    # the last place is for roots
     above = np.where(parent < 0, len(kept), number_of[parent])[left]
     above, took = above[above >= 0], frame[weight].to_numpy()[left][above >= 0]
     more = np.bincount(above, minlength=len(kept) + 1)
@@ -238,7 +205,7 @@ def _tree(
 
 
 def _document(figure: UIElement) -> str:
-    from bokeh.core.json_encoder import serialize_json  # a tab without pictures need not wait for them
+    from bokeh.core.json_encoder import serialize_json  # a tab without pictures need not wait for Bokeh
     from bokeh.document import Document
 
     document = Document()

@@ -1,4 +1,4 @@
-"""The pictures of a tab as Bokeh models, for a page that is not ours."""
+"""The pictures of a tab as Bokeh models, for other pages."""
 
 from __future__ import annotations
 
@@ -17,25 +17,7 @@ from .tabs.base import Panel, Picture
 
 
 def tab_pictures(trace: Trace, selection: Selection, name: str) -> UIElement:
-    """Return what the tab draws, under the selection.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-    name : str
-        A key of `TABS`.
-
-    Returns
-    -------
-    UIElement
-        Each picture under its title; the sentence why there is none, where there is none.
-
-    Raises
-    ------
-    OptionError
-        If there is no such tab.
-    """
+    """Return a tab's titled pictures, or the sentence why there are none; OptionError if unknown."""
     if name not in TABS:
         raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
     made = TABS[name].build(trace, selection.to_state())
@@ -52,14 +34,9 @@ PLOTS: Final = {plot: name for name, tab in TABS.items() for plot in tab.plots}
 
 
 def plot(trace: Trace, selection: Selection, name: str) -> Callable[..., UIElement]:
-    """Return the function behind a name of ``p.plot``.
-
-    Returns
-    -------
-    callable
-        Without options it draws what the tab draws, if it has the tab's name; else the one picture that the
-        tab declares, with its options. A sentence stands where there is nothing to draw.
-    """
+    """Return the function behind a name of ``p.plot``."""
+    # Without options, the tab's own name draws all its pictures; else the one picture that the tab declares,
+    # with its options. A sentence replaces an empty picture.
     drawing = TABS[PLOTS[name]].plots[name]
 
     def plotted(**options: Any) -> UIElement:

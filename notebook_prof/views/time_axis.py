@@ -1,4 +1,4 @@
-"""Where the ticks of a time axis stand, and what Bokeh writes at them where no page of ours does."""
+"""Ticks of a time axis, and their texts in Bokeh without our page."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TIME_CODE: Final = (
     "const [d, u] = a >= 1e9 ? [1e9, 's'] : a >= 1e6 ? [1e6, 'ms'] : a >= 1e3 ? [1e3, 'µs'] : [1, 'ns']; "
     "return `${+(tick / d).toFixed(3)} ${u}`"
 )
-"""For a ``CustomJSTickFormatter``: as `notebook_prof.units.format_ns`, from two minutes on as a clock."""
+"""For a ``CustomJSTickFormatter``: as `notebook_prof.units.format_ns`, from two minutes as a clock."""
 
 
 def time_ticker(ticks: int = 6) -> CompositeTicker:
-    """Put ticks at whole parts of a second, of a minute, an hour and a day; positions are nanoseconds."""
+    """Put ticks at round parts of a second, a minute, an hour and a day; positions are nanoseconds."""
 
     def part(mantissas: tuple[int, ...], base: int, least: float, most: float | None) -> AdaptiveTicker:
         return AdaptiveTicker(

@@ -38,30 +38,9 @@ _SELECTABLE: Final = ("name", "category", "phase", "step")
 def operators_figure(
     trace: Trace, selection: Selection, *, side: str = "host", by: str = "name", top: int = TOP
 ) -> Drawn | None:
-    """Draw the operators that take most.
+    """Draw the longest operators, by self time on the host or by device time they launched.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        Window, step, phase and category narrow what is counted; other names than the selected are pale.
-    side : {"host", "device"}
-        Self time on the host, or device time of what the operator itself launched.
-    by : str
-        As in `analysis.operators`.
-    top : int
-        How many bars.
-
-    Returns
-    -------
-    Drawn or None
-        Bars have the colours of the names, phases or categories. A click on one selects the operator. None
-        without operators.
-
-    Raises
-    ------
-    OptionError
-        If there is no such side, or operators cannot be grouped so.
+    A click selects the operator. None without operators; OptionError for an unknown `side` or `by`.
     """
     if side not in SIDES:
         raise OptionError(f"operators have no {side!r} time to draw: {nearest(side, tuple(SIDES))}")
@@ -92,30 +71,11 @@ def operators_figure(
 def kernels_figure(
     trace: Trace, selection: Selection, *, by: str = "name", top: int = TOP, category: str | None = "kernel"
 ) -> Drawn | None:
-    """Draw the kernels that take most, with their occupancy and the use of tensor cores.
+    """Draw the longest kernels, with their occupancy and use of tensor cores.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        Window, step and phase narrow what is counted; other names than the selected are pale.
-    by : {"name", "launch"}
-        By name, or by name and launch attributes (grid, block, registers, shared memory).
-    top : int
-        How many bars.
-    category : str, optional
-        None also draws copies, fills and collectives.
-
-    Returns
-    -------
-    Drawn or None
-        Bars have the colours of the names; behind one stands whether it used tensor cores. A click on a bar
-        selects the kernel. None without kernels.
-
-    Raises
-    ------
-    OptionError
-        If there is no such grouping, or launch attributes were not recorded.
+    Bars are by ``name``, or by ``launch`` attributes; `category` None adds copies, fills and collectives.
+    None
+    without kernels; OptionError for an unknown grouping.
     """
     if by not in ("name", "launch"):
         raise OptionError(f"kernels cannot be drawn by {by!r}: {nearest(by, ('name', 'launch'))}")
@@ -147,7 +107,7 @@ def kernels_figure(
 
 
 def _look(trace: Trace, names: list[str], by: str, side: str) -> tuple[list[str], list[str]]:
-    """Return what to write for each bar, and its colour."""
+    """Return the label and the colour of each bar."""
     if by == "name":
         styles = name_styles(trace)
         return [styles.label(name) for name in names], [styles.colour(name) for name in names]
@@ -158,7 +118,7 @@ def _look(trace: Trace, names: list[str], by: str, side: str) -> tuple[list[str]
 def _drawn(
     columns: dict[str, Any], tooltips: dict[str, list[str]], whole: int, others: int, title: str
 ) -> Drawn:
-    """Draw bars of `columns`; the title tells what is left out."""
+    """Draw bars of `columns`; the title says what is left out."""
     length = [int(value) for value in columns["length"]]
     if others:
         title += f" · these {len(length)} are {format_share(sum(length) / max(whole, 1))} of it"

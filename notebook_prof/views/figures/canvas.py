@@ -1,8 +1,8 @@
 """The four figures that the page fills: timeline, overview, memory and phases, on one axis of time.
 
-Gestures, tooltips, tick texts and colours are the page's (``js/src``): figures only draw. So no
-tool of Bokeh swallows a wheel that should scroll the notebook, no template can run text that came from a
-trace, and themes can change while the page lives.
+Figures only draw: gestures, tooltips, ticks and colours belong to the page (``js/src``). So no Bokeh tool
+swallows a wheel that should scroll the notebook, no template can run text of a trace, and themes can change
+while the page lives.
 """
 
 from __future__ import annotations
@@ -25,17 +25,8 @@ from .sizes import AXIS_PX, GUTTER_PX, LANE_PX, MARGIN_PX
 
 
 def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis: str = "below") -> figure:
-    """Return a figure without tools whose plot area begins `GUTTER_PX` from the left.
-
-    Parameters
-    ----------
-    name : str
-        The page finds the model by it.
-    height : int
-        Pixels.
-    x_range, y_range : Range1d
-    axis : str
-        Where the time axis stands: ``above`` or ``below``.
+    """Return a figure without tools whose plot area begins `GUTTER_PX` from the left; `axis` is above or
+    below.
     """
     plot = figure(
         name=name,
@@ -68,7 +59,7 @@ def bare_figure(name: str, height: int, x_range: Range1d, y_range: Range1d, axis
 
 
 def add_veils(plot: figure, name: str) -> None:
-    """Shade what lies outside the selected window, and frame what lies inside."""
+    """Shade the time outside the selected window, and frame the window."""
     for side in ("left", "right"):
         plot.add_layout(
             BoxAnnotation(
@@ -81,7 +72,7 @@ def add_veils(plot: figure, name: str) -> None:
 
 
 def bytes_axis(plot: figure, name: str) -> None:
-    """Put ticks at powers of two, written by the page in binary units."""
+    """Put ticks at powers of two; the page writes them in binary units."""
     for part in plot.yaxis:
         part.formatter = BasicTickFormatter(name=f"{name}_bytes")
         part.ticker = AdaptiveTicker(
@@ -98,7 +89,7 @@ def empty_source(name: str, columns: str) -> ColumnDataSource:
 
 
 def add_boxes(plot: figure, source: str, columns: str = "", **look: object) -> None:
-    """Add boxes from (x0, y0) to (x1, y1) that the page fills; `columns` are further ones for `look`."""
+    """Add boxes from (x0, y0) to (x1, y1) that the page fills; `columns` are extra columns for `look`."""
     plot.quad(
         left="x0",
         right="x1",
@@ -118,15 +109,7 @@ def _thin_lines(axis: LinearAxis) -> None:
 
 
 def timeline_figure(view: Range1d, lanes: int) -> figure:
-    """Build the timeline.
-
-    Parameters
-    ----------
-    view : Range1d
-        Shared with the memory curve.
-    lanes : int
-        Rows shown at first; the page changes the height when tracks fold.
-    """
+    """Build the timeline; the page changes its height when tracks fold."""
     plot = bare_figure(
         "timeline", AXIS_PX + LANE_PX * lanes, view, Range1d(lanes, 0, name="lanes"), axis="above"
     )
@@ -183,13 +166,7 @@ def overview_figure(start: float, end: float) -> figure:
 
 
 def memory_figure(view: Range1d) -> figure:
-    """Build the memory curve.
-
-    Parameters
-    ----------
-    view : Range1d
-        The timeline's.
-    """
+    """Build the memory curve on the timeline's range."""
     plot = bare_figure("memory", 50, view, Range1d(0, 1, name="bytes"))
     bytes_axis(plot, "memory")
     plot.ygrid.visible = True

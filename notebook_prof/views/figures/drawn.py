@@ -1,4 +1,4 @@
-"""What a figure function of the tabs gives, and what those functions share."""
+"""The result of a tab's figure function, and shared parts of those functions."""
 
 from __future__ import annotations
 
@@ -34,17 +34,11 @@ PALE: Final = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A figure with its data in it.
+    """A figure with its data.
 
-    Attributes
-    ----------
-    figure : figure
-        Its hover tool tells columns of text, escaped; sources that can be clicked have a column ``select``: a
-        patch of the selection as JSON, or empty. Text named ``themed`` takes the colour of the page's text.
-    title : str
-        What is drawn, and what is left out.
-    legend : mapping of str to str
-        Colour (``#RRGGBB``) by text.
+    Hover tools show escaped text columns; clickable sources have a column ``select`` with a JSON patch or
+    empty.
+    Text named ``themed`` takes the colour of the page's text. The legend maps text to ``#RRGGBB``.
     """
 
     figure: figure
@@ -53,7 +47,7 @@ class Drawn:
 
 
 def standalone(drawn: Drawn) -> figure:
-    """Return the figure with its title and legend in it, for a place that does not write them beside it."""
+    """Return the figure with its title and legend inside, for a place that does not write them beside it."""
     plot = drawn.figure
     plot.title = Title(text=PlainText(text=drawn.title), text_font_size="12px")
     items = []
@@ -70,17 +64,7 @@ def standalone(drawn: Drawn) -> figure:
 
 
 def canvas(height: int, tools: str = "", **options: Any) -> figure:
-    """Return a figure as wide as its place, on no background, with quiet axes; the wheel scrolls the page.
-
-    Parameters
-    ----------
-    height : int
-        Pixels.
-    tools : str
-        Bokeh's; without any there is no toolbar.
-    **options
-        Of `bokeh.plotting.figure`.
-    """
+    """Return a figure as wide as its place, without background; the wheel scrolls the page."""
     plot = figure(
         height=height,
         **{
@@ -110,33 +94,25 @@ def canvas(height: int, tools: str = "", **options: Any) -> figure:
 
 
 def time_unit(longest_ns: float) -> tuple[float, str]:
-    """Return how many ns the unit has in which times up to this are read best, and its name.
-
-    Examples
-    --------
-    >>> time_unit(45_600_000)
-    (1000000.0, 'ms')
-    """
+    """Return the ns and the name of the best unit for times up to this."""
     return next((unit for unit in _TIMES if longest_ns >= unit[0]), _TIMES[-1])
 
 
 def byte_unit(most: float) -> tuple[float, str]:
-    """Return how many bytes the unit has in which sizes up to this are read best, and its name."""
+    """Return the bytes and the name of the best unit for sizes up to this."""
     return next((unit for unit in _BYTES if most >= unit[0]), _BYTES[-1])
 
 
 def label_axis(axis: Sequence[Axis], text: str) -> None:
-    """Say what an axis measures, and write its ticks as plain numbers."""
+    """Set the label of an axis, and write its ticks as plain numbers."""
     for part in axis:
         part.axis_label = text
         part.formatter = BasicTickFormatter(use_scientific=False)
 
 
 def name_axis(axis: Sequence[Axis], names: Sequence[str], most: int = 40) -> None:
-    """Write a name at 0, 1, 2 …; long ones are cut in the middle.
-
-    A name is plain text to Bokeh, whatever is in it: as a string it would be read as TeX between ``$$``.
-    """
+    """Write a name at 0, 1, 2 …; long ones are cut in the middle."""
+    # Names are passed as plain text: Bokeh would read a string between ``$$`` as TeX.
     for part in axis:
         part.ticker = FixedTicker(ticks=list(range(len(names))))
         part.major_label_overrides = {
@@ -146,13 +122,7 @@ def name_axis(axis: Sequence[Axis], names: Sequence[str], most: int = 40) -> Non
 
 
 def shortened(name: object, most: int) -> str:
-    """Cut a long name in the middle: kernels often differ at the end of their names only.
-
-    Examples
-    --------
-    >>> shortened("volta_sgemm_64x64_nt", 11)
-    'volta…64_nt'
-    """
+    """Cut a long name in the middle: kernels often differ only at the end of their names."""
     text = str(name).replace("\n", " ")
     if len(text) <= most:
         return text
@@ -161,24 +131,12 @@ def shortened(name: object, most: int) -> str:
 
 
 def patches(dimension: str, values: Iterable[Any]) -> list[str]:
-    """Return what a click sets, a JSON patch of the selection a value; empty where nothing is to be set.
-
-    Examples
-    --------
-    >>> patches("name", ["aten::mm", None])
-    ['{"name": ["aten::mm"]}', '']
-    """
+    """Return the JSON patch that a click on each value sets; empty if nothing."""
     return ["" if value is None else json.dumps({dimension: [value]}) for value in values]
 
 
 def windows(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> list[str]:
-    """Return patches that select stretches of time.
-
-    Examples
-    --------
-    >>> windows(np.array([3]), np.array([3]))
-    ['{"window": [3, 4]}']
-    """
+    """Return patches that select time windows."""
     stop = np.maximum(end, start + 1).tolist()
     return [json.dumps({"window": list(pair)}) for pair in zip(start.tolist(), stop, strict=True)]
 
@@ -196,7 +154,7 @@ def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
 
 
 def opacity(values: Iterable[Any], chosen: Sequence[Any] | None) -> npt.NDArray[np.float64]:
-    """Return how opaque each is drawn: 1, or less where others are selected."""
+    """Return the opacity of each: 1, or less if others are selected."""
     return np.array([1.0 if chosen is None or value in chosen else PALE for value in values])
 
 
@@ -211,12 +169,12 @@ def source(columns: Mapping[str, Any]) -> ColumnDataSource:
 
 
 def tip_columns(tooltips: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return columns of a source for what `tell` tells, in the same order."""
+    """Return columns of a source for `tell`, in the same order."""
     return {f"tip{number}": values for number, values in enumerate(tooltips.values())}
 
 
 def tell(plot: figure, renderer: Any, tooltips: Iterable[str]) -> None:
-    """Show the columns of `tip_columns` beside the pointer, with their labels: text, which Bokeh escapes."""
+    """Show the columns of `tip_columns` in the tooltip, with their labels; Bokeh escapes the text."""
     rows = [(label, f"@{{tip{number}}}") for number, label in enumerate(tooltips)]
     plot.add_tools(HoverTool(tooltips=rows, renderers=[renderer], visible=False))
 
@@ -247,5 +205,5 @@ def shares(values: Iterable[float], whole: float) -> list[str]:
 
 
 def counts(values: Iterable[Any]) -> list[str]:
-    """Write whole numbers with their digits in groups."""
+    """Write whole numbers with grouped digits."""
     return [format_count(int(value)) for value in values]

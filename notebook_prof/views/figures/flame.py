@@ -1,4 +1,4 @@
-"""The icicle: stacks from the top down, each as wide as what it took."""
+"""The icicle: stacks from the top down, as wide as their time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LEVEL_PX: Final = 18
 _CHARACTERS: Final = 95
 """About as many fit into the width of a tab."""
 LONGER, AS_LONG, SHORTER, NEW = "#e0705f", "#dddddd", "#4fb39a", "#88b4e7"
-"""Colours of a difference; black text is read on each."""
+"""Colours of a difference; black text is legible on each."""
 _METRICS: Final = {"self_ns": "Time on the host", "device_ns": "Device time launched", "count": "Slices"}
 
 
@@ -53,37 +53,13 @@ def flame_figure(
     order: str = "left_heavy",
     only_my_code: bool = False,
 ) -> Drawn | None:
-    """Draw the stacks of Python frames and operators as an icicle.
+    """Draw the stacks as an icicle: at most 3,000 nodes, the widest, on 40 levels; None without stacks.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        Window, step, phase, category, track and line narrow what is drawn; other names than the selected are
-        pale. Without a track, threads are left out on which no operator runs, where there are others.
-    metric : {"self_ns", "device_ns", "count"}
-        What widths are.
-    category : str, optional
-        ``python`` or ``operator`` leaves only those frames.
-    by_thread : bool
-        Whether each thread has a root of its own; of a sandwich none has.
-    order : {"left_heavy", "time", "line", "sandwich"}
-        As in `analysis.flame`, ``line`` with lines of the user's source as roots; or the callers above and
-        the callees below the selected name, as in `analysis.sandwich`, without one of what took most itself.
-    only_my_code : bool
-        Whether functions of libraries, and what runs inside operators, are folded into what called them.
-
-    Returns
-    -------
-    Drawn or None
-        At most 3,000 nodes, the widest, on 40 levels; the title says what is left out. A click selects a
-        name. None where there are no stacks with any of it.
-
-    Raises
-    ------
-    OptionError
-        If there is no such metric or order.
+    A click selects a name. `order` is as in `analysis.flame`, ``line`` with user's lines as roots, or
+    ``sandwich``
+    for the selected name. OptionError for an unknown metric or order.
     """
+    # Without a selected track, threads without operators are left out, if others have some.
     narrowed = scope(selection, "window", "step", "phase", "category", "track", "line")
     if category is not None:
         narrowed["category"] = category
@@ -105,7 +81,7 @@ def flame_figure(
 
 
 def _sandwich(trace: Trace, selection: Selection, metric: str, narrowed: dict[str, Any]) -> Drawn | None:
-    """Draw what called the selected name above it, and below what it called."""
+    """Draw callers of the selected name above it, and callees below."""
     names = selection.name or sandwich_names(trace, **narrowed)
     table = analysis.sandwich(trace, names, metric=metric, **narrowed)
     if not len(table) or not (whole := int(table["total"].iloc[0])):
@@ -116,7 +92,7 @@ def _sandwich(trace: Trace, selection: Selection, metric: str, narrowed: dict[st
 
 
 def sandwich_names(trace: Trace, **narrowed: Any) -> tuple[str, ...]:
-    """Return what a sandwich is of where no name is selected: of what took most itself; empty for nothing."""
+    """Return the default name of a sandwich, the one with most self time; empty for nothing."""
     table = analysis.bottom_up(trace, levels=0, **narrowed)
     return tuple(table["name"].head(1)) if len(table) and table["self_ns"].iloc[0] else ()
 
@@ -157,22 +133,12 @@ def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: st
 
 
 def flame_difference(table: pd.DataFrame, title: str, labels: Sequence[str]) -> Drawn:
-    """Draw an icicle as wide as one recording, in colours of how it differs from another.
+    """Draw an icicle as wide as one recording, coloured by its difference from another.
 
-    Parameters
-    ----------
-    table : DataFrame
-        ``name depth start total`` of the boxes, as in `analysis.flame`, in ns; ``before``, what each took in
-        the other recording, NaN where it was not there; ``select``, what a click sets, or empty.
-    title : str
-    labels : sequence of str
-        What is written for each box.
-
-    Returns
-    -------
-    Drawn
-        Red took longer than in the other recording, green less; grey is the same, blue is new.
+    `table` has ``name depth start total`` in ns, ``before`` (time in the other recording, NaN without) and
+    ``select``.
     """
+    # Red took longer than in the other recording, green less; grey is the same, blue is new.
     total, before = (table[name].to_numpy(np.float64) for name in ("total", "before"))
     most = np.fmax(np.fmax(total, before), 1.0)
     change = np.clip((total - before) / most, -1.0, 1.0)
@@ -212,7 +178,7 @@ def _icicle(
     looks: Mapping[str, Any],
     tooltips: Mapping[str, Sequence[str]],
 ) -> figure:
-    """Return boxes as wide as their totals, with names in those that have room."""
+    """Return boxes as wide as their totals, with names if they fit."""
     scale, unit = scaled
     first = int(shown["depth"].min())
     levels = int(shown["depth"].max()) + 1 - first
@@ -233,7 +199,7 @@ def _icicle(
             "bottom": depth + 0.96,
             **looks,
             "text": [shortened(n, fit) if fit >= 4 else "" for n, fit in zip(labels, room, strict=True)],
-            "label": list(labels),  # the page fits them to what it shows: js/src/tabs/fitted_labels.js
+            "label": list(labels),  # the page fits them to the visible part: js/src/tabs/fitted_labels.js
             "middle": depth + 0.5,
             **tip_columns(tooltips),
         }
@@ -251,7 +217,7 @@ def _icicle(
 
 
 def _selecting(trace: Trace, names: list[str], root: list[bool]) -> list[str]:
-    """Return what a click on each box selects: its name; of a line what ran for it; of a thread nothing."""
+    """Return what a click on each box selects: its name; the work of a line; nothing for a thread."""
     lines = set(trace.slices["line"].cat.categories)
     by_name = [None if top or name in MERGED_STEPS else name for name, top in zip(names, root, strict=True)]
     matches = [LINE.fullmatch(name) if top else None for name, top in zip(names, root, strict=True)]

@@ -37,25 +37,12 @@ _COLOURS: Final = {
     "tail": IDLE[1],
     "unknown": IDLE[0],
 }
-"""The colour of what the device waits for."""
+"""The colour of each cause."""
 _COLUMN: Final = {"host-bound": "host_ns", "launch-latency": "launch_ns"}
 
 
 def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw the idle time of each device, divided among its causes.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The window narrows what is drawn.
-
-    Returns
-    -------
-    Drawn or None
-        Bars sum to the idle time of all devices. A click selects the gap in which most of it was spent. None
-        where no device was ever idle.
-    """
+    """Draw the idle time of each device by cause; a click selects the largest gap. None without idle time."""
     table = analysis.device_idle(trace, **scope(selection, "window"))
     if not len(table):
         return None
@@ -95,7 +82,7 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
 
 
 def _causes(own: pd.DataFrame, device: object) -> pd.DataFrame:
-    """Make a row a cause: its time, the gaps in which it is the largest part, and the gap with most of it."""
+    """Make a row a cause: its time, the gaps in which it is largest, and the gap with most of it."""
     start, end = own["ts"].to_numpy(), (own["ts"] + own["dur"]).to_numpy()
     rows = []
     for cause in CAUSES:

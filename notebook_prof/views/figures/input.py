@@ -27,40 +27,14 @@ _FETCH: Final = {
 
 
 def input_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw the time that each step spent on getting its data.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The window narrows what is drawn; other steps than the selected are pale.
-
-    Returns
-    -------
-    Drawn or None
-        A bar a step: waiting for the batch, working on it, and pushing it to the device. A click selects a
-        step. None where no step fetched any.
-    """
+    """Draw the time of each step for its data: waiting, working and pushing. None without fetches."""
     table = analysis.input_pipeline(trace, **scope(selection, "window"))
     table["work_ns"] = (table["fetch_ns"] - table["wait_ns"] - table["push_ns"]).clip(lower=0)
     return stacked(table, _FETCH, selection, "Time to get the data, by step")
 
 
 def queues_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw how full each queue of a data pipeline was, over time.
-
-    Parameters
-    ----------
-    trace : Trace
-        Recorded by MindSpore's MindData.
-    selection : Selection
-        Steps narrow the queues before the device.
-
-    Returns
-    -------
-    Drawn or None
-        A line a queue, as a share of its capacity, from the first sample to the last. None without queues.
-    """
+    """Draw the fill of each MindData queue over time, as a share of its capacity. None without queues."""
     lines = _lines(trace, selection)
     if not lines:
         return None
@@ -84,7 +58,7 @@ def queues_figure(trace: Trace, selection: Selection) -> Drawn | None:
 
 
 def _lines(trace: Trace, selection: Selection) -> dict[str, tuple[Any, float]]:
-    """Return name → sizes in the order of time, and the capacity."""
+    """Return name → sizes by time, and the capacity."""
     lines: dict[str, tuple[Any, float]] = {}
     for name, key in (("before the device", "minddata_queue"), ("on the device", "minddata_next")):
         table = recorded_table(trace, key)
@@ -114,27 +88,11 @@ _ROW_PX: Final = 84
 
 
 def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") -> Drawn | None:
-    """Draw the operators of a data pipeline as boxes, with the queues between them.
+    """Draw MindData's operators as boxes with the queues between them; suspects are framed.
 
-    Parameters
-    ----------
-    trace : Trace
-        Recorded by MindSpore's MindData.
-    selection : Selection
-        Not looked at: a pipeline has neither steps nor slices.
-    rule : {"2.3.1", "0.5"}
-        Version of MindInsight whose rule marks the bottleneck.
-
-    Returns
-    -------
-    Drawn or None
-        Data flows from left to right. A queue is filled as far as it was on average; suspects are framed.
-        Of several ranks, the first. None where no pipeline was recorded.
-
-    Raises
-    ------
-    OptionError
-        If there is no such rule.
+    `rule` is the version of MindInsight's bottleneck rule (OptionError for others). The first of several
+    ranks;
+    None without a pipeline. `selection` is unused: a pipeline has neither steps nor slices.
     """
     del selection
     table = analysis.input_operators(trace, rule=rule)
@@ -207,24 +165,7 @@ def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
 
 
 def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
-    """Return where each operator stands: the root at the right, its feeders to its left, a row a source.
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``op_id parent``.
-
-    Returns
-    -------
-    tuple of ndarray of float64, shape (operators,)
-        Columns and rows, from 0.
-
-    Examples
-    --------
-    >>> x, y = operator_positions(pd.DataFrame({"op_id": [0, 1, 2], "parent": [-1, 0, 0]}))
-    >>> x.tolist(), y.tolist()
-    ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
-    """
+    """Return column and row of each operator: the root at the right, feeders to its left."""
     ids = [int(number) for number in table["op_id"]]
     above = dict(zip(ids, (int(number) for number in table["parent"]), strict=True))
     far = {number: len(_path_to_root(number, above)) for number in ids}
@@ -239,7 +180,7 @@ def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
 
 
 def _path_to_root(number: int, above: dict[int, int]) -> list[int]:
-    """Follow an operator to the root; the way ends where a file goes round in a circle."""
+    """Follow an operator to the root; stop if a file goes round in a circle."""
     way: list[int] = []
     while number in above and number not in way:
         way.append(number)

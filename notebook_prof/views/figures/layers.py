@@ -20,21 +20,10 @@ _PARTS: Final = ("forward", "backward", "optimizer")
 
 
 def layers_figure(trace: Trace, selection: Selection, *, depth: int | None = None) -> Drawn | None:
-    """Draw the modules as a tree, each with a bar of its forward, backward and optimizer time.
+    """Draw the modules as a tree with bars of forward, backward and optimizer time.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        Window and step narrow what is counted.
-    depth : int, optional
-        Leave out what is deeper.
-
-    Returns
-    -------
-    Drawn or None
-        Device time where there is any, else time on the host; children are part of their parents. At most
-        40 modules, those that take most, with those around them. None where no modules were recorded.
+    Device time if there is any, else host time; at most 40 modules, the longest with those around them. None
+    without modules.
     """
     table = analysis.layers(trace, depth=depth, **scope(selection, "window", "step"))
     side = "device_" if int(table["device_self_ns"].sum()) else ""
@@ -44,7 +33,7 @@ def layers_figure(trace: Trace, selection: Selection, *, depth: int | None = Non
     if not len(table):
         return None
     title = f"{'Device time' if side else 'Time on the host'} of {format_count(len(table))} modules"
-    # a parent takes as much as any of its children, so that it comes before them
+    # a parent takes at least as long as each child, so it comes first
     order = np.lexsort((table["depth"].to_numpy(), -table["shown_ns"].to_numpy()))
     if len(table) > _MOST:
         title += f" · the {_MOST} that take most"
@@ -84,11 +73,11 @@ def _draw(table: pd.DataFrame, columns: dict[str, str], title: str) -> Drawn:
 
 
 def _written(path: str, kind: object) -> str:
-    """Return a module with its class, where that was recorded."""
+    """Return a module with its class, if recorded."""
     return with_classes([path], {path: kind})[0] if isinstance(kind, str) else path
 
 
 def _last(module: object, parent: object) -> str:
-    """Return what the name of a module adds to its parent's."""
+    """Return the part of a module's name that its parent's lacks."""
     text = str(module)
     return text.removeprefix(f"{parent}.") if isinstance(parent, str) else text

@@ -1,4 +1,4 @@
-"""Memory over time, a line a device, and where in it each block lay."""
+"""Memory over time, a line a device, and the address of each block."""
 
 from __future__ import annotations
 
@@ -35,20 +35,7 @@ _LEVELS_HEIGHT: Final = 200
 
 
 def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw allocated and reserved memory of all devices together.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The window narrows what is drawn.
-
-    Returns
-    -------
-    Drawn or None
-        A solid line a device for what is allocated, a dashed one for what is reserved, a mark at each peak.
-        None without memory events.
-    """
+    """Draw allocated (solid) and reserved (dashed) memory of all devices, with peaks. None without events."""
     table = analysis.memory(trace, window=selection.window)
     if not len(table):
         return None
@@ -105,27 +92,15 @@ KINDS: Final = {
 def memory_flow_figure(
     trace: Trace, selection: Selection, *, device: int | None = None, min_bytes: int = 0
 ) -> Drawn | None:
-    """Draw each block as a rectangle: its life from left to right, its addresses upwards.
+    """Draw each block as a rectangle: lifetime by addresses, at most 4,000 blocks, the largest (bytes ×
+    time).
 
-    Stretches of addresses in which no drawn block lies are cut out, so that what is far apart in memory
-    stands together; the order of addresses stays.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The window narrows what is drawn; blocks of other operators than the selected are pale.
-    device : int, optional
-        -1 is the host; the one on which most was taken unless given.
-    min_bytes : int
-        Leave out smaller blocks.
-
-    Returns
-    -------
-    Drawn or None
-        At most 4,000 blocks, the largest (bytes × time), coloured by kind. A click selects the time of a
-        block's life. None where no allocator was recorded.
+    `device` -1 is the host; default the one with most memory. A click selects a block's lifetime. None
+    without an
+    allocator.
     """
+    # Unused stretches of addresses are cut out, so that distant blocks are drawn together; the order of
+    # addresses stays.
     blocks = analysis.memory_blocks(trace, min_bytes=min_bytes, **scope(selection, "window"))
     blocks = blocks[blocks["bytes"] > 0]
     if device is None and len(blocks):
@@ -144,24 +119,7 @@ def memory_flow_figure(
 
 
 def compacted(addr: npt.NDArray[np.uint64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return addresses without the gaps between them.
-
-    Parameters
-    ----------
-    addr : ndarray of uint64, shape (n,)
-    size : ndarray of int64, shape (n,)
-        Bytes.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        From 0. Blocks that touch or overlap keep their distance; where nothing lies between two, they touch.
-
-    Examples
-    --------
-    >>> compacted(np.array([2**40, 0, 8, 2**40 + 4], np.uint64), np.array([8, 4, 4, 8])).tolist()
-    [8, 0, 4, 12]
-    """
+    """Return addresses from 0 without the gaps between them; overlapping blocks keep their distance."""
     if not len(addr):
         return np.empty(0, np.int64)
     order = np.argsort(addr, kind="stable")

@@ -1,4 +1,4 @@
-"""The roofline: what operators attain, against what the machine can do."""
+"""The roofline: achieved rates of operators, and the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -34,30 +34,11 @@ def roofline_figure(
     bytes_per_s: float | None = None,
     by: str = "name",
 ) -> Drawn | None:
-    """Draw the achieved FLOP/s of operators over their intensity, both axes logarithmic.
+    """Draw achieved FLOP/s of operators over their intensity, both logarithmic.
 
-    Parameters
-    ----------
-    trace : Trace
-        Recorded with shapes.
-    selection : Selection
-        Window, step and phase narrow what is counted; other names than the selected are pale.
-    flops_per_s, bytes_per_s : float, optional
-        The ceilings, given or measured by `notebook_prof.measure_device`; each is drawn if it is known.
-    by : str
-        As in `analysis.roofline`.
-
-    Returns
-    -------
-    Drawn or None
-        A point an operator in the colour of its name, its area by time; those that take most time are
-        labelled. A click selects one.
-        None without operators of known work.
-
-    Raises
-    ------
-    OptionError
-        If operators cannot be grouped by `by`, or a ceiling is not positive.
+    A point an operator, its area by time; a click selects one. Each known ceiling is drawn. None without
+    known
+    work; OptionError for an unknown `by` or a ceiling that is not positive.
     """
     narrowed = scope(selection, "window", "step", "phase")
     table = analysis.roofline(trace, by=by, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, **narrowed)
@@ -126,7 +107,7 @@ def _draw_points(trace: Trace, plot: figure, table: pd.DataFrame, by: str, selec
 
 
 def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
-    """Name the points that take most time, except where one would lie on another."""
+    """Name the longest points, unless labels overlap."""
     width = np.log10(plot.x_range.end / plot.x_range.start)
     height = np.log10(plot.y_range.end / plot.y_range.start)
     left = np.log10(table["intensity"].to_numpy() / plot.x_range.start) / width
@@ -143,7 +124,7 @@ def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
 
 
 def _rate(value: float, unit: str) -> str:
-    """Return a rate with the prefix that fits: ``15.7 TFLOP/s``."""
+    """Return a rate with a fitting prefix: ``15.7 TFLOP/s``."""
     for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if value >= size:
             return f"{value / size:.3g} {prefix}{unit}"
@@ -151,7 +132,7 @@ def _rate(value: float, unit: str) -> str:
 
 
 def _ranges(table: pd.DataFrame, flops: float | None, moved: float | None) -> tuple[Range1d, Range1d]:
-    """Leave some air around the points and the ceilings, and room for labels at the right."""
+    """Leave a margin around the points and the ceilings, and room for labels at the right."""
     ridge = [flops / moved] if flops and moved else []
     x = [*table["intensity"], *ridge]
     y = [value / _GIGA for value in (*table["flops_per_s"], *([flops] if flops else []))]

@@ -1,4 +1,4 @@
-"""Where the time of each step went."""
+"""The parts of each step."""
 
 from __future__ import annotations
 
@@ -56,27 +56,10 @@ KINDS: Final = ("breakdown", "step_trace")
 
 
 def steps_figure(trace: Trace, selection: Selection, *, kind: str = "breakdown") -> Drawn | None:
-    """Draw a stacked bar a step.
+    """Draw a stacked bar for each of the first 600 steps; a click selects one. None without steps.
 
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The window narrows what is drawn; other steps than the selected are pale.
-    kind : {"breakdown", "step_trace"}
-        The TensorBoard plugin's parts (kernels, copies, …, other) or MindInsight's (gap, forward and
-        backward, tail).
-
-    Returns
-    -------
-    Drawn or None
-        Bars are as high as the step is long. At most 600 steps, the first. A click selects a step. None
-        without steps.
-
-    Raises
-    ------
-    OptionError
-        If there is no such kind.
+    `kind` is ``breakdown`` (TensorBoard plugin's parts) or ``step_trace`` (MindInsight's); OptionError
+    otherwise.
     """
     if kind not in KINDS:
         raise OptionError(f"steps cannot be divided by {kind!r}: {nearest(kind, KINDS)}")
@@ -86,20 +69,8 @@ def steps_figure(trace: Trace, selection: Selection, *, kind: str = "breakdown")
 
 
 def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw computation, communication and their overlap, a stacked bar a step.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The window narrows what is drawn; other steps than the selected are pale.
-
-    Returns
-    -------
-    Drawn or None
-        Of each step: time of computation alone, of both at once, and of communication alone, on the first
-        device, or on the host where no device works. None without communication.
-    """
+    """Draw computation, communication and their overlap, a stacked bar a step. None without communication."""
+    # On the first device, or on the host without device work.
     table = analysis.distributed(trace, **scope(selection, "window"))
     if not len(table) or not int(table["communication_ns"].sum()):
         return None
@@ -114,21 +85,9 @@ def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
 def stacked(
     table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], selection: Selection, title: str
 ) -> Drawn | None:
-    """Draw bars over the column ``step``, one piece a column of ns; pieces without any time are left out.
+    """Draw bars over the column ``step``, one piece a column of ns; None without steps or time.
 
-    Parameters
-    ----------
-    table : DataFrame
-        ``step``, and the columns. Rows without a step are not drawn, which the title says.
-    parts : mapping of str to (str, str)
-        Column of ns → what it is called, its colour; drawn in this order from below.
-    selection : Selection
-    title : str
-
-    Returns
-    -------
-    Drawn or None
-        None without steps, or without time in any of them.
+    `parts` maps a column to its label and colour, from below. The title counts rows without a step.
     """
     outside = table["step"].isna().any()
     table = table[table["step"].notna()].drop_duplicates("step")

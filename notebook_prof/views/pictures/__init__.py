@@ -23,20 +23,8 @@ _NARROWEST: Final = 480
 def scene(
     trace: Trace, selection: Selection, view: str = ALL, width: int = 1000, theme: str = "light"
 ) -> Scene:
-    """Draw a view, or all of them one below the other, under a selection.
-
-    Raises
-    ------
-    OptionError
-        If there is no such view or theme (``light``, ``dark``), or `width` is under 480.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0], dur=[9], name="mm", track=b.track("main"))
-    >>> scene(b.seal(), Selection(), "operators").width
-    1000
+    """Draw a view, or all of them one below the other; OptionError for an unknown view or theme, or `width`
+    below 480.
     """
     if view not in CHOICES:
         raise OptionError(f"there is no view {view!r}: {nearest(view, CHOICES)}")

@@ -1,4 +1,4 @@
-"""The account of the cell as a strip: a rectangle a stretch of time, in the colour of its part."""
+"""The account of the cell as a strip: a rectangle a span, in the colour of its part."""
 
 from __future__ import annotations
 
@@ -22,18 +22,12 @@ _GREYS: Final = {"outside-window": (STRIPE, 1.0), "profiler": (MUTED, 0.6)}
 
 
 def has_strip(store: ViewStore) -> bool:
-    """Return whether the account tells more than the timeline below it."""
+    """Return whether the account shows more than the timeline below it."""
     return bool(account(store, {}, {}).content["shown"])
 
 
 def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Return the colour and alpha of every part: one a loop of steps, neutral for statements, else greys.
-
-    Examples
-    --------
-    >>> account_colours([{"kind": "steps"}, {"kind": "code"}, {"kind": "steps"}])
-    [('#77AADD', 1.0), ('#D9CDB8', 1.0), ('#44BB99', 1.0)]
-    """
+    """Return the colour and alpha of every part: one a loop of steps, neutral for statements, else greys."""
     counts = dict.fromkeys(ACCOUNT, 0)
     out = []
     for part in parts:
@@ -49,7 +43,7 @@ def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:
 def account_strip(
     store: ViewStore, scene: Scene, left: float, right: float, start: float, end: float
 ) -> None:
-    """Draw what of the account lies in ``[start, end)`` between two edges of a scene, at its top."""
+    """Draw the account in ``[start, end)`` between two edges of a scene, at its top."""
     answer = account(store, {}, {})
     parts, data = answer.content["parts"], answer.arrays()
     colours = account_colours(parts)
@@ -60,7 +54,7 @@ def account_strip(
     x0 = left + (np.maximum(ts, start) - start) * scale
     x1 = left + (np.minimum(ts + dur, end) - start) * scale
     number, steps = data["part"][shown].tolist(), data["steps"][shown].tolist()
-    for k, (a, b) in enumerate(zip(x0.tolist(), x1.tolist(), strict=True)):  # at most 1,000 stretches
+    for k, (a, b) in enumerate(zip(x0.tolist(), x1.tolist(), strict=True)):  # at most 1,000 spans
         part, (colour, alpha) = parts[number[k]], colours[number[k]]
         wide = max(b - a - (1 if b - a > 3 else 0), 0.6)
         scene.parts.append(Rect(a, 2, wide, _HIGH, colour, alpha))
@@ -72,7 +66,7 @@ def account_strip(
 
 
 def span_words(part: dict[str, Any], steps: int) -> str:
-    """Return the part in words, for one of its stretches: an interrupted loop has steps here and there."""
+    """Return the part in words for one of its spans: an interrupted loop has steps here and there."""
     if not steps or steps == part["steps"]:
         return str(part["part"])
     words = {"steps": "", "outside-window": " not recorded"}.get(part["kind"])
@@ -80,7 +74,7 @@ def span_words(part: dict[str, Any], steps: int) -> str:
 
 
 def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
-    """Say as much as has room: what and how long, or what."""
+    """Return what and how long, or only what, as fits."""
     if part["kind"] in ("not-recorded", "profiler"):
         return ""
     words = span_words(part, steps)

@@ -21,20 +21,9 @@ _RULE: Final = (205, 209, 214)
 
 
 def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
-    """Return the whole timeline as an image: a lane a row (track × depth), coloured by the longest slice.
+    """Return the whole timeline as an RGB image: a lane a row, at most 40, coloured by the longest slice.
 
-    Parameters
-    ----------
-    store : ViewStore
-    width : int
-        Pixels.
-    lane : int
-        Height of a row, pixels.
-
-    Returns
-    -------
-    ndarray of uint8, shape (height, width, 3)
-        At most 40 rows; of shape (7, width, 3) and blank for a trace without slices.
+    A trace without slices gives a blank image of 7 rows.
     """
     c = store.columns
     rows = np.arange(min(c.n_rows, MOST_ROWS), dtype=np.int64)

@@ -19,23 +19,7 @@ _SPELLED: Final = str.maketrans({"µ": "u", "μ": "u", "×": "x", "–": "-", "�
 
 
 def pixels(scene: Scene, scale: int = 2) -> npt.NDArray[np.uint8]:
-    """Draw a scene.
-
-    Parameters
-    ----------
-    scene : Scene
-    scale : int
-        Dots a pixel of the scene, in both directions.
-
-    Returns
-    -------
-    ndarray of uint8, shape (scale × height, scale × width, 3)
-
-    Examples
-    --------
-    >>> pixels(Scene(3, 2, [Rect(0, 0, 1, 2, "#FF0000")]), 1)[0].tolist()
-    [[255, 0, 0], [255, 255, 255], [255, 255, 255]]
-    """
+    """Draw a scene as an RGB image with `scale` dots a pixel in both directions."""
     image = Image.new("RGB", (scene.width * scale, scene.height * scale), scene.paper)
     draw = ImageDraw.Draw(image, "RGBA")
     for part in scene.parts:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy.typing as npt
 
 CHARACTER_PX: Final = 6
-"""Width of a character, mean of names, at the only size that texts have."""
+"""Mean width of a character in names, at the only text size."""
 
 INK: Final = "#1A1A1A"
 MUTED: Final = "#666666"
@@ -28,7 +28,7 @@ DARK: Final = {
     STRIPE: "#1A1B1D",
     FADED: "#3C3C3C",
 }
-"""What the colours that are not data become on a dark background."""
+"""Colours other than data on a dark background."""
 THEMES: Final = ("light", "dark")
 
 
@@ -64,23 +64,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Scene:
-    """What is drawn, in drawing order.
-
-    Attributes
-    ----------
-    width, height : int
-        Pixels.
-    parts : list of Rect, Line or Text
-    paper : str
-        The background.
-
-    Examples
-    --------
-    >>> scene = Scene(100, 20)
-    >>> scene.parts.append(Text(4, 10, "<b>"))
-    >>> "&lt;b&gt;" in scene.svg()
-    True
-    """
+    """Parts in drawing order; sizes in pixels."""
 
     width: int
     height: int
@@ -99,7 +83,7 @@ class Scene:
         return Scene(self.width, self.height, parts, DARK[self.paper])
 
     def below(self, other: Scene) -> None:
-        """Put another scene under this one."""
+        """Append another scene below this one."""
         for part in other.parts:
             moved: Any = part.y + self.height
             self.parts.append(part._replace(y=moved))
@@ -117,13 +101,7 @@ class Scene:
 
 
 def fit(text: str, room_px: float) -> str:
-    """Return the beginning of a text that fits, with ``…``; empty where not even two characters do.
-
-    Examples
-    --------
-    >>> fit("aten::conv2d", 40)
-    'aten:…'
-    """
+    """Return the beginning of a text that fits, with ``…``; empty if not even two characters do."""
     most = int(room_px // CHARACTER_PX)
     if len(text) <= most:
         return text

@@ -1,4 +1,4 @@
-"""Single views with their data in them: for ``bokeh.io.show``, a layout of one's own, or a picture."""
+"""Single views with their data: for ``bokeh.io.show``, your own layout, or a picture."""
 
 from __future__ import annotations
 
@@ -42,11 +42,8 @@ _BYTES_CODE: Final = (
 
 
 def timeline(trace: Trace, selection: Selection) -> figure:
-    """Draw tracks over time, a lane for each depth; what is not selected is faded.
-
-    Drawn are at most 4,000 slices that touch the selected window, the longest ones; the title says if
-    there are more.
-    """
+    """Draw tracks over time, a lane for each depth; unselected slices are faded."""
+    # At most 4,000 slices that touch the selected window, the longest; the title says if there are more.
     store = ViewStore(trace)
     columns, slices = store.columns, trace.slices
     inside = Selection(window=selection.window).mask(slices) & (columns.row >= 0)
@@ -158,7 +155,7 @@ def memory_curve(trace: Trace, selection: Selection) -> figure:
 
 
 def phase_bars(trace: Trace, selection: Selection) -> figure:
-    """Return a bar a step, divided into its phases; what is not selected is faded."""
+    """Draw a bar a step, divided into its phases; unselected steps are faded."""
     table = analysis.phases(trace, window=selection.window)
     host = table["host_ns"].to_numpy().reshape(-1, len(PHASES))  # a row a phase, in this order
     steps = table["step"].to_numpy(dtype=np.int64)[:: len(PHASES)]
@@ -210,7 +207,7 @@ def _span(trace: Trace, selection: Selection) -> tuple[int, int]:
 
 
 def _thinned(part: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Keep at most a few thousand points of a curve: of each stretch the highest and the last."""
+    """Keep at most a few thousand points of a curve: the highest and the last of each stretch."""
     if len(part) <= _MAX_POINTS:
         return part
     part_number = np.arange(len(part)) * (_MAX_POINTS // 2) // len(part)

@@ -1,4 +1,4 @@
-"""The four views as scenes, from the answers that the live views draw."""
+"""The four views as scenes, from the same answers as the live views."""
 
 from __future__ import annotations
 
@@ -32,13 +32,7 @@ _HOURS: Final = (1, 2, 3, 6, 12)
 
 
 def tick_step_ns(least_ns: float) -> float:
-    """Return the shortest round distance between ticks that is not below `least_ns`.
-
-    Examples
-    --------
-    >>> tick_step_ns(1_300), tick_step_ns(70e9) / 60e9, tick_step_ns(4 * 3600e9) / 3600e9
-    (2000.0, 2.0, 6.0)
-    """
+    """Return the shortest round distance between ticks that is at least `least_ns`."""
     for unit, parts in ((_S, _SIXTIETHS), (_MIN, _SIXTIETHS), (_H, _HOURS)):
         for count in parts if least_ns > 0.5 * _S else ():
             if count * unit >= least_ns:
@@ -62,7 +56,7 @@ _LEVELS: Final = 5
 
 
 def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Draw the account, and at most 120 tracks over time, a lane a depth; what is not selected is grey."""
+    """Draw the account, and at most 120 tracks over time, a lane a depth; unselected slices are grey."""
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
@@ -85,7 +79,7 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
     scale = room / (end - start)
     x0 = GUTTER + (np.maximum(data["x0"], start) - start) * scale
     x1 = GUTTER + (np.minimum(data["x0"] + data["dur"], end) - start) * scale
-    for k in range(len(x0)):  # at most 4,000: what a picture shows one by one
+    for k in range(len(x0)):  # at most 4,000: the slices that a picture shows one by one
         colour = NAMES[int(data["tint"][k]) % len(NAMES)] if data["match"][k] else FADED
         y = lanes + LANE * float(data["slot"][k])
         wide = max(float(x1[k] - x0[k]) - 0.4, 0.6)
@@ -106,7 +100,7 @@ def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 
 def operators(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Return the longest operators and kernels under the selection, at most 30."""
+    """Draw the longest operators and kernels under the selection, at most 30."""
     answer = table(store, selection.to_state(), {"by": "name", "top": _MOST_ROWS})
     data, labels = answer.arrays(), answer.content["label"]
     if not labels:
@@ -186,7 +180,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 
 def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Return a bar a step, divided into its phases; what is not selected is pale."""
+    """Draw a bar a step, divided into its phases; unselected steps are pale."""
     answer = phases(store, selection.to_state(), {})
     bars, data = answer.content["bars"], answer.arrays()
     if not bars:
@@ -229,7 +223,7 @@ VIEWS: Final[dict[str, Callable[[ViewStore, Selection, int], Scene]]] = {
 
 
 def _nothing(width: int, text: str) -> Scene:
-    """Return one line that says what there is not."""
+    """Draw one line that says what is missing."""
     scene = Scene(width, 30)
     scene.parts.append(Text(10, 15, text, MUTED))
     return scene
@@ -265,7 +259,7 @@ def _density(
     busy, bright, tint = (data[name].reshape(rows, bins) for name in ("busy", "bright", "dtint"))
     wide = content["bin_ns"] * scale
     for row in range(rows):
-        # neighbours of one look are one rectangle
+        # equal neighbours are one rectangle
         look = (tint[row].astype(np.int64) * 4 + busy[row] // 86 + 1) * 2 + (bright[row] > 0)
         look = np.where(busy[row] > 0, look, 0)
         heads = np.flatnonzero(np.append(True, look[1:] != look[:-1]))

@@ -1,4 +1,4 @@
-"""What slices were called and launched with, for a report; ``js/src/report/arguments.js`` reads it."""
+"""Arguments of slices for a report; ``js/src/report/arguments.js`` reads them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,14 @@ from ...units import format_count
 from .html_file import deflated
 
 MOST_BYTES: Final = 200_000
-"""Of the arguments in a file, as base64; those of the longest slices come first."""
+"""Limit of the arguments in a file, as base64; those of the longest slices come first."""
 _MOST_DISTINCT: Final = 40_000
 
 
 def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[str, Any] | None:
-    """Return arguments of the slices of a file, each distinct set of them once.
-
-    Parameters
-    ----------
-    trace : Trace
-    keep : ndarray of bool, shape (slices,), or None
-        The slices that are in the file; None for all.
-
-    Returns
-    -------
-    dict or None
-        ``columns``: ``row``, ascending numbers in the file, and ``code``; ``texts``: base64 of deflated JSON,
-        a list of lists of names and values; ``left``: a sentence where some had no room. None without any.
-    """
+    """Return arguments of the slices in a file (`keep`, or all), each distinct set once; None without any."""
+    # ``columns``: ``row``, ascending numbers in the file, and ``code``; ``texts``: base64 of deflated JSON, a
+    # list of lists of names and values; ``left``: a sentence if some had no room.
     rows, codes, facts = _coded(trace)
     if keep is not None and len(rows):
         inside = keep[rows]
@@ -87,7 +76,7 @@ def _pairs(parts: tuple[Any, ...]) -> list[list[str]]:
 
 
 def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
-    """Return slices that have arguments, which of the distinct sets each has, and these sets."""
+    """Return slices with arguments, the distinct set of each, and these sets."""
     n = len(trace.slices)
     parts: list[IntArray] = []
     words: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""One HTML file with its scripts and data in it: needs no network, and runs no script but its own."""
+"""One HTML file with its scripts and data: no network, no foreign scripts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,10 @@ import numpy.typing as npt
 
 
 def html_page(scripts: Sequence[str], modules: Sequence[str], body: str, style: str, title: str) -> str:
-    """Return the file as text, with a Content-Security-Policy that allows these scripts by their hashes only.
+    """Return the file as text; its Content-Security-Policy allows only these scripts, by their hashes.
 
-    Parameters
-    ----------
-    scripts, modules : sequence of str
-        JavaScript, run in this order after the body; the modules after the scripts.
-    body : str
-        HTML: what comes from a trace has to be escaped, or go through `data_blocks`.
-    style : str
-        CSS.
-    title : str
+    Scripts run in order after the body, then modules. Text of a trace in `body` must be escaped, or use
+    `data_blocks`.
     """
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (*scripts, *modules)) or "'none'"
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
@@ -42,13 +35,7 @@ def html_page(scripts: Sequence[str], modules: Sequence[str], body: str, style: 
 
 
 def data_blocks(parts: Mapping[str, str]) -> str:
-    """Write texts of `json_text` by id, as elements that a script finds by ``getElementById``.
-
-    Examples
-    --------
-    >>> data_blocks({"nbp-x": json_text(["</script>"])})
-    '<script type="application/json" id="nbp-x">["\\\\u003c/script>"]</script>'
-    """
+    """Return texts of `json_text` by id, as elements for ``getElementById``."""
     return "".join(
         f'<script type="application/json" id="{escape(name, quote=True)}">{text}</script>'
         for name, text in parts.items()
@@ -56,30 +43,14 @@ def data_blocks(parts: Mapping[str, str]) -> str:
 
 
 def json_text(value: object) -> str:
-    """Write JSON that can stand in a script element: nothing in it ends the element."""
+    """Write JSON for a script element: nothing in it ends the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def deflated(values: npt.NDArray[Any], delta: bool = False, real: bool = False) -> dict[str, Any]:
-    """Return a column for ``inflate`` of ``js/src/report/file/inflate.js``.
-
-    Smallest integers that hold the values (floats beyond 32 bits), shuffled by byte, deflated, base64.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Integers, or with `real` floats.
-    delta : bool
-        Store the differences: of values that ascend.
-    real : bool
-
-    Examples
-    --------
-    >>> column = deflated(np.array([3, 5, 9]), delta=True)
-    >>> column["type"], list(zlib.decompress(base64.b64decode(column["data"])))
-    ('u1', [3, 2, 4])
-    """
+    """Return a column for ``inflate`` of ``js/src/report/file/inflate.js``; `delta` stores differences."""
+    # Smallest integers that hold the values (floats beyond 32 bits), shuffled by byte, deflated, base64.
     numbers = np.diff(values, prepend=0) if delta else np.asarray(values)
     low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
     kinds = ("u1", "u2", "u4", "i4") if low >= 0 else ("i4",)
@@ -92,13 +63,7 @@ def deflated(values: npt.NDArray[Any], delta: bool = False, real: bool = False) 
 
 
 def deflated_json(value: object) -> str:
-    """Return JSON for ``inflateJson`` of ``js/src/report/file/inflate.js``: deflated, base64.
-
-    Examples
-    --------
-    >>> zlib.decompress(base64.b64decode(deflated_json({"a": [1]})))
-    b'{"a":[1]}'
-    """
+    """Return deflated base64 JSON for ``inflateJson`` of ``js/src/report/file/inflate.js``."""
     raw = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     return base64.b64encode(zlib.compress(raw, 9)).decode("ascii")
 

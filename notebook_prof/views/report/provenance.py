@@ -1,4 +1,4 @@
-"""Where a recording comes from: the line on top of a report."""
+"""The origin of a recording: the line on top of a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...trace import Trace
 
 _OLDEST_NS: Final = 10**18
-"""Clocks that begin with the machine tell less."""
+"""Earlier times come from clocks that start with the machine."""
 _VERSIONS: Final = {
     "python": "Python",
     "torch_version": "torch",
@@ -31,24 +31,7 @@ _LONGEST: Final = 120
 
 
 def provenance(trace: Trace) -> dict[str, str]:
-    """Return what a recording says of itself, by label, in the order to show.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Returns
-    -------
-    dict of str to str
-        Some of ``file recorded format host devices versions options``: what is not told is not in it.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> metadata = {"source": "recording", "python": "3.11.7", "devices": ["H100", "H100"]}
-    >>> provenance(TraceBuilder(metadata=metadata).seal())
-    {'format': 'recording', 'devices': '2 × H100', 'versions': 'Python 3.11.7'}
-    """
+    """Return the known of ``file recorded format host devices versions options`` by label."""
     metadata = trace.metadata
     kineto = metadata.get("kineto")
     kineto = kineto if isinstance(kineto, Mapping) else {}
@@ -69,14 +52,7 @@ def provenance(trace: Trace) -> dict[str, str]:
 
 
 def header(trace: Trace) -> str:
-    """Return `provenance` as HTML; all of it is escaped.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> header(TraceBuilder(metadata={"file": "<run>.json"}).seal())
-    '<header class="nbp-provenance"><span title="file">&lt;run&gt;.json</span></header>'
-    """
+    """Return `provenance` as escaped HTML."""
     parts = [
         f'<span title="{escape(label)}">{escape(text)}</span>' for label, text in provenance(trace).items()
     ]

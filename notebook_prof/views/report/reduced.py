@@ -1,4 +1,4 @@
-"""Which slices a file holds one by one: the longest ones, and whatever is around them."""
+"""The slices in a file: the longest ones, and those around them."""
 
 from __future__ import annotations
 
@@ -11,34 +11,15 @@ from ...service.store import ViewStore
 from ...units import format_count, format_ns
 
 MOST_SLICES: Final = 1_000_000
-"""As many as a report of 12 MB holds."""
+"""The number in a report of 12 MB."""
 
 _SHARED: Final = 0.5
-"""Of the slices of a file: this share goes to the longest of every track, so that no track disappears."""
+"""Share of a file's slices for the longest of every track, so that no track disappears."""
 
 
 def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
-    """Return the longest slices, of the whole recording and of every track.
-
-    Parameters
-    ----------
-    store : ViewStore
-    most : int
-
-    Returns
-    -------
-    ndarray of bool, shape (slices,)
-        At most `most`, and what is around them: of equally long ones, and where a slice outlasts the one
-        around it, a few more.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 1], dur=[9, 2], name=["linear", "mm"], track=b.track("main"))
-    >>> longest_slices(ViewStore(b.seal()), 1).tolist()
-    [True, False]
-    """
+    """Return the `most` longest slices, of the whole recording and of every track, and those around them."""
+    # Equally long slices, and slices that outlast the one around them, add a few more.
     c = store.columns
     if c.n <= most:
         return np.ones(c.n, bool)
@@ -56,15 +37,7 @@ def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:
 
 
 def note_of(store: ViewStore, keep: npt.NDArray[np.bool_], cell_ns: int) -> str:
-    """Return what is left out, in sentences.
-
-    Parameters
-    ----------
-    store : ViewStore
-    keep : ndarray of bool, shape (slices,)
-    cell_ns : int
-        Width of the cells that hold the sums of the others.
-    """
+    """Return what is left out, in sentences; the sums of the others are in cells of `cell_ns`."""
     kept, n, least = int(keep.sum()), len(keep), int(store.columns.dur[~keep].max())
     return (
         f"This file holds {format_count(kept)} of {format_count(n)} slices one by one: all of more than "

@@ -1,7 +1,7 @@
-"""The report: one HTML file with the linked views, that needs neither kernel nor network.
+"""The report: one HTML file with the linked views, without kernel or network.
 
-The columns of the trace lie in it, delta-coded, byte-shuffled and compressed; the page answers its own
-questions (``js/src/report``) with the code that the live view uses.
+It contains the columns of the trace, delta-coded, byte-shuffled and compressed; the page answers its own
+questions (``js/src/report``) with the code of the live view.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .report_columns import Part, payload
 from .tabs import embedded
 
 MOST_BYTES: Final = 15_000_000
-"""No report is longer, but for one of very many names."""
+"""Limit of a report, except with very many names."""
 MOST_EVENTS: Final = 100_000
-"""Of a device's memory events, where all would be too many; of the others the extremes are kept."""
+"""Limit of a device's memory events; the extremes of the others are kept."""
 _MOST_WITH_SUMS: Final = 750_000
-"""Slices to begin with where the file holds sums of others too."""
+"""First number of slices if the file also has sums of others."""
 _FEWEST: Final = 10_000
 _AROUND: Final = 4_000
 """Bytes of tags, policy and notice around the parts."""
@@ -51,29 +51,11 @@ def report_page(
     claims: Iterable[Claim] = (),
     title: str = "",
 ) -> str:
-    """Return the whole HTML file as text.
-
-    Parameters
-    ----------
-    trace : Trace
-        Of more than a million slices, and where the file would be longer than 15 MB, the longest are in it
-        one by one and the others as sums (`Part`); memory curves are thinned before that. The file says what
-        is left out.
-    selection : Selection
-        Selected when the file is opened.
-    verdict : str
-    static : str
-        HTML shown where scripts do not run.
-    claims : iterable of Claim
-        What of the verdict selects something.
-    title : str
-        Of the page, as the name of its file.
-
-    Notes
-    -----
-    Everything in the file that comes from the trace is JSON with ``<`` escaped, or base64. Its
-    Content-Security-Policy allows only the scripts of the file itself, by their hashes.
-    """
+    """Return the whole HTML file as text; `static` is shown without scripts."""
+    # With over a million slices, or if the file would exceed 15 MB, it contains the longest slices and sums
+    # of the others (`Part`); memory curves are thinned first. The file says what is left out. Data of the
+    # trace is JSON with ``<`` escaped, or base64; the Content-Security-Policy allows only the file's own
+    # scripts, by their hashes.
     if not len(trace.slices):
         return _page([], [], f'<main class="nbp-nothing">{static}</main>', title)
     scripts = [part.decode("utf-8") for part in bokehjs()]
@@ -98,21 +80,9 @@ def trace_blocks(
     claims: Iterable[Claim] = (),
     with_tabs: bool = True,
 ) -> dict[str, str]:
-    """Return what ``openGiven`` of ``js/src/report/file/unpack.js`` needs of a trace, for `data_blocks`.
+    """Return a trace (with slices) for ``openGiven`` of ``js/src/report/file/unpack.js``, as `data_blocks`.
 
-    Parameters
-    ----------
-    trace : Trace
-        With at least one slice.
-    verdict : str
-    room : int
-        Bytes that the texts may take; what does not fit is left out, and told in the ``notice``.
-    prefix : str
-        Of the ids.
-    claims : iterable of Claim
-        What of the verdict selects something.
-    with_tabs : bool
-        Whether the page has a rail of tabs.
+    The texts take at most `room` bytes; the ``notice`` says what is left out. `prefix` is that of the ids.
     """
     panels = {"tabs": embedded(trace) if with_tabs else {}}
     settings = {**dashboard_settings(trace, verdict, claims), "uid": "", "absent": _what_is_missing(trace)}
@@ -134,7 +104,7 @@ def _page(scripts: list[str], modules: list[str], body: str, title: str) -> str:
 
 
 def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
-    """Return as much of the columns as has room, as JSON; what is left out; whether every slice is in it."""
+    """Return the columns that fit, as JSON; what is left out; whether every slice is in it."""
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
@@ -146,12 +116,12 @@ def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
             return columns, " ".join(filter(None, (note, _thinned(store, events)))), part is None
         if events > MOST_EVENTS and _thinned(store, MOST_EVENTS):
             events = MOST_EVENTS
-        else:  # names and steps stay as long as they are: less than in proportion
+        else:  # names and steps keep their size: shrink more than in proportion
             most = max(_FEWEST, int(min(most, 0.9 * n) * min(0.95, 0.98 * room / size)))
 
 
 def _thinned(store: ViewStore, most: int) -> str:
-    """Return a sentence where memory curves are thinner than what was recorded."""
+    """Return a sentence if memory curves are thinner than recorded."""
     sizes = (len(store.memory_curves(device)["allocated"].ts) for device in store.memory_devices)
     events = max(sizes, default=0)
     if events <= most:
@@ -163,7 +133,7 @@ def _thinned(store: ViewStore, most: int) -> str:
 
 
 def _what_is_missing(trace: Trace) -> str:
-    """Return what the file does not carry, in a sentence; empty where nothing is missing."""
+    """Return what the file lacks, in a sentence; empty if nothing."""
     if trace.slices["stack"].notna().any():
         return "Stacks are not in this file: open the profile in a notebook to see them."
     return ""

@@ -1,4 +1,4 @@
-"""The columns of a trace as a report holds them; ``js/src/report`` computes its answers from them."""
+"""The columns of a trace in a report; ``js/src/report`` computes its answers from them."""
 
 from __future__ import annotations
 
@@ -30,36 +30,24 @@ _CELLS: Final = 0.6
 _TOTALS_SHARE: Final = 0.4
 _MOST_WITH_PATH: Final = 2_000_000
 _MOST_SEGMENTS: Final = 5_000
-"""Entries of the two grids for each slice that is in the file."""
+"""Entries of the two grids for each slice in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The slices that a file holds one by one, and the sums of the others.
-
-    Attributes
-    ----------
-    keep : ndarray of bool, shape (slices,)
-    cells : BusyGrid
-    totals_grid : TotalsGrid
-    kinds : ndarray of int64
-        A slice of every kind that `totals_grid` tell apart.
-    kind_of_cell : ndarray of int64
-        Kind of the longest slice that was left out of every cell.
-    """
+    """The slices in a file, and the sums of the others."""
 
     keep: npt.NDArray[np.bool_]
     cells: BusyGrid
     totals_grid: TotalsGrid
+    # A slice of every kind in `totals_grid`.
     kinds: npt.NDArray[np.int64]
+    # Kind of the longest slice left out of every cell.
     kind_of_cell: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, store: ViewStore, most: int) -> Part | None:
-        """Return the `most` longest slices, and sums that take about as much room as half of them.
-
-        None where these, and what is around them, are all slices.
-        """
+        """Return the `most` longest slices, and sums of half their size; None if these are all slices."""
         keep = longest_slices(store, most)
         if keep.all():
             return None
@@ -71,21 +59,12 @@ class Part:
 
     @property
     def number(self) -> npt.NDArray[np.int64]:
-        """Number in the file of every slice; -1 of those that are not in it."""
+        """The number in the file of every slice; -1 if it is not in it."""
         return np.where(self.keep, np.cumsum(self.keep) - 1, -1)
 
 
 def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
-    """Return what the page of a report is given.
-
-    Parameters
-    ----------
-    store : ViewStore
-    part : Part or None
-        None: all slices are in the file.
-    events : int
-        Most points of a memory curve.
-    """
+    """Return the data of a report's page; `part` None means all slices, `events` limits a memory curve."""
     kept: npt.NDArray[Any] | slice = slice(None) if part is None else np.flatnonzero(part.keep)
     c = store.columns
     columns: dict[str, Any] = {"ts": deflated(c.ts[kept], delta=True)}
@@ -94,7 +73,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     inside = c.dur - c.self_ns
     covered = store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.drawn_ns)
     if part or not np.array_equal(inside, covered + (c.dur - c.drawn_ns)):
-        columns["inside"] = deflated(inside[kept])  # else the page can tell from the rows
+        columns["inside"] = deflated(inside[kept])  # else the page computes it from the rows
     if store.extent is not None:
         columns["extent"] = deflated((store.extent - c.drawn_ns)[kept])
     columns |= _straddling(store, part)
@@ -222,7 +201,7 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
     resident = device == -1 and store.resident is not None
     none = np.zeros(0, np.int64)
     rows = extremes(allocated.value, most) if len(allocated.ts) > most else slice(None)
-    # which slice allocated a block is told only where every event is there
+    # the slice that allocated a block is known only if every event is there
     blocks = curves.get("blocks", allocated)
     with_blocks = len(blocks.ts) <= most
     owner, size = store.memory_owners(device) if with_blocks else (none, none)
@@ -245,7 +224,7 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
 
 
 def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
-    """Return blocks inside of resident memory, at times of their own."""
+    """Return blocks inside resident memory, at times of their own."""
     if curve is None or not len(curve.ts):
         return {}
     rows = extremes(curve.value, most) if len(curve.ts) > most else slice(None)
@@ -256,7 +235,7 @@ def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
 
 
 def _owners(part: Part | None, owner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return numbers in the file; after its last slice come the entries of `TotalsGrid`."""
+    """Return numbers in the file; the entries of `TotalsGrid` follow its last slice."""
     if part is None:
         return owner
     number = part.number
@@ -275,7 +254,7 @@ def extremes(values: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
 
 
 def _all_names(store: ViewStore) -> dict[str, list[str]]:
-    """Return ``names`` and what to write for each, ``short``."""
+    """Return ``names`` and their labels, ``short``."""
     out: dict[str, list[str]] = {"names": [], "short": []}
     start: int | None = 0
     while start is not None and store.columns.names:
@@ -287,7 +266,7 @@ def _all_names(store: ViewStore) -> dict[str, list[str]]:
 
 
 def _path(store: ViewStore) -> dict[str, Any]:
-    """Return the critical path without its shortest segments, where they are too many for a file."""
+    """Return the critical path, without its shortest segments if they are too many for a file."""
     if len(store.columns.ts) > _MOST_WITH_PATH:
         text = "The critical path of so many slices is worked out in Python: p.critical_path()."
         return {"content": {"found": False, "text": text}, "columns": {}}

@@ -1,9 +1,9 @@
-"""Sums of the slices that a file does not hold one by one: how busy every row is, and totals by group.
+"""Sums of the slices that are not in a file: how busy every row is, and totals by group.
 
-Two grids of time. The *fine* one says of every row and cell how busy it is with slices that were left out:
-with the slices that are in the file it gives the busy time of every row between any two edges of cells
-exactly. The *coarse* one spreads the totals of every name over time, so that a table under a selection can be
-estimated; over the whole recording its totals are exact.
+The *fine* grid has the busy time of every row and cell without the slices in the file: together they give the
+busy time between any two edges of cells exactly. The *coarse* grid spreads the totals of every name over
+time,
+to estimate a table under a selection; over the whole recording its totals are exact.
 """
 
 from __future__ import annotations
@@ -24,24 +24,8 @@ SIDES = ("host", "device")
 
 
 def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side: str) -> GroupTotals:
-    """Return what the slices that are in the file lack to the totals of the whole recording.
-
-    Parameters
-    ----------
-    store : ViewStore
-    keep : ndarray of bool, shape (slices,)
-        Those that are in the file. Whatever is around one of them has to be in it too.
-    by : str
-        As `ViewStore.grouping`.
-    side : str
-        ``host`` or ``device``.
-
-    Returns
-    -------
-    GroupTotals
-        Of every group; added to those of the slices in the file it gives ``analysis.operators`` and
-        ``analysis.kernels``.
-    """
+    """Return, for every group, the totals of the whole recording less those of the slices in the file."""
+    # Everything around a slice in the file must be in it too.
     span, below = store.trace.span, store.columns.row_below
     window = (int(span.start), int(span.end) + 1)
     whole = store.groups(by, (), side).totals(*window, below)
@@ -57,72 +41,46 @@ _MOST_CELLS_A_ROW: Final = 1 << 15
 _MOST_KINDS: Final = 20_000
 _COARSE: Final = 256
 _ENOUGH: Final = 32
-"""Coarse cells a row below which it is better to add rows up than to make cells longer."""
+"""Coarse cells a row below which rows are summed instead of lengthening cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class BusyGrid:
-    """Where something was left out: one entry a row and cell of the fine grid, ascending.
+    """Cells of the fine grid with left-out slices: one entry a row and cell, ascending."""
 
-    Attributes
-    ----------
-    origin, width_ns, per_row : int
-        Cell ``k`` of a row is ``[origin + k * width_ns, origin + (k + 1) * width_ns)``.
-    at : ndarray of int64
-        ``row * per_row + cell``.
-    busy_ns, count : ndarray of int64
-        Time inside the cell, exact; slices that begin in it.
-    longest : ndarray of int64
-        Row of ``trace.slices`` of the longest of them.
-    """
-
+    # Cell ``k`` of a row is ``[origin + k * width_ns, origin + (k + 1) * width_ns)``.
     origin: int
     width_ns: int
     per_row: int
+    # ``row * per_row + cell``.
     at: IntArray
+    # Time inside the cell, exact; slices that begin in it.
     busy_ns: IntArray
     count: IntArray
+    # Row of ``trace.slices`` of the longest of them.
     longest: IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class TotalsGrid:
-    """Weight of what was left out, by group of rows, stretch of time and kind; one entry each, ascending.
+    """Weights of left-out slices, by group of rows, stretch of time and kind; one entry each, ascending."""
 
-    Attributes
-    ----------
-    per_group, fine : int
-        Coarse cells of a group of rows, and fine cells in each of them.
-    group_of_row : ndarray of int64
-        Rows are a group each or, where that were too many entries, tracks or the tracks of a kind.
-    at : ndarray of int64
-        ``group * per_group + coarse cell`` in which the slices begin.
-    kind : ndarray of int64
-    weight : ndarray of int64
-        Their ns, and one more a slice, so that instants weigh something.
-    of_slice : ndarray of int64
-        The entry of every slice that was left out, in the order of ``np.flatnonzero(~keep)``.
-    """
-
+    # Coarse cells of a group of rows, and fine cells in each of them.
     per_group: int
     fine: int
+    # Rows are a group each or, if that were too many entries, tracks or the tracks of a kind.
     group_of_row: IntArray
+    # ``group * per_group + coarse cell`` in which the slices begin.
     at: IntArray
     kind: IntArray
+    # Their ns, and one more a slice, so that instants count.
     weight: IntArray
+    # The entry of every left-out slice, in the order of ``np.flatnonzero(~keep)``.
     of_slice: IntArray
 
 
 def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> BusyGrid:
-    """Return the finest grid of which at most about `most` cells hold something.
-
-    Parameters
-    ----------
-    store : ViewStore
-    keep : ndarray of bool, shape (slices,)
-        Those that are in the file one by one; not all.
-    most : int
-    """
+    """Return the finest grid with at most about `most` cells that are not empty."""
     c, out = store.columns, np.flatnonzero(~keep)
     index = RowIndex(c.ts[out], c.drawn_ns[out], c.row[out], c.n_rows)
     span = store.trace.span
@@ -160,10 +118,8 @@ def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
 
 
 def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
-    """Return which (name, category, phase, module, line) some slices have, and a slice of each.
-
-    Without the module, or the line, where that were more than 20,000.
-    """
+    """Return the kinds (name, category, phase, module, line) of some slices, and a slice of each."""
+    # Without the module, or the line, if there were more than 20,000.
     c = store.columns
     key = c.name[slices].astype(np.int64) + 1
     for codes, values in ((c.category, c.categories), (c.phase, c.phases)):
@@ -182,17 +138,7 @@ def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
 def totals_grid_left_out(
     store: ViewStore, keep: npt.NDArray[np.bool_], cells: BusyGrid, kind: IntArray, most: int
 ) -> TotalsGrid:
-    """Sum kinds over time, in at most about `most` entries.
-
-    Parameters
-    ----------
-    store, keep
-        As of `cells_left_out`.
-    cells : BusyGrid
-    kind : ndarray of int64
-        Of every slice that was left out.
-    most : int
-    """
+    """Sum the kinds of left-out slices over time, in at most about `most` entries."""
     c, out = store.columns, np.flatnonzero(~keep)
     fine = -(-cells.per_row // _COARSE)
     cell = (c.ts[out] - cells.origin) // cells.width_ns // fine
@@ -215,7 +161,7 @@ def totals_grid_left_out(
 
 
 def _row_groups(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the group of every row: the row itself, its track, the tracks of one kind and rank."""
+    """Return groupings of rows: the row itself, its track, the tracks of one kind and rank."""
     c = store.columns
     tracks = np.repeat(np.arange(len(c.tracks)), [track.depths for track in c.tracks])
     kinds = pd.factorize(pd.Series([f"{track.kind} {track.rank}" for track in c.tracks], dtype=object))[0]
@@ -223,7 +169,7 @@ def _row_groups(store: ViewStore) -> tuple[IntArray, IntArray, IntArray]:
 
 
 class _Entries:
-    """Weights by group of rows, coarse cell and kind; entries that are the same become one."""
+    """Weights by group of rows, coarse cell and kind; equal entries are joined."""
 
     def __init__(
         self,

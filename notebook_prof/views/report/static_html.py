@@ -36,20 +36,7 @@ _FEW: Final = 16
 
 
 def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
-    """Draw the timeline as an image: `density_picture`, names at its left, times and the account on top.
-
-    Parameters
-    ----------
-    store : ViewStore
-        Of a trace with slices.
-    width : int
-        Pixels.
-
-    Returns
-    -------
-    ndarray of uint8, shape (height, width, 3)
-        At most 40 rows: the first tracks.
-    """
+    """Draw the timeline of at most 40 rows as an RGB image, with names, times and account."""
     rows = min(store.columns.n_rows, MOST_ROWS)
     lane = _HIGH if rows <= _FEW else _LOW
     lanes = density_picture(store, width - GUTTER - MARGIN, lane)
@@ -82,23 +69,12 @@ _CELL: Final = "padding:2px 10px;text-align:right;white-space:nowrap"
 def fragment(
     trace: Trace, selection: Selection, *, verdict: str = "", uid: str = "", store: ViewStore | None = None
 ) -> str:
-    """Write verdict, picture, account, lines, heaviest stack and operators, as HTML without script or SVG.
+    """Write verdict, picture, account, lines, heaviest stack and operators as HTML without script or SVG.
 
-    What untrusted notebooks, GitHub, nbviewer and nbconvert keep: a table, an image as data URI, inline
-    styles; nothing is lost with the one rule of `without_kernel`. Every text of the trace is escaped.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        The table is of what is selected.
-    verdict : str
-        Lines of text to put on top.
-    uid : str
-        Marks the fragment, so that a live view beside it can hide it.
-    store : ViewStore, optional
-        Indexes of the trace, if there are some.
+    `uid` lets a live view beside it hide it. Every text of the trace is escaped.
     """
+    # Untrusted notebooks, GitHub, nbviewer and nbconvert keep a table, an image as data URI and inline
+    # styles; only the rule of `without_kernel` may be lost.
     store = store or ViewStore(trace)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
     parts = [f'{without_kernel(uid) if uid else ""}<div class="{mark}" style="font-size:13px">']
@@ -114,19 +90,16 @@ def fragment(
 
 
 def without_kernel(uid: str) -> str:
-    """Return a style that hides the output below the static form as long as it holds nothing but a word.
-
-    That is what Jupyter writes where the widget of a saved notebook has no kernel any more (``Error
-    displaying widget``); the live views are elements. Where styles are removed the word stays, and nothing
-    else changes.
-    """
+    """Return a style that hides the output below the static form while it contains only a word."""
+    # Jupyter writes such a word (``Error displaying widget``) if the widget of a saved notebook has no kernel
+    # any more; live views are elements. If styles are removed the word stays, and nothing else changes.
     output = ".jp-OutputArea-child"
     below = f"{output}:has(.nbp-static-{escape(uid, quote=True)}) + {output} > .jp-OutputArea-output"
     return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
 
 
 def _heap(trace: Trace, most: int = 15) -> str:
-    """Return what a recording without a timeline tells of the heap; empty if it tells nothing."""
+    """Return the heap of a recording without a timeline; empty without one."""
     rows = analysis.memory_heap(trace).head(most).fillna({"line": "", "allocated_by": ""})
     if not len(rows):
         return ""
@@ -144,7 +117,7 @@ def _heap(trace: Trace, most: int = 15) -> str:
 
 
 def _nothing(verdict: str) -> str:
-    """Return what is said of a trace without slices: what may have been the reason, and what to do."""
+    """Return the text for a trace without slices: possible reasons, and what to do."""
     lines = [line for line in verdict.split("\n") if line]
     first = next((k for k, line in enumerate(lines) if line.startswith(("!", "✗"))), len(lines))
     advice = "".join(f"<p>{escape(line)}</p>" for line in lines[first:])
@@ -165,19 +138,8 @@ def write_report(
     verdict: str = "",
     claims: Iterable[Claim] = (),
 ) -> None:
-    """Write the report: one HTML file with the four linked views, without kernel and network.
-
-    Parameters
-    ----------
-    trace : Trace
-    selection : Selection
-        Selected when the file is opened.
-    path : path
-    verdict : str
-    claims : iterable of Claim
-        What of the verdict a click selects.
-    """
-    from .report import report_page  # with it come Bokeh's models, for which no static form should wait
+    """Write the report: one HTML file with the four linked views, without kernel or network."""
+    from .report import report_page  # it imports Bokeh's models, for which no static form should wait
 
     static = fragment(trace, selection, verdict=verdict)
     title = Path(path).stem
@@ -204,7 +166,7 @@ def _picture(store: ViewStore) -> str:
 
 
 def _account(store: ViewStore) -> str:
-    """Return the longest parts of the account in words, with the colours that they have in the picture."""
+    """Return the longest parts of the account in words, with their colours in the picture."""
     if not has_strip(store):
         return ""
     parts = account(store, {}, {}).content["parts"]
@@ -222,7 +184,7 @@ def _account(store: ViewStore) -> str:
 
 
 def _lines(store: ViewStore) -> str:
-    """Return the lines of the user's own source that take most."""
+    """Return the longest lines of the user's own source."""
     if without_lines(store.trace):
         return ""
     table = analysis.lines(store.trace)
@@ -246,7 +208,7 @@ def _lines(store: ViewStore) -> str:
 
 
 def _stack(store: ViewStore) -> str:
-    """Return the heaviest stack of the user's own code, outermost call first; empty where nothing calls."""
+    """Return the heaviest stack of the user's own code, outermost call first; empty without calls."""
     table = analysis.heaviest_stack(store.trace, only_my_code=True, track=working_threads(store.trace))
     if len(table) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Tabs that lie in a report: of the whole recording, small enough for a file."""
+"""Tabs in a report: of the whole recording, small enough for a file."""
 
 from __future__ import annotations
 
@@ -16,30 +16,18 @@ from .html_file import deflated_json
 
 MOST_ROWS: Final = 50
 MOST_BYTES: Final = 14_000
-"""Of a tab in the file, as base64; pictures that do not fit are left out, the largest first."""
+"""Limit of a tab in the file, as base64; pictures that do not fit are left out, the largest first."""
 
 
 def embedded(trace: Trace) -> dict[str, dict[str, str]]:
-    """Return every tab, of the whole recording.
-
-    Returns
-    -------
-    dict
-        By name of the tab: ``{"missing": sentence}``, or ``{"data": text}``: base64 of a deflated JSON object
-        ``{"content", "data"}`` that ``js/src/report/tabs.js`` answers with; of a tab with choices such a text
-        for each of them, by `choice_key`.
-    """
+    """Return every tab of the whole recording: ``{"missing": sentence}`` or ``{"data": text}``."""
+    # The text is base64 of a deflated JSON object ``{"content", "data"}`` for ``js/src/report/tabs.js``; a
+    # tab with choices has a text for each of them, by `choice_key`.
     return {name: _embedded(name, tab, trace) for name, tab in TABS.items()}
 
 
 def choice_key(choices: Mapping[str, str]) -> str:
-    """Return the name of the text of a tab for these choices; ``data`` where there are none.
-
-    Examples
-    --------
-    >>> choice_key({"order": "sandwich", "only_my_code": ""}), choice_key({})
-    ('data only_my_code= order=sandwich', 'data')
-    """
+    """Return the key of a tab's text for these choices; ``data`` without any."""
     return " ".join(["data", *(f"{key}={value}" for key, value in sorted(choices.items()))])
 
 

@@ -1,7 +1,8 @@
-"""The tabs of the dashboard: a file each, that declares its ``TAB``.
+"""The tabs of the dashboard: a file each, with its ``TAB``.
 
-The declaration is all that there is to a tab: the rail, the report, ``p.plot`` and the table in the guide are
-made of it. A new file here with a ``TAB`` is a new tab.
+The rail, the report, ``p.plot`` and the table in the guide are made from this declaration alone: a new file
+here
+with a ``TAB`` is a new tab.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _declared() -> dict[str, Tab]:
 
 
 TABS: Final[dict[str, Tab]] = _declared()
-"""Tabs by name, in the order of the rail; the operator table is the page's own and not among them."""
+"""Tabs by name, in the order of the rail, without the operator table, which belongs to the page."""
 
 __all__ = [
     "TABS",

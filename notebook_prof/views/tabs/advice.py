@@ -1,4 +1,4 @@
-"""The advice tab: a card a rule, with what it could gain, what to try, and the evidence at a click."""
+"""The advice tab: a card a rule, with its gain, remedy, and evidence on a click."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _LONGEST_CALL: Final = 120
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show cards of `analysis.advice`, the largest gain first, and what was not judged and why."""
+    """Show cards of `analysis.advice`, the largest gain first, and rules that were not judged, with the
+    reason.
+    """
     table = filtered(analysis.advice, trace, state)
     under = followed(analysis.advice)
     withheld = table.attrs.get("withheld", {})
@@ -52,7 +54,7 @@ def _card(row: Mapping[Hashable, Any]) -> Card:
 
 
 def _evidence(row: Mapping[Hashable, Any]) -> dict[str, Any] | None:
-    """Return all of the evidence and nothing else; the window stays, since the advice is about it."""
+    """Return exactly the evidence; the window stays, since the advice is about it."""
     if not row["select"] and not len(row["rows"]):
         return None
     patch: dict[str, Any] = dict.fromkeys(name for name in ARGUMENTS if name != "window")

@@ -1,4 +1,4 @@
-"""Analyses under the selection, and quick looks at what a trace holds."""
+"""Analyses under the selection, and quick checks of a trace's content."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NO_STEPS = (
 
 
 def without_steps(trace: Trace) -> str:
-    """Return why there are no steps to divide."""
+    """Return why there are no steps."""
     return "" if len(trace.steps) or recorded_table(trace, "step_trace") is not None else NO_STEPS
 
 
 def without_memory(trace: Trace) -> str:
-    """Return why there is no memory to account for."""
+    """Return why there is no memory."""
     if len(trace.allocations) or len(analysis.memory(trace)):
         return ""
     return "No memory events were recorded. Record with --memory (or memory=True) to see them."
 
 
 def without_input(trace: Trace) -> str:
-    """Return why nothing is known of how the data came."""
+    """Return why the origin of the data is unknown."""
     if recorded_table(trace, "minddata_queue") is not None or (
         _has_value(trace, "phase", "data") and len(trace.steps)
     ):
@@ -44,14 +44,14 @@ def without_input(trace: Trace) -> str:
 
 
 def without_collectives(trace: Trace) -> str:
-    """Return why there is nothing to say about communication."""
+    """Return why there is no communication."""
     if _has_value(trace, "category", "collective") or recorded_table(trace, "collectives") is not None:
         return ""
     return "No communication was recorded: this run used one process, or its collectives were not recorded."
 
 
 def without_device(trace: Trace) -> str:
-    """Return why there is no device to account for."""
+    """Return why there is no device."""
     if (trace.tracks["kind"] == "stream").any():
         return ""
     return (
@@ -72,13 +72,7 @@ def _has_value(trace: Trace, column: str, value: str) -> bool:
 
 
 def selection_of(state: Mapping[str, Any]) -> Selection:
-    """Return the selection that a state tells of.
-
-    Examples
-    --------
-    >>> selection_of({"step": [4], "focus": 7, "revision": 3})
-    Selection(step 4)
-    """
+    """Return the selection of a state."""
     return Selection(**{name: state[name] for name in ARGUMENTS if state.get(name) is not None})
 
 

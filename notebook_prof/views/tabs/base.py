@@ -1,4 +1,4 @@
-"""What a tab of the dashboard holds: a Panel of parts, or the sentence why there is none."""
+"""The content of a tab: a Panel of parts, or the sentence why there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..figures.drawn import Drawn
 
 MOST_ROWS: Final = 300
-"""So many rows of a table are sent at most."""
+"""Maximum rows of a table sent to the page."""
 
 Patch: TypeAlias = Mapping[str, Any]
 """Values by dimension (and ``focus``) as `Selection.apply_patch` takes them; None removes a clause."""
@@ -26,23 +26,16 @@ Patch: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A sentence or two.
-
-    Attributes
-    ----------
-    text : str
-        Shown as text, never as markup.
-    warns : bool
-        Whether it says that something is not as it should be.
-    """
+    """A sentence or two, shown as text, never as markup."""
 
     text: str
+    # Whether it reports a problem.
     warns: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number or word with what it is: ``Fact("peak memory", "1.2 GiB", "GPU 0")``."""
+    """One number or word with its label: ``Fact("peak memory", "1.2 GiB", "GPU 0")``."""
 
     label: str
     value: str
@@ -58,7 +51,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Something found: its title, a badge (what it is worth), sentences, and what a click selects."""
+    """A finding: title, badge (its value), sentences, and what a click selects."""
 
     title: str
     badge: str
@@ -75,108 +68,69 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; the page sorts it, writes its numbers with units and lets rows be chosen.
+    """A table; the page sorts it, writes its numbers with units and lets rows be chosen."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        In the order to show. At most `MOST_ROWS` rows are sent, and the page says how many there are.
-    units : mapping of str to str
-        Unit of a column: ``ns bytes share count number text name code instant flops flops/s bytes/s``; a
-        ``name`` of slices is written short, with its colour, and whole in the tooltip. Those left out go
-        by the name: ``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` (an instant), whole numbers, other
-        numbers, text. A unit of ``""`` hides the column.
-    heads : mapping of str to str
-        Text above a column; the name without its unit unless given.
-    select : sequence of (Patch or None), optional
-        What a click on each row selects; of rows that are not sent it is not needed.
-    title : str
-    call : str
-        How to get all of it in Python: ``p.steps.trace()``.
-    bars : sequence of str
-        Columns with a bar behind the number, all on one scale; shares have bars of their own.
-    """
-
+    # In display order. At most `MOST_ROWS` rows are sent, and the page shows how many there are.
     frame: pd.DataFrame
+    # ``ns bytes share count number text name code instant flops flops/s bytes/s`` by column; ``""`` hides it.
+    # A ``name`` of slices is written short, with its colour, and in full in the tooltip. Other units follow
+    # from the column's name (``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` for an instant) and dtype.
     units: Mapping[str, str] = field(default_factory=dict)
+    # Text above a column; by default its name without the unit.
     heads: Mapping[str, str] = field(default_factory=dict)
+    # What a click on each sent row selects.
     select: Sequence[Patch | None] | None = None
     title: str = ""
+    # The same table in Python: ``p.steps.trace()``.
     call: str = ""
+    # Columns with a bar behind the number, all on one scale; shares have bars of their own.
     bars: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Source(Table):
-    """Source code, a row a line in the order of the file, with what each took.
+    """Source code, a row a line in the order of the file; all rows are sent."""
 
-    Attributes
-    ----------
-    file : str
-        As `lines` calls it.
-    trends : ndarray of float64, shape (rows, n), or None
-        Time of each line over the steps, in n groups of steps.
-    folded : bool
-        Whether only the title is shown until it is opened.
+    # `frame` has the columns ``line`` and ``text``; the page shows how many lines a gap skips.
 
-    Notes
-    -----
-    `frame` has the columns ``line`` and ``text``; where numbers of lines are left out, the page tells how
-    many. All rows are sent.
-    """
-
+    # As in `lines`.
     file: str = ""
+    # Time of each line over the steps, in n groups of steps.
     trends: npt.NDArray[np.float64] | None = None
+    # Whether only the title is shown until it is opened.
     folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tree(Table):
-    """A table whose rows are opened and closed; a click on one selects what has its name.
+    """A table with rows to open and close; a click on one selects its name."""
 
-    Attributes
-    ----------
-    weights : sequence of str
-        Columns by which rows are kept where there are too many: a row is as heavy as the largest of its
-        shares of them. None may be larger than that of the row which it is below.
+    # `frame` has the columns ``parent`` (Int64, row of `frame`), ``depth``, ``name`` and ``category``, each
+    # row before those below it. A row shows how many rows below it were left out, and their sum of the first
+    # weight.
 
-    Notes
-    -----
-    `frame` has the columns ``parent`` (Int64, row of `frame`), ``depth``, ``name`` and ``category``, each
-    row before those below it. Of what is left out, a row says how many there are and what they took of the
-    first of the weights.
-    """
-
+    # Columns that decide which rows are kept: a row is as heavy as its largest share of them, and no heavier
+    # than the row above it.
     weights: Sequence[str] = ("total_ns",)
 
 
 @dataclass(frozen=True, slots=True)
 class Stack(Table):
-    """One path of calls, the outermost first, beside the part above it.
+    """One path of calls, the outermost first, beside the part above it."""
 
-    Notes
-    -----
-    `frame` has the columns ``name``, ``category`` and those that are shown. A `Tree` above it shows here
-    the heaviest path through the row that is chosen.
-    """
+    # `frame` has the columns ``name``, ``category`` and those shown. Below a `Tree`, it shows the heaviest
+    # path through the chosen row.
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A Bokeh figure.
+    """A Bokeh figure."""
 
-    Attributes
-    ----------
-    figure : figure
-        A source of its glyphs may have a column ``select``: the JSON of a `Patch` that a click sets, or
-        empty. What its hover tools would show (``@{column}`` only), the page shows in its own tooltip.
-    title : str
-    legend : mapping of str to str
-        Colour (``#RRGGBB``) by text, written above the picture.
-    """
-
+    # A source may have a column ``select``: the JSON of a `Patch` that a click sets, or empty. The page shows
+    # hover tools (``@{column}`` only) in its own tooltip.
     figure: figure
     title: str = ""
+    # Colour (``#RRGGBB``) by text, written above the picture.
     legend: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -185,22 +139,13 @@ Part: TypeAlias = Note | Facts | Cards | Table | Source | Tree | Stack | Picture
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What a tab shows.
-
-    Attributes
-    ----------
-    title : str
-    parts : tuple of Part
-        From top to bottom.
-    under : tuple of str
-        Dimensions of the selection that it follows; the page tells which others it does not.
-    follows_own : bool
-        Whether it is worked out anew for what is selected in it, which else does not filter it.
-    """
+    """The content of a tab, from top to bottom."""
 
     title: str
     parts: tuple[Part, ...]
+    # Dimensions of the selection that it follows; the page names the others.
     under: tuple[str, ...] = ()
+    # Whether a selection made in it also filters it.
     follows_own: bool = False
 
 
@@ -213,30 +158,23 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of a tab the user chooses in its head; the page remembers it for all tabs that have it.
+    """A choice in the head of a tab; the page remembers it for all tabs that have it."""
 
-    Attributes
-    ----------
-    key : str
-        The argument of `Tab.build`.
-    label : str
-    options : mapping of str to str
-        Text by value, at first the first one; none where it is on or off, at first off.
-    """
-
+    # The argument of `Tab.build`.
     key: str
     label: str
+    # Text by value, the first is the default; none for on and off, at first off.
     options: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, text: object) -> str | bool:
-        """Return what a page has sent as the argument: the default where that is none of the options."""
+        """Return the text of a page as the argument; the default if it is not an option."""
         if not self.options:
             return text == "on"
         return text if isinstance(text, str) and text in self.options else next(iter(self.options))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What a page may send."""
+        """Texts that a page may send."""
         return tuple(self.options) or ("", "on")
 
 
@@ -250,44 +188,32 @@ def _always(trace: Trace) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """A tab of the rail.
+    """A tab of the rail."""
 
-    Attributes
-    ----------
-    title : str
-        On the rail: one short word.
-    build : Build
-        Called when the tab is looked at, and again when the selection changes while it is.
-    missing : callable
-        Trace → a sentence where nothing was recorded for it (the tab is grey then), else empty. Called
-        for every display: it must be quick.
-    place : int
-        The rail is sorted by it.
-    summary : str
-        One line for the documentation.
-    calls : tuple of str
-        The same in Python, for the documentation.
-    plots : mapping of str to str
-        Names on ``p.plot``, and the function of `notebook_prof.views.figures` whose options each takes; empty
-        where it takes none. A plot of the tab's own name gives all its pictures unless it has options.
-    choices : tuple of Choice
-        Shown in the head of the tab, in this order.
-    """
-
+    # On the rail: one short word.
     title: str
+    # Called when the tab is shown, and when the selection changes while it is.
     build: Build
+    # Trace → a sentence if nothing was recorded for it (the tab is then grey), else empty. Called for every
+    # display, so it must be quick.
     missing: Callable[[Trace], str] = _always
+    # Sort key of the rail.
     place: int = 1000
+    # One line for the documentation.
     summary: str = ""
+    # The same in Python, for the documentation.
     calls: tuple[str, ...] = ()
+    # Names on ``p.plot``, and the function of `notebook_prof.views.figures` with the options of each, or
+    # empty. A plot of the tab's own name has all its pictures unless it has options.
     plots: Mapping[str, str] = field(default_factory=dict)
+    # Shown in the head of the tab, in this order.
     choices: tuple[Choice, ...] = ()
 
     def chosen(self, choices: Mapping[str, Any]) -> dict[str, str | bool]:
-        """Return the choices that a page sent as arguments of `build`."""
+        """Return the choices sent by a page as arguments of `build`."""
         return {choice.key: choice.value(choices.get(choice.key)) for choice in self.choices}
 
 
 def pictures(*drawn: Drawn | None) -> tuple[Picture, ...]:
-    """Make pictures of what could be drawn, in this order."""
+    """Make pictures of the figures that are not None, in this order."""
     return tuple(Picture(one.figure, one.title, one.legend) for one in drawn if one is not None)

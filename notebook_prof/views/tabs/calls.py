@@ -1,4 +1,4 @@
-"""The calls tab: call tree, bottom-up and event log of what is selected, and its heaviest stack."""
+"""The calls tab: call tree, bottom-up and event log under the selection, and the heaviest stack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TREE: Final = "call_tree"
 _BOTTOM_UP: Final = "bottom_up"
 _LOG: Final = "event_log"
 _LEAST_SHARE: Final = 1e-4
-"""Callers are listed of what takes at least so much of the time or of the device work."""
+"""Callers are listed for entries with at least this share of the time or of the device work."""
 _NUMBERS: Final = {
     _TREE: ("total_ns", "self_ns", "share", "count", "device_ns", "device_self_ns"),
     _BOTTOM_UP: ("self_ns", "total_ns", "share", "count", "device_self_ns", "device_ns"),
@@ -39,14 +39,7 @@ _HEADS: Final = {"share": "of all", "device_ns": "device", "track_name": "track"
 def calls(
     trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE, only_my_code: bool = False
 ) -> Panel | Absent:
-    """Show one of the three, and beside it the heaviest stack.
-
-    Parameters
-    ----------
-    mode : {"call_tree", "bottom_up", "event_log"}
-    only_my_code : bool
-        Whether functions of libraries, and what runs inside operators, are folded into what called them.
-    """
+    """Show one of the three, and the heaviest stack beside it."""
     narrowed = arguments(analysis.call_tree, state)
     options: dict[str, Any] = {"only_my_code": True} if only_my_code else {}
     threads = None if "track" in narrowed else working_threads(trace)
@@ -76,7 +69,7 @@ def calls(
 
 
 def _one_name(state: Mapping[str, Any]) -> str | None:
-    """Return the selected name, where it is one: the trees are not filtered by it, the log is."""
+    """Return the selected name, if it is one: it filters the log, not the trees."""
     names = list(state.get("name") or [])
     return str(names[0]) if len(names) == 1 else None
 
@@ -111,13 +104,7 @@ def _log(trace: Trace, state: Mapping[str, Any], only_my_code: bool) -> Table:
 
 
 def _call(name: str, options: Mapping[str, Any]) -> str:
-    """Return the call that gives the same.
-
-    Examples
-    --------
-    >>> _call("call_tree", {"only_my_code": True, "track": [1]})
-    'p.call_tree(only_my_code=True, track=[1])'
-    """
+    """Return the Python call for the same."""
     return f"p.{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})"
 
 

@@ -21,7 +21,7 @@ _MOST_GAPS = 100
 
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show shares of `analysis.overview`, each with what it is of, busy time, and gaps with their causes."""
+    """Show shares of `analysis.overview` with their wholes, busy time, and gaps with their causes."""
     busy = filtered(analysis.device, trace, state)
     if not len(busy):
         return Absent(without_device(trace) or "No device work lies in what is selected.")
@@ -58,7 +58,7 @@ def _facts(trace: Trace, state: Mapping[str, Any], busy: pd.DataFrame) -> Facts:
             continue
         where = f"GPU {row['device']}" if str(row["name"]).startswith("device") else str(row["name"])
         shares = {label: row[key] for key, label in columns.items() if pd.notna(row[key])}
-        of = f"{where} · of {format_ns(row['window_ns'])}"  # the others are means over kernels
+        of = f"{where} · of {format_ns(row['window_ns'])}"  # other figures are means over kernels
         notes = dict.fromkeys(("kernels run", "SM efficiency"), of)
         facts += [
             Fact(label, format_share(value), notes.get(label, where)) for label, value in shares.items()

@@ -1,4 +1,4 @@
-"""The distributed tab: communication, what hides it, and what does not."""
+"""The distributed tab: communication, hidden and exposed."""
 
 from __future__ import annotations
 

@@ -31,14 +31,7 @@ ONLY_MY_CODE: Final = Choice("only_my_code", "only my code")
 def flame(
     trace: Trace, state: Mapping[str, Any], *, order: str = "left_heavy", only_my_code: bool = False
 ) -> Panel | Absent:
-    """Show two icicles, by host and by device time; the second only where device work has a known launch.
-
-    Parameters
-    ----------
-    order : {"left_heavy", "time", "line", "sandwich"}
-    only_my_code : bool
-        Whether functions of libraries, and what runs inside operators, are folded into what called them.
-    """
+    """Show two icicles, by host and by device time; the second only with known launches."""
     selection = selection_of(state)
     drawn = pictures(
         *(
@@ -62,7 +55,7 @@ def without_stacks(trace: Trace) -> str:
     """Return why there are no stacks."""
     track = trace.slices["track"].to_numpy()
     host = trace.tracks["track"][trace.tracks["kind"].isin(["thread", "process"])].to_numpy()
-    for first in range(0, len(track), _SOME):  # mostly the first look is enough
+    for first in range(0, len(track), _SOME):  # usually the first chunk is enough
         if np.isin(track[first : first + _SOME], host).any():
             return ""
     return "Nothing was recorded on the host, so there are no stacks: this is a trace of the device alone."

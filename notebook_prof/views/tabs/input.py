@@ -1,4 +1,4 @@
-"""The input tab: how steps got their data, and where a pipeline is held up."""
+"""The input tab: how steps got their data, and the pipeline's bottleneck."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FINDINGS = {
 
 
 def input_data(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Fetch and wait times, queues and stages of the data pipeline, and the bottleneck found."""
+    """Show fetch and wait times, queues and stages of the data pipeline, and the bottleneck."""
     table = filtered(analysis.input_pipeline, trace, state)
     if not len(table):
         return Absent(without_input(trace) or "No step lies in what is selected.")
@@ -72,7 +72,7 @@ def _facts(table: pd.DataFrame) -> Facts:
 
 
 def _bottleneck_notes(queues: pd.DataFrame, stages: pd.DataFrame) -> list[Note]:
-    """Return what holds the pipeline up, by MindData's rules."""
+    """Return the pipeline's bottleneck by MindData's rules."""
     out = [
         Note(f"Queue {name}: {_FINDINGS[finding]}", finding == "data_process")
         for name, finding in zip(queues["queue"], queues["finding"], strict=True)
@@ -116,16 +116,16 @@ def _steps(table: pd.DataFrame) -> Table:
 
 
 def _lone_rank(table: pd.DataFrame) -> list[str]:
-    """Return the column of ranks where there is one rank."""
+    """Return the column of ranks if there is one rank."""
     return ["rank"] if table["rank"].nunique() < 2 else []
 
 
 MOST_BATCHES: Final = 500
-"""The batches that were waited for longest; the call gives all."""
+"""The batches with the longest waits; the call has all."""
 
 
 def loader_notes(trace: Trace) -> list[Note]:
-    """Say what bounds each loader, and how workers ended that did not end well."""
+    """Say what bounds each loader, and which workers failed."""
     notes = [note for row in analysis.loader_bounds(trace).to_dict("records") if (note := _bound(row))]
     workers = analysis.loader_workers(trace)
     ended = workers[workers["exit"].notna() & (workers["exit"] != 0)]
@@ -221,7 +221,7 @@ def _batches(batches: pd.DataFrame) -> Table:
 
 
 def _short(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out numbers of loaders and the like where there is one, and columns without anything."""
+    """Drop numbers of loaders and the like if there is one, and empty columns."""
     lone = [name for name in ("loader", "iterator", "epoch") if name in table and table[name].nunique() < 2]
     table = table.drop(columns=lone)
     return table.drop(columns=[name for name in table if table[name].isna().all()])

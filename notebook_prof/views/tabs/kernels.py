@@ -1,4 +1,4 @@
-"""The kernels tab: what ran on the devices, by name or by how it was launched."""
+"""The kernels tab: work of the devices, by name or by launch attributes."""
 
 from __future__ import annotations
 

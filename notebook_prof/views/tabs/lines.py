@@ -1,4 +1,4 @@
-"""The lines tab: the user's own source, the line that takes most first."""
+"""The lines tab: the user's own source, the longest line first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MEANING: Final = Note(
 
 
 def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Return the table of `analysis.lines`; a click selects all that ran for a line."""
+    """Return the table of `analysis.lines`; a click selects everything that ran for a line."""
     table = filtered(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
@@ -54,7 +54,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _constant_columns(table: pd.DataFrame) -> list[str]:
-    """Return columns that say the same in every row, and costs that no line has."""
+    """Return columns with one value, and costs that no line has."""
     constant = {
         "file": (table["file"] == CELL).all(),
         "count": table["count"].isna().all(),
@@ -65,17 +65,7 @@ def _constant_columns(table: pd.DataFrame) -> list[str]:
 
 
 def selecting_lines(trace: Trace, table: pd.DataFrame) -> list[dict[str, Any] | None]:
-    """Return what a click on each line selects: all that ran for it, on the host and on devices.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=0, dur=9, name="cell:2  f()", category="python", track=b.track("main"))
-    >>> trace = b.seal()
-    >>> selecting_lines(trace, analysis.lines(trace))
-    [{'line': ['cell:2']}]
-    """
+    """Return what a click on each line selects: its work on the host and on devices."""
     lines = set(trace.slices["line"].cat.categories)
     paths = table["file"].astype(str) + ":" + table["line"].astype(str)
     return [

@@ -1,4 +1,4 @@
-"""The memory tab: curves by device, what held the peak, and what asked for most."""
+"""The memory tab: curves by device, the peak and its owners."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _facts(peaks: pd.DataFrame) -> Facts:
 
 
 def _out_of_memory(trace: Trace) -> list[Note]:
-    """Return what failed for want of memory."""
+    """Return the allocation that failed."""
     failed = trace.metadata.get("out_of_memory")
     if not isinstance(failed, Mapping):
         return []
@@ -77,7 +77,7 @@ def _out_of_memory(trace: Trace) -> list[Note]:
 
 
 def _names(trace: Trace) -> list[Part]:
-    """Return which names hold memory at the end, and what the cell has left behind."""
+    """Return names that hold memory at the end, and what the cell left behind."""
     names = analysis.memory_names(trace)
     if not len(names):
         return []
@@ -106,7 +106,7 @@ def _names(trace: Trace) -> list[Part]:
 
 
 def _heap(trace: Trace) -> list[Part]:
-    """Return which lines allocated what was on the heap at its peak."""
+    """Return the lines that allocated the heap at its peak."""
     table = analysis.memory_heap(trace)
     if not len(table):
         return []
@@ -128,7 +128,7 @@ def _where(device: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _unseen(trace: Trace) -> list[Note]:
-    """Return what the walk from names to memory has left out."""
+    """Return what the walk from names to memory left out."""
     notes = []
     for walk in trace.metadata["tables"]["memory_walks"].tail(1).to_dict("records"):
         if walk["left"]:
@@ -162,7 +162,7 @@ def _growth(trace: Trace) -> list[Part]:
 
 
 def _live(trace: Trace, at: int) -> list[Part]:
-    """Return what was alive at an instant: by category, by operator, block by block."""
+    """Return the live blocks at an instant: by category, by operator, one by one."""
     kinds = analysis.memory_by(trace, "kind", at=at)
     if not len(kinds):
         return []

@@ -1,4 +1,4 @@
-"""The roofline tab: what operators compute and move, against what the machine can do."""
+"""The roofline tab: work of operators, and the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNITS = {
 
 
 def roofline(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Return the picture with the ceilings that are known, and the table."""
+    """Return the picture with the known ceilings, and the table."""
     ceilings = ceilings_of(trace)
     limits: dict[str, Any] = dict(ceilings.limits) if ceilings is not None else {}
     table = filtered(analysis.roofline, trace, state, **limits)

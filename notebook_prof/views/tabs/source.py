@@ -1,4 +1,4 @@
-"""The source tab: the cell as it was written, and the user's other files, with what each line took."""
+"""The source tab: the cell and the user's other files, with the time of each line."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _MEANING: Final = Note(
     "sampled, not counted."
 )
 _WHOLE: Final = 1000
-"""Files of up to so many lines are shown whole, of others the surroundings of what ran."""
+"""Files of up to this many lines are shown in full, of others the surroundings of lines that ran."""
 _AROUND: Final = 3
 _MOST_FILES: Final = 8
 _MOST_NAMED: Final = 4
 _WORTH_TELLING: Final = 0.01
-"""Statements outside of the recording are named from this share of the cell on."""
+"""Statements outside the recording are named from this share of the cell."""
 _MOST_STEPS: Final = 32
-"""The time over the steps is drawn in at most so many bars."""
+"""Maximum bars of the time over the steps."""
 
 
 def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Return the cell and the other files of the user that took time, as `analysis.annotated_source`."""
+    """Return the cell and the user's other files that took time, as `analysis.annotated_source`."""
     table = filtered(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
@@ -62,7 +62,7 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _not_recorded(trace: Trace) -> tuple[Note, ...]:
-    """Name the statements of the cell that ran while nothing was recorded: their lines have no time here."""
+    """Name the statements of the cell outside the recording: their lines have no time here."""
     account = analysis.account(trace)
     lines = f"{CELL}:" + account["line"].astype("str")
     unseen = ~lines.isin(trace.slices["line"].cat.categories)

@@ -1,4 +1,4 @@
-"""The steps tab: what each step's time went to, by two rules."""
+"""The steps tab: the parts of each step, by two rules."""
 
 from __future__ import annotations
 
