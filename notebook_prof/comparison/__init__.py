@@ -1,1 +1,1 @@
-"""Two recordings beside one another: what changed, where, and whether the change is more than noise."""
+"""Two recordings side by side: what changed, where, and whether the change is more than noise."""

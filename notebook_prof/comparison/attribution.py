@@ -35,27 +35,14 @@ _OFTEN: Final = 0.01
 
 
 def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
-    """Divide the difference of the means of two sides' steps among their parts.
+    """Divide the difference of two sides' mean steps among their parts, by size of ``delta_ns``, the largest
+    first.
 
-    Parameters
-    ----------
-    a, b : Parts
-    by : sequence of str
-        What the keys hold.
-    factor : float
-        By what intervals are widened for the noise between two runs.
-
-    Returns
-    -------
-    DataFrame
-        Columns of `by`, then `COLUMNS`; by size of `delta_ns`, the largest first.
-
-    Notes
-    -----
-    Keys are matched whole; then what is left without its shapes, without its module, and in another phase.
-    What is left then is new or gone: a fact, not a test. The others have Welch's t over means of blocks of
-    steps, and are believed by Benjamini and Hochberg.
+    `factor` widens intervals for the noise between two runs.
     """
+    # Keys are matched in full; then the rest without shapes, without module, and in another phase. What
+    # remains is new or gone: a fact, not a test. The others have Welch's t over means of blocks of steps,
+    # with the procedure of Benjamini and Hochberg.
     total_a, total_b, idle = a.total, b.total, set(IDLE.values())
     pairs = [
         (i, j, how)
@@ -63,7 +50,7 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
         if (i >= 0 and total_a[i]) or (j >= 0 and total_b[j])
     ]
     steps_a, steps_b = max(a.steps, 1), max(b.steps, 1)
-    sums_a, sums_b = [*total_a.tolist(), 0], [*total_b.tolist(), 0]  # the last is for -1
+    sums_a, sums_b = [*total_a.tolist(), 0], [*total_b.tolist(), 0]  # the last is for row -1
     exact = [sums_b[j] * steps_a - sums_a[i] * steps_b for i, j, _ in pairs]
     delta_ns = np.array(rounded(exact, steps_a * steps_b), np.int64)
     left = np.array([i for i, _, _ in pairs], np.int64)
@@ -73,7 +60,7 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
     mean_b, spread_b, calls_b = _side(b, right)
     delta = mean_b - mean_a
     alone = (left < 0) | (right < 0)
-    facts = alone & (calls_a + calls_b > 0)  # samples may have missed what they see on one side only
+    facts = alone & (calls_a + calls_b > 0)  # samples may have missed keys seen on one side only
     blocks = min(len(a.block_steps), len(b.block_steps))
     half, p = np.full(len(pairs), math.nan), np.full(len(pairs), math.nan)
     if blocks >= 2:
@@ -102,13 +89,7 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
 
 
 def rounded(values: Sequence[int], divisor: int) -> list[int]:
-    """Divide whole numbers so that they sum to their rounded sum divided: the largest remainders go up.
-
-    Examples
-    --------
-    >>> rounded([1, 1, 1], 3)
-    [1, 0, 0]
-    """
+    """Divide whole numbers so that they sum to their rounded sum divided: the largest remainders go up."""
     parts = [divmod(value, divisor) for value in values]
     down = [whole for whole, _ in parts]
     order = sorted(range(len(parts)), key=lambda i: (-parts[i][1], i))
@@ -118,7 +99,7 @@ def rounded(values: Sequence[int], divisor: int) -> list[int]:
 
 
 def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
-    """Return mean of a step, variance of that mean and calls a step for some keys; 0 where the row is -1."""
+    """Return mean of a step, variance of that mean and calls a step for some keys; 0 for row -1."""
     size = side.block_steps.astype(np.float64)
     sums = np.concatenate([side.sums, np.zeros((len(size), 1), np.int64)], axis=1)[:, row].astype(np.float64)
     means = sums / size[:, None]
@@ -129,7 +110,7 @@ def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple
 def _aligned(
     a: Sequence[tuple[str, ...]], b: Sequence[tuple[str, ...]], by: Sequence[str]
 ) -> list[tuple[int, int, str]]:
-    """Return pairs of keys with what differs in them; -1 for what only one side has."""
+    """Return pairs of keys with the difference in them; -1 for a key of one side only."""
     left, right = dict(enumerate(a)), dict(enumerate(b))
     pairs: list[tuple[int, int, str]] = []
     idle = set(IDLE.values())

@@ -28,25 +28,25 @@ def compare(
     Parameters
     ----------
     a, b : Profile, Trace, run of the history, path, or iterable of them
-        Before and after. With three or more runs a side, best recorded in turns (a b b a a b), the runs are
-        what counts; with less, the steps are, and their interval is widened for the noise between two runs.
+        Before and after. With three or more runs a side, best recorded in alternation (a b b a a b), runs are
+        compared; with fewer, steps are, and their interval is widened for the noise between two runs.
     names : (str, str)
-        What to call them.
+        Names of the two sides.
     paired : bool
-        Whether the runs of the same place in both lists were recorded next to one another, as
-        ``%%profile_ab`` does; then the noise that both had cancels.
+        Whether runs at the same place in both lists were recorded in succession, as by ``%%profile_ab``; then
+        their common noise cancels.
     noise : float, optional
-        How many times as wide the interval of two runs is as their steps alone give; assumed unless given.
+        Factor that widens the interval of two runs. Default: an assumed one.
 
     Returns
     -------
     Comparison
-        Of runs of the history that were not kept whole, `attribution` knows some keys only.
+        For runs of the history without a full recording, `attribution` has only some keys.
 
     Raises
     ------
     OptionError
-        For anything that is no recording, and for pairs of which one is missing.
+        For anything that is not a recording, and for incomplete pairs.
     FormatError, FileNotFoundError
         For a path that cannot be read.
 
@@ -63,34 +63,34 @@ def compare(
 
 
 class Comparison(ComparedTables):
-    """Two sides of recordings, and what differs between them. Made by `compare`.
+    """Two sides of recordings and their differences. Made by `compare`.
 
-    Every table has times of a mean step in ns, by size of the difference, the largest first; in each the
-    column ``delta_ns`` sums to `delta_ns`.
+    Every table has times of a mean step in ns, by size of the difference, the largest first; its column
+    ``delta_ns`` sums to `delta_ns`.
     """
 
     @property
     def verdict(self) -> str:
-        """What the change did, in at most six sentences; every figure is in the tables."""
+        """The effect of the change, in at most six sentences; every figure is in the tables."""
         return " ".join(sentences(self))
 
     def expect(self, *expectations: str, check: bool = True) -> Expectations:
-        """Hold the change to what is expected of it, as in ``slower < 3%`` or ``faster > 10%``.
+        """Check expectations of the change, as in ``slower < 3%`` or ``faster > 10%``.
 
         Parameters
         ----------
         *expectations : str
-            ``slower`` and ``faster`` are by how much a step of b takes more or less time than one of a; the
-            rest, as in `p.expect`, is asked of b, where it is one recording.
+            ``slower`` and ``faster`` compare the time of a step of b with one of a; the rest, as in
+            `p.expect`, applies to b, if it is a single recording.
         check : bool
             Whether to raise unless everything passes.
 
         Raises
         ------
         ExpectationError
-            If one failed or was not decided: the interval holds the limit, too few steps, or `starved`.
+            If one failed or is undecided: the interval contains the limit, too few steps, or `starved`.
         OptionError
-            For an expectation that cannot be understood.
+            For a malformed expectation.
 
         Examples
         --------
@@ -112,10 +112,10 @@ class Comparison(ComparedTables):
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML file: the linked page, which needs neither kernel nor network, over its static form.
+        """Write one HTML file: the linked page, without kernel or network, and its static form.
 
-        Where scripts do not run, and of runs of which only totals were kept, it shows the verdict, the steps,
-        the phases, the source and the tables.
+        Without scripts, and for runs with totals only, it shows the verdict, the steps, the phases, the
+        source and the tables.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Comparison(ComparedTables):
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked page where there is a front-end for it; IPython shows what has no timelines."""
+        """Show the linked page if a front-end supports it; IPython shows sides without timelines."""
         from .page.queries import can_be_shown
 
         if not can_be_shown(self):

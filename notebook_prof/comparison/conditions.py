@@ -1,4 +1,4 @@
-"""Whether two recordings can be compared: what else than the code differs between them."""
+"""Conditions of two recordings: what differs besides the code."""
 
 from __future__ import annotations
 
@@ -61,30 +61,12 @@ _CONDITIONS: Final[tuple[tuple[str, Callable[[Trace], str], str], ...]] = (
 
 
 def facts_of(trace: Trace) -> dict[str, str]:
-    """Return what `conditions` compares, by name; empty texts are not recorded."""
+    """Return the facts compared by `conditions`, by name; empty if not recorded."""
     return {what: of(trace) for what, of, _ in _CONDITIONS}
 
 
 def conditions(a: Mapping[str, str], b: Mapping[str, str]) -> pd.DataFrame:
-    """List what else than the code differs between two recordings.
-
-    Parameters
-    ----------
-    a, b : mapping of str to str
-        Of `facts_of`.
-
-    Returns
-    -------
-    DataFrame
-        `COLUMNS`; no rows where nothing of what both recorded differs.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> facts = facts_of(draw("main: [mm ]"))
-    >>> conditions(facts, facts)["what"].tolist()
-    []
-    """
+    """List the recorded conditions, other than the code, that differ between two recordings' `facts_of`."""
     rows = []
     for what, _, effect in _CONDITIONS:
         left, right = a.get(what, ""), b.get(what, "")

@@ -19,17 +19,7 @@ from .selected import LINKED, Counterparts, LinkedSelection, Selected, selected_
 
 @dataclass(frozen=True, slots=True)
 class AlignedStep:
-    """The step of a side that both timelines are aligned at.
-
-    Attributes
-    ----------
-    run : int
-        Number of the recording among those of the side, from 0.
-    step : int
-        Its number; -1 for a recording without steps.
-    ts, dur_ns : int
-        Where it begins and how long it takes, ns in its recording.
-    """
+    """The step of a side at which both timelines are aligned (ns in its recording; step -1 without steps)."""
 
     run: int
     step: int
@@ -38,10 +28,7 @@ class AlignedStep:
 
 
 def median_step(side: Side, run: int | None = None) -> AlignedStep:
-    """Return the step whose time is nearest to the median of those that count, of all runs or of one.
-
-    Of several that are as near it is the first.
-    """
+    """Return the first step nearest to the median of the counted ones, of all runs or of one."""
     table = side.steps if run is None else side.steps[side.steps["run"] == run]
     rows = table[table["used"]] if table["used"].any() else table
     far = (rows["dur_ns"] - float(rows["dur_ns"].median())).abs().to_numpy()
@@ -49,13 +36,7 @@ def median_step(side: Side, run: int | None = None) -> AlignedStep:
 
 
 def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
-    """Return a step by its number, or by those of its run and its own.
-
-    Raises
-    ------
-    OptionError
-        If there is no such step.
-    """
+    """Return a step by its number, or by those of its run and its own; OptionError if there is none."""
     table = side.steps
     rows = table[table["step"] == (step if isinstance(step, int) else step[1])]
     if not isinstance(step, int):
@@ -72,7 +53,7 @@ def _of_row(row: Any) -> AlignedStep:
 
 
 class LinkedSides(ABC):
-    """What a comparison shows of its two sides, linked: the steps they are aligned at, and one selection."""
+    """The two sides of a comparison, linked by aligned steps and one selection."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self._a, self._b = a, b
@@ -81,21 +62,21 @@ class LinkedSides(ABC):
     @functools.cached_property
     @abstractmethod
     def source(self) -> pd.DataFrame:
-        """Which line became which."""
+        """The changes of the source, line by line."""
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, str]:
-        """What the sides are called."""
+        """The names of the sides."""
 
     @functools.cached_property
     @abstractmethod
     def labels(self) -> dict[str, str]:
-        """What is written for each name."""
+        """The label of each name."""
 
     @property
     def has_recordings(self) -> bool:
-        """Whether the runs of the aligned steps are whole recordings, and not totals of the history."""
+        """Whether the runs of the aligned steps are full recordings, not totals of the history."""
         return all(
             isinstance(side.runs[at.run], TraceRun)
             for side, at in zip((self._a, self._b), self._aligned, strict=True)
@@ -103,11 +84,11 @@ class LinkedSides(ABC):
 
     @property
     def several_runs(self) -> bool:
-        """Whether a side has more recordings than the one that is shown."""
+        """Whether a side has more recordings than the shown one."""
         return max(len(self._a.runs), len(self._b.runs)) > 1
 
     def median_steps(self, side: int) -> list[AlignedStep]:
-        """Return the step nearest to the median of each run of a side that can be shown, by run."""
+        """Return the step nearest to the median of each full recording of a side, by run."""
         of = (self._a, self._b)[side]
         return [
             median_step(of, number)
@@ -133,7 +114,7 @@ class LinkedSides(ABC):
         Raises
         ------
         OptionError
-            If only totals were kept of it.
+            If it has only totals.
         """
         of = (self._a, self._b)[side]
         kept = of.runs[run]
@@ -142,26 +123,26 @@ class LinkedSides(ABC):
         return kept.profile
 
     def counted_steps(self, side: int) -> list[int]:
-        """Return the numbers of the steps that count, of the recording that is shown; none without steps."""
+        """Return the numbers of the shown recording's counted steps; none without steps."""
         table = (self._a, self._b)[side].steps
         rows = table[(table["run"] == self._aligned[side].run) & table["used"]]
         return [step for step in rows["step"].tolist() if step >= 0]
 
     @functools.cached_property
     def selection(self) -> LinkedSelection:
-        """What is selected on both sides; ``.a`` and ``.b`` are what that is in each recording."""
+        """The selection of both sides; ``.a`` and ``.b`` are its counterparts in each recording."""
         a, b = self.aligned
         return LinkedSelection(self._counterparts, (a.ts, b.ts), (a.run, b.run))
 
     @property
     def aligned(self) -> tuple[AlignedStep, AlignedStep]:
-        """The steps whose starts the timelines have in common; at first those nearest to the medians."""
+        """The steps at whose starts the timelines are aligned; initially those nearest to the medians."""
         return self._aligned
 
     def align(self, a: int | tuple[int, int] | None = None, b: int | tuple[int, int] | None = None) -> None:
-        """Align the timelines at other steps, from whose starts a selected window counts then.
+        """Align the timelines at other steps; a selected window then counts from their starts.
 
-        Of several runs a side those of the steps are shown.
+        With several runs a side, those of the steps are shown.
 
         Parameters
         ----------
@@ -179,7 +160,7 @@ class LinkedSides(ABC):
         self.selection._align(self._counterparts, (first.ts, second.ts), (first.run, second.run))
 
     def select(self, **clauses: object) -> Selected:
-        """Select in both sides what belongs together, and nothing else.
+        """Select counterparts in both sides, and nothing else.
 
         Parameters
         ----------
@@ -194,7 +175,7 @@ class LinkedSides(ABC):
         Raises
         ------
         SelectionError
-            For anything else, or a value that cannot be.
+            For another dimension, or an invalid value.
 
         Examples
         --------
@@ -212,7 +193,7 @@ class LinkedSides(ABC):
 
     @property
     def selected(self) -> Selected:
-        """What is selected: tables of both sides, and their difference.
+        """The selected slices: tables of both sides, and their difference.
 
         Raises
         ------
@@ -230,7 +211,7 @@ class LinkedSides(ABC):
 
 
 def check_linked(clauses: Iterable[str]) -> None:
-    """Raise SelectionError for what a comparison does not select by."""
+    """Raise SelectionError for dimensions that a comparison cannot select by."""
     for name in clauses:
         if name not in LINKED:
             raise SelectionError(f"a comparison selects nothing by {name!r}: {nearest(name, LINKED)}")

@@ -1,4 +1,4 @@
-"""Lines that samples may have missed on one side: they are not called new or gone."""
+"""Lines that samples may have missed on one side: they do not count as new or gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .run import Side, TraceRun
 from .sources import LINE, OF_B
 
 _STILL_THERE: Final = 0.5
-"""Where so much of the time of a line is in names that the other side has too, its work is done there."""
+"""With this share of a line's time in names of the other side too, its work is done there."""
 
 
 def missed_lines(
@@ -25,30 +25,11 @@ def missed_lines(
     labels: Mapping[str, str],
     key: str = "line",
 ) -> set[str]:
-    """Return the lines of a table that one side alone has, and that the other may have run all the same.
-
-    Samples are milliseconds apart. A line that only ever ran between two of them has no time of its own: what
-    it did counts for a line that was seen, or for none. So of a line that was sampled, absence is no fact
-    where the source does not say that it is new or gone, and at least half of its time is in names, as of
-    operators, that the other side has as well.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Of `attribution`, with a column `key`.
-    source : DataFrame
-        Of `source_changes`.
-    sides : (Side, Side)
-    labels : mapping of str to str
-        What lines of b are called; see `labels_of_b`.
-    key : {"line", "statement"}
-
-    Returns
-    -------
-    set of str
-        As in the column `key`. Timed lines are never among them, nor are those of runs of which only totals
-        are kept.
-    """
+    """Return the lines (as in the column `key`) on one side only that the other may have run too."""
+    # Samples are milliseconds apart. A line that only ran between two of them has no time of its own: its
+    # time counts for a sampled line, or for none. So the absence of a sampled line is no fact if the source
+    # does not show it as new or gone, and at least half of its time is in names, as of operators, that the
+    # other side has as well. Timed lines, and lines of runs with totals only, never count.
     if not all(isinstance(run, TraceRun) for side in sides for run in side.runs):
         return set()
     gone = {f"{file}:{line}" for file, line in _one_sided(source, "a_line", "b_line")}
@@ -67,7 +48,7 @@ def missed_lines(
 
 
 def undecided_lines(table: pd.DataFrame, missed: set[str], key: str = "line") -> pd.DataFrame:
-    """Return a table in which such lines are the same as far as is known: no interval, nothing shown."""
+    """Return a table in which such lines count as the same: no interval, not significant."""
     row = table[key].isin(missed) & table["change"].isin(("new", "gone"))
     if not row.any():
         return table
@@ -84,7 +65,7 @@ def _one_sided(source: pd.DataFrame, own: str, other: str) -> list[tuple[str, in
 
 
 def _sampled(side: Side) -> set[str]:
-    """Return the labels of lines whose times are those of samples."""
+    """Return the labels of sampled lines."""
     sampled: set[str] = set()
     for run in side.runs:
         assert isinstance(run, TraceRun)

@@ -1,4 +1,4 @@
-"""What each instant of a recording's steps went to: parts that sum to the steps exactly, without a loop."""
+"""The parts of a recording's steps, which sum to the steps exactly, without a loop."""
 
 from __future__ import annotations
 
@@ -21,41 +21,34 @@ from ..trace.nesting import order_by_start
 from ..trace.taxonomy import STEP_PREFIX
 
 KEYS: Final = ("phase", "module", "name", "shapes", "line", "statement", "category")
-"""What parts can be told apart by; a statement is a line of the outermost frame, with all that it calls."""
+"""Columns that divide parts; a statement is a line of the outermost frame, with everything it calls."""
 VIEWS: Final = ("host", "device")
 IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
 """Name of instants in which nothing runs."""
 MISSING: Final = {"phase": "other", **dict.fromkeys(("line", "statement"), "what ran for no line")}
-"""What is written where a slice has none."""
+"""Text for a missing value."""
 MOST_KEYS: Final = 100
-"""So many totals of a kind the history keeps of a run."""
+"""Number of totals of a kind that the history keeps of a run."""
 SMALLER: Final = "smaller ones"
 """Stands for all keys of which no totals were kept."""
 _MISSING: Final = -1
 _NOBODY: Final = -2
 _CHANGES: Final = re.compile(r" (?:object )?at 0x[0-9a-f]+|#\d+$|^(?:cell|In\[\d+\]):\d+ +")
-"""What differs from run to run in a name: addresses, counts, and where a statement stands."""
+"""Parts of a name that change from run to run: addresses, counts, and the place of a statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Time of a side's steps, by key.
+    """Time of a side's steps, by key."""
 
-    Attributes
-    ----------
-    keys : list of tuple of str
-        One value for each column that was asked for, in order of first appearance.
-    sums : ndarray of int64, shape (blocks, keys)
-        ns; rows sum to the time of the steps of a block.
-    calls : ndarray of int64, shape (keys,)
-        Slices that began in the steps; samples do not see calls begin, and what only they saw counts none.
-    block_steps : ndarray of int64, shape (blocks,)
-        How many steps each block has.
-    """
-
+    # One value for each requested column, in order of first appearance.
     keys: list[tuple[str, ...]]
+    # ns, shape (blocks, keys); rows sum to the time of the steps of a block.
     sums: IntArray
+    # Slices that began in the steps, shape (keys,); sampled ones do not count, since samples do not see calls
+    # begin.
     calls: IntArray
+    # The number of steps of each block.
     block_steps: IntArray
 
     @property
@@ -65,44 +58,33 @@ class Parts:
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return int(self.block_steps.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedTime:
-    """What ran in the steps of one run, before it is told apart by keys.
-
-    Attributes
-    ----------
-    trace : Trace
-    view : {"host", "device"}
-    rows : ndarray of int64
-        Slices that own an instant or begin in a step, each once; -1 is nobody.
-    pieces, begun : ndarray of int64
-        Places in `rows`: the owner of each piece of time, and the slices that begin, both in order of time.
-    block, length : ndarray of int64
-        Of each piece: the block of steps that it is in, and its ns.
-    block_steps : ndarray of int64, shape (blocks,)
-        How many steps each block has.
-    """
+    """Work in the steps of one run, before it is divided by keys."""
 
     trace: Trace
     view: str
+    # Slices that own an instant or begin in a step, each once; -1 is nobody.
     rows: IntArray
+    # Positions in `rows`: the owner of each piece of time, and the slices that begin, both by time.
     pieces: IntArray
     begun: IntArray
+    # Of each piece: its block of steps, and its ns.
     block: IntArray
     length: IntArray
     block_steps: IntArray
 
     def parts(self, by: Sequence[str], lines: Mapping[str, str] | None = None) -> Parts:
-        """Tell the time apart by columns out of `KEYS`; `lines` has other names for lines."""
+        """Divide the time by columns out of `KEYS`; `lines` renames lines."""
         code, keys = _keys(self.trace, self.rows, by, self.view, lines or {})
         sums = np.zeros((len(self.block_steps), len(keys)), np.int64)
         np.add.at(sums, (self.block, code[self.pieces]), self.length)
         begun = code[self.begun]
-        if "statement" in by:  # and not what begins inside of one
+        if "statement" in by:  # but nothing that begins inside one
             begun = begun[statement_lines(self.trace, self.rows)[1][self.begun]]
         calls = np.bincount(begun, minlength=len(keys)).astype(np.int64)
         appearing = code[np.concatenate([self.pieces, self.begun])]
@@ -114,24 +96,10 @@ class OwnedTime:
 
 @sharing
 def owned_time(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -> OwnedTime:
-    """Find what ran in steps; each instant belongs to one slice.
-
-    Parameters
-    ----------
-    trace : Trace
-    spans : DataFrame
-        ``ts dur`` of the steps, ascending and disjoint.
-    blocks : ndarray of int64
-        Where blocks of steps begin.
-    view : {"host", "device"}
-        The thread that runs the steps, or all streams of all devices as one.
-
-    Notes
-    -----
-    An instant belongs to the latest-started slice that is open, as self time does. Where the thread that
-    runs the steps has no operator open and an autograd thread has, the instant is the latter's. On devices
-    the streams are one track.
-    """
+    """Find the owner of each instant of steps (ascending, disjoint) in blocks; `view` is host or device."""
+    # An instant belongs to the latest-started open slice, as self time does. If the thread of the steps has
+    # no operator open and an autograd thread has, the instant belongs to the latter. On devices all streams
+    # are one track.
     start = spans["ts"].to_numpy(np.int64)
     end = start + spans["dur"].to_numpy(np.int64)
     at, row = _owners(trace, view, np.concatenate([start, end]))
@@ -146,14 +114,7 @@ def owned_time(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -
 
 
 def joined(runs: Sequence[Parts]) -> Parts:
-    """Put the parts of several runs together; each run is a block then.
-
-    Examples
-    --------
-    >>> one = Parts([("mm",)], np.array([[3], [4]]), np.array([2]), np.array([1, 1]))
-    >>> joined([one, one]).sums.tolist()
-    [[7], [7]]
-    """
+    """Put the parts of several runs together, each run as a block."""
     keys = list(dict.fromkeys(key for run in runs for key in run.keys))
     number = {key: i for i, key in enumerate(keys)}
     sums, calls = np.zeros((len(runs), len(keys)), np.int64), np.zeros(len(keys), np.int64)
@@ -165,15 +126,7 @@ def joined(runs: Sequence[Parts]) -> Parts:
 
 
 def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
-    """Keep the largest totals; what is left becomes one key, `SMALLER`.
-
-    Examples
-    --------
-    >>> names = [("mm",), ("add",), ("mul",)]
-    >>> whole = Parts(names, np.array([[7, 1, 2]]), np.array([1, 1, 2]), np.array([1]))
-    >>> limited(whole, 2).keys, limited(whole, 2).sums.tolist()
-    ([('mm',), ('smaller ones',)], [[7, 3]])
-    """
+    """Keep the largest totals; the rest becomes one key, `SMALLER`."""
     if len(whole.keys) <= most:
         return whole
     idle = [i for i, key in enumerate(whole.keys) if IDLE["host"] in key or IDLE["device"] in key]
@@ -185,28 +138,26 @@ def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
 
 
 def by_name_and_line(whole: Parts) -> tuple[Parts, Parts]:
-    """Give totals by phase, name and line by the first two, and by the last: half the work."""
+    """Return totals by phase, name and line by the first two, and by the last: half the work."""
     idle = IDLE["host"]
     lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
     return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
 
 
 def undivided(whole: Parts, by: Sequence[str], view: str) -> Parts:
-    """Return the same time as one key: what nobody has divided; of devices, idle."""
+    """Return the same time as one key: time that nobody divided; idle for devices."""
     word = SMALLER if view == "host" else IDLE[view]
     return _regrouped(whole, [(word,) * len(by)] * len(whole.keys))
 
 
 def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
-    """Write other names for some parts of keys; keys that become the same are joined."""
+    """Rename parts of keys; keys that become equal are joined."""
     return _regrouped(whole, [tuple(names.get(part, part) for part in key) for key in whole.keys])
 
 
 def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
-    """Put what only one side has to the smaller ones of both, where a side has its largest totals alone.
-
-    Without that, what was too small to be kept would look as if it were new or gone.
-    """
+    """Move keys of one side only to the smaller ones of both, if a side has only its largest totals."""
+    # Otherwise a total too small to be kept would look new or gone.
     both = set(a.keys) & set(b.keys)
     smaller = next((key for key in (*a.keys, *b.keys) if set(key) == {SMALLER}), None)
     if smaller is None:
@@ -216,7 +167,7 @@ def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
 
 
 def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
-    """Give each total another key, and add those with the same."""
+    """Give each total another key, and sum equal ones."""
     unique = list(dict.fromkeys(keys))
     if unique == whole.keys:
         return whole
@@ -229,7 +180,7 @@ def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
 
 
 def _owners(trace: Trace, view: str, cuts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return instants, ascending, and the slice that owns what follows each; -1 for none."""
+    """Return instants, ascending, and the owner of what follows each; -1 for none."""
     if view == "device":
         return _of_track(on_device(trace), cuts)
     host = on_host(trace)
@@ -262,13 +213,13 @@ def _distinct(instants: IntArray) -> IntArray:
 
 
 def _around_steps(host: Scope) -> npt.NDArray[np.bool_]:
-    """Return slices that are drawn around a whole step: they are no part of it."""
+    """Return slices around a whole step, which are not part of it."""
     words = host.slices["name"].cat.categories.astype("str")
     return np.append(np.asarray(words.str.startswith(STEP_PREFIX)), False)[host.codes("name")]
 
 
 def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
-    """Return the slices that begin in a step, in the order of their starts; a sampled one began unseen."""
+    """Return the slices that begin in a step, by start; a sampled slice began unseen."""
     scope = on_device(trace) if view == "device" else on_host(trace)
     if view == "host":
         own = scope.ints("track") == stepping_track(trace)
@@ -279,34 +230,11 @@ def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
 
 
 def statement_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the statement that slices ran for: of the lines of the outermost frame the innermost.
+    """Return the statement that slices ran for (-1 for none), and whether a slice is the statement itself.
 
-    The line of a loop is around those of its body, which are of the same frame: no function lies between.
-
-    Parameters
-    ----------
-    trace : Trace
-    rows : ndarray of int64, shape (n,)
-        -1 is nobody.
-
-    Returns
-    -------
-    code : ndarray of int64, shape (n,)
-        Into the categories of the column ``line``; -1 for none.
-    itself : ndarray of bool, shape (n,)
-        Whether the slice is the statement itself.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> names = ["cell:1  for x in y:", "cell:2  f()", "f (tools.py)", "tools.py:7  return 1"]
-    >>> _ = b.slices(ts=[0, 1, 2, 3], dur=[9, 7, 5, 3], name=names, category="python", track=b.track("main"))
-    >>> trace = b.seal()
-    >>> code, itself = statement_lines(trace, np.arange(4))
-    >>> trace.slices["line"].cat.categories[code].tolist(), itself.tolist()
-    (['cell:1', 'cell:2', 'cell:2', 'cell:2'], [True, True, False, False])
+    It is the innermost line of the outermost frame.
     """
+    # The line of a loop is around those of its body, which are of the same frame: no function is between.
     slices = trace.slices
     line = np.append(slices["line"].cat.codes.to_numpy().astype(np.int64), _MISSING)
     parent = np.append(ints(slices["parent"]), -1)
@@ -352,13 +280,7 @@ def _keys(
 
 
 def name_key(name: str) -> str:
-    """Return a name without what differs from run to run: what names of both sides are matched by.
-
-    Examples
-    --------
-    >>> name_key("Net object at 0x7f2a"), name_key("ProfilerStep#4")
-    ('Net', 'ProfilerStep')
-    """
+    """Return a name without its changes from run to run, to match names of both sides."""
     return _CHANGES.sub("", name)
 
 

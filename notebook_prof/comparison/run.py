@@ -1,6 +1,6 @@
-"""One side of a comparison: its runs, which of their steps count, and what is asked of a run.
+"""One side of a comparison: its runs and their counted steps.
 
-A Trace answers, or the totals that were kept of one.
+A run is a Trace, or the totals kept of one.
 """
 
 from __future__ import annotations
@@ -47,61 +47,53 @@ TOTALS: Final = {
     "lines": (("line",), "host"),
     "kernels": (("name",), "device"),
 }
-"""Tables of a `Comparison` that totals are kept for: keys and view."""
+"""Tables of a `Comparison` with kept totals: keys and view."""
 MOST_STEPS: Final = 1000
-"""Of more steps, every so many-th is kept."""
+"""With more steps, every n-th is kept."""
 MOST_SLICES: Final = 2_000_000
-"""Recordings with more are divided by phase alone: all else takes seconds."""
+"""Larger recordings are divided by phase only: other keys take seconds."""
 _MOSTLY: Final = 0.5
 
 
 class Run(ABC):
-    """What a comparison asks of one run.
+    """The interface of one run."""
 
-    Attributes
-    ----------
-    steps : DataFrame
-        ``step ts dur_ns used slow``: every step of the loop that took longest; of a recording without steps
-        one, the whole of it, numbered -1.
-    """
-
+    # ``step ts dur_ns used slow``: every step of the longest loop; a recording without steps has one, the
+    # whole of it, numbered -1.
     steps: pd.DataFrame
 
     @property
     def core_share(self) -> float | None:
-        """How much of the time in which its thread could run it had a core, 0–1; None where not known."""
+        """The share of its thread's ready time with a core, 0–1; None if unknown."""
         return None
 
     @abstractmethod
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
-        """Divide the steps that count among what ran in them."""
+        """Divide the counted steps by key."""
 
     @abstractmethod
     def phases(self) -> Parts:
-        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+        """Divide the counted steps into phases, by the rule of `analysis.phases`."""
 
     @abstractmethod
     def texts(self) -> Mapping[str, Sequence[str]]:
-        """Return the lines of each source that was recorded."""
+        """Return the lines of each recorded source."""
 
     @abstractmethod
     def line_labels(self) -> list[str]:
-        """Return what `parts` by line calls lines."""
+        """Return the labels of lines in `parts`."""
 
     @abstractmethod
     def facts(self) -> Mapping[str, str]:
-        """Return what may differ beside the code, as `conditions` names it."""
+        """Return the conditions besides the code, named as in `conditions`."""
 
     @abstractmethod
     def peaks(self) -> pd.DataFrame:
-        """Return ``device source bytes``: the highest above what was there before."""
+        """Return ``device source bytes``: the peak above the level at first."""
 
 
 def core_share(trace: Trace) -> float | None:
-    """Return how much of the time in which the recorded thread could run it had a core.
-
-    None where that is not known, and where it waited for something else most of the time.
-    """
+    """Return the share of the recorded thread's ready time with a core; None if unknown or mostly blocked."""
     if not isinstance(trace.metadata.get("cpu"), dict):
         return None
     within = cpu_within(trace, np.array([trace.span.start]), np.array([trace.span.end]))
@@ -113,12 +105,7 @@ def core_share(trace: Trace) -> float | None:
 
 
 class TraceRun(Run):
-    """A run whose Trace is there.
-
-    Parameters
-    ----------
-    profile : Profile
-    """
+    """A run with its Trace."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -127,20 +114,20 @@ class TraceRun(Run):
 
     @property
     def trace(self) -> Trace:
-        """What was recorded."""
+        """The recording."""
         return self.profile.trace
 
     @functools.cached_property
     def core_share(self) -> float | None:
-        """How much of the time in which its thread could run it had a core, 0–1; None where not known."""
+        """The share of its thread's ready time with a core, 0–1; None if unknown."""
         return core_share(self.trace)
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
-        """Divide the steps that count among what ran in them."""
+        """Divide the counted steps by key."""
         return self._owned(view).parts(by, lines)
 
     def phases(self) -> Parts:
-        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+        """Divide the counted steps into phases, by the rule of `analysis.phases`."""
         spans, blocks = self._spans()
         table = phases(self.trace, step=spans["step"].tolist()) if len(self.trace.steps) else None
         if table is None or not len(table):
@@ -153,19 +140,19 @@ class TraceRun(Run):
         return Parts(keys, sums, np.full(len(keys), len(spans), np.int64), sizes)
 
     def texts(self) -> Mapping[str, Sequence[str]]:
-        """Return the lines of each source that was recorded."""
+        """Return the lines of each recorded source."""
         return source_texts(self.trace)
 
     def line_labels(self) -> list[str]:
-        """Return what `parts` by line calls lines."""
+        """Return the labels of lines in `parts`."""
         return list(map(str, self.trace.slices["line"].cat.categories))
 
     def facts(self) -> Mapping[str, str]:
-        """Return what may differ beside the code, as `conditions` names it."""
+        """Return the conditions besides the code, named as in `conditions`."""
         return facts_of(self.trace)
 
     def peaks(self) -> pd.DataFrame:
-        """Return ``device source bytes``: the highest above what was there before."""
+        """Return ``device source bytes``: the peak above the level at first."""
         peaks = self.profile.memory.peak()
         above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
         return above[["device", "source", "bytes"]]
@@ -176,7 +163,7 @@ class TraceRun(Run):
         return self._owned_by_view[view]
 
     def _spans(self) -> tuple[pd.DataFrame, IntArray]:
-        """Return the steps that count, and where blocks of them begin."""
+        """Return the counted steps, and the starts of their blocks."""
         used = self.steps[self.steps["used"]].sort_values("ts").rename(columns={"dur_ns": "dur"})
         times = used["dur"].to_numpy(np.float64)
         few = len(times) < 2
@@ -185,39 +172,20 @@ class TraceRun(Run):
 
 @dataclass(frozen=True, eq=False)
 class Summary(Run):
-    """The totals of a run, without its Trace: what the history keeps.
+    """The totals of a run without its Trace, as kept by the history."""
 
-    Attributes
-    ----------
-    steps : DataFrame
-        As of every run; of more than 1000 steps a part, evenly. Where steps began is not kept: they are laid
-        one after another.
-    totals : mapping of str to Parts
-        By `TOTALS`; the smallest keys beyond 100 are one, `parts.SMALLER`.
-    source : str
-        Of the cell.
-    conditions : mapping of str to str
-    memory : DataFrame
-        ``device source bytes``.
-    title : str
-        What to call it in messages.
-    """
-
+    # As of every run; of more than 1000 steps an even part. Starts are not kept: steps follow one another.
     steps: pd.DataFrame
+    # By `TOTALS`; the smallest keys beyond 100 are one, `parts.SMALLER`.
     totals: Mapping[str, Parts]
     source: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     memory: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "source", "bytes"]))
+    # Its name in messages.
     title: str = "this run"
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
-        """Give the totals by these keys.
-
-        Raises
-        ------
-        OptionError
-            If totals by these keys were not kept.
-        """
+        """Return the totals by these keys; OptionError if they were not kept."""
         name = next((name for name, how in TOTALS.items() if how == (tuple(by), view)), "")
         if name in ("", "phases"):
             there = ", ".join(f"{' and '.join(keys)} on the {side}" for keys, side in TOTALS.values())
@@ -228,7 +196,7 @@ class Summary(Run):
         return renamed(self.totals[name], lines or {})
 
     def phases(self) -> Parts:
-        """Give the totals by phase."""
+        """Return the totals by phase."""
         return self.totals["phases"]
 
     def texts(self) -> Mapping[str, Sequence[str]]:
@@ -237,11 +205,11 @@ class Summary(Run):
         return {CELL: text.splitlines()} if text else {}
 
     def line_labels(self) -> list[str]:
-        """Return the lines that have totals."""
+        """Return the lines with totals."""
         return [key[0] for key in self.totals["lines"].keys]
 
     def facts(self) -> Mapping[str, str]:
-        """Return what may differ beside the code."""
+        """Return the conditions besides the code."""
         return self.conditions
 
     def peaks(self) -> pd.DataFrame:
@@ -250,23 +218,7 @@ class Summary(Run):
 
 
 def summary_of(run: TraceRun, source: str = "", *, most_keys: int = MOST_KEYS) -> Summary:
-    """Return the totals of a run, as small as the history keeps them.
-
-    Parameters
-    ----------
-    run : TraceRun
-    source : str
-        Text of the cell, as it was written.
-    most_keys : int
-        Of each kind of totals.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> summary = summary_of(TraceRun(Profile(draw("main: [mm      ][add ]"))))
-    >>> summary.totals["operators"].keys, summary.totals["operators"].total.tolist()
-    ([('other', 'mm'), ('other', 'add')], [10, 6])
-    """
+    """Return the totals of a run as small as the history keeps them, at most `most_keys` of each kind."""
     by_phase = run.phases()
     small = len(run.trace.slices) <= MOST_SLICES
     totals = {"phases": by_phase}
@@ -287,16 +239,10 @@ Recording: TypeAlias = "Profile | Trace | Run | str | os.PathLike[str]"
 
 
 def as_run(recording: Any) -> Run:
-    """Make a run of whatever `compare` takes.
-
-    Raises
-    ------
-    OptionError
-        For what is no recording.
-    """
+    """Make a run of any argument of `compare`; OptionError for anything else."""
     if isinstance(recording, Run):
         return recording
-    if isinstance(getattr(recording, "trace", None), Trace):  # a Profile, or what answers as one
+    if isinstance(getattr(recording, "trace", None), Trace):  # a Profile, or something with its interface
         return TraceRun(recording)
     if isinstance(recording, Trace):
         return TraceRun(Profile(recording))
@@ -309,22 +255,7 @@ def as_run(recording: Any) -> Run:
 
 
 class Side:
-    """The runs of one side.
-
-    Parameters
-    ----------
-    recordings : Profile, Trace, Run, path, or iterable of them
-    name : str
-        What to call it in sentences.
-
-    Attributes
-    ----------
-    name : str
-    runs : list of Run
-    steps : DataFrame
-        ``run step ts dur_ns used slow``: every step of the loop that took longest, by run; a recording
-        without steps has one, the whole of it, numbered -1.
-    """
+    """The runs of one side; its steps are those of all runs, by run."""
 
     def __init__(self, recordings: Recording | Iterable[Recording], name: str) -> None:
         several = isinstance(recordings, Iterable) and not isinstance(
@@ -340,26 +271,26 @@ class Side:
         )
 
     def times(self, run: int | None = None) -> FloatArray:
-        """Return the durations of the steps that count, in ns; of one run or of all."""
+        """Return the durations of the counted steps in ns, of one run or of all."""
         used = self.steps[self.steps["used"]]
         rows = used if run is None else used[used["run"] == run]
         return np.maximum(np.asarray(rows["dur_ns"], np.float64), 1.0)  # a recording of no length
 
     @property
     def run_times(self) -> list[FloatArray]:
-        """Durations of the steps that count, by run."""
+        """Durations of the counted steps, by run."""
         return [self.times(run) for run in range(len(self.runs))]
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
-        """Divide the steps that count; of several runs each is a block."""
+        """Divide the counted steps by key; each of several runs is a block."""
         return self._blocks([run.parts(by, view, lines) for run in self.runs])
 
     def phases(self) -> Parts:
-        """Divide the steps that count among their phases, by the rule of `analysis.phases`."""
+        """Divide the counted steps into phases, by the rule of `analysis.phases`."""
         return self._blocks([run.phases() for run in self.runs])
 
     def measured(self, expectation: Expectation) -> Measured:
-        """Measure what is expected of the one recording of this side."""
+        """Check an expectation of the side's only recording."""
         run = self.runs[0]
         if len(self.runs) > 1 or not isinstance(run, TraceRun):
             return missing(self.name, f"{self.name} is not one whole recording")
@@ -370,7 +301,7 @@ class Side:
 
 
 def stalls_of(sides: Sequence[Side]) -> pd.DataFrame:
-    """Divide the difference of mean steps into that of usual and of slow ones; see `Comparison.stalls`."""
+    """Divide the difference of mean steps into usual and slow ones; see `Comparison.stalls`."""
     rows: dict[str, list[float]] = {name: [] for name in ("all", "usual", "count", "slow")}
     for side in sides:
         used = side.steps[side.steps["used"]]

@@ -1,8 +1,8 @@
-"""One selection over both sides of a comparison: what is selected in one is selected in the other.
+"""One selection over both sides of a comparison.
 
-The comparison's own rows say what belongs together: names without what changes from run to run, lines of
-the source as its difference matches them, phases and categories by their names, and time from the start of
-the step that both sides are aligned at.
+The comparison's rows define counterparts: names without their changes from run to run, lines as matched by
+the
+difference of the sources, phases and categories by name, and time from the start of the aligned steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .run import TraceRun
 from .sources import labels_of_b
 
 LINKED: Final = ("window", "name", "category", "phase", "line")
-"""What both sides share; all else is of one recording."""
+"""Shared dimensions; the others belong to one recording."""
 SIDES: Final = ("a", "b")
 
 Words = Mapping[str, tuple[str, ...]]
@@ -45,21 +45,9 @@ _SELECTED: Final = Table(
 
 
 class Counterparts:
-    """What names and lines of the comparison are called in each recording.
+    """Names and lines of the comparison in each recording."""
 
-    Parameters
-    ----------
-    source : DataFrame
-        `Comparison.source`.
-    runs : pair of Run
-        The recordings that are shown.
-
-    Attributes
-    ----------
-    words : dict
-        By dimension (``name`` or ``line``) and side: what a word of the comparison stands for there, where
-        that is not the same word.
-    """
+    # `words`: by dimension (``name`` or ``line``) and side, the counterpart of a word if it is another word.
 
     def __init__(self, source: pd.DataFrame, runs: Sequence[Any]) -> None:
         names = [
@@ -80,14 +68,14 @@ class Counterparts:
         }
 
     def of_side(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
-        """Return what is selected in a side where these values of the comparison are."""
+        """Return the counterparts in a side of these values of the comparison."""
         if dimension not in self.words:
             return tuple(values)
         words = self.words[dimension][side]
         return tuple(one for value in values for one in words.get(value, (value,)))
 
     def of_comparison(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
-        """Return the values of the comparison that values of a side belong to."""
+        """Return the values of the comparison for values of a side."""
         if dimension not in self.words:
             return tuple(values)
         keys = self._keys[dimension][side]
@@ -99,7 +87,7 @@ def _words(run: TraceRun, column: str) -> list[str]:
 
 
 def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each key, but for keys that stand for themselves alone."""
+    """Return the words of each key, except of keys that are their own only word."""
     groups: dict[str, list[str]] = {}
     for raw, key in keys.items():
         groups.setdefault(key, []).append(raw)
@@ -107,7 +95,7 @@ def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 class LinkedSelection(Selection):
-    """What is selected on both sides, in words of the comparison; `a` and `b` are what that is on each.
+    """The selection of both sides, in words of the comparison; `a` and `b` are its counterparts.
 
     It has the clauses ``window name category phase line``: a ``window`` counts from the start of the aligned
     step, a ``line`` is one of a, or of b where only b has it (``cell:7 of b``). All else as `Selection`.
@@ -116,9 +104,9 @@ class LinkedSelection(Selection):
     ----------
     counterparts : Counterparts
     starts : pair of int
-        Where the aligned steps begin, ns in their recordings.
+        Begins of the aligned steps, ns in their recordings.
     runs : pair of int
-        Which recording of each side is shown, from 0.
+        Shown recording of each side, from 0.
     """
 
     _counterparts: Counterparts
@@ -135,12 +123,12 @@ class LinkedSelection(Selection):
 
     @property
     def a(self) -> Selection:
-        """What is selected in the recording of a."""
+        """The selection in the recording of a."""
         return self._sides[0]
 
     @property
     def b(self) -> Selection:
-        """What is selected in the recording of b."""
+        """The selection in the recording of b."""
         return self._sides[1]
 
     @property
@@ -156,20 +144,20 @@ class LinkedSelection(Selection):
             return {**super().to_state(), **sides, **aligned}
 
     def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
-        """Select what belongs to values of one side; what only a side has stays there.
+        """Select the counterparts of one side's values; values of one side only stay there.
 
         Parameters
         ----------
         side : {0, 1}
         patch : mapping
-            As `Selection.apply_patch` takes it, in words of that side's recording.
+            As for `Selection.apply_patch`, in words of that side's recording.
         source : hashable
-            Who says so.
+            Who made the selection.
 
         Raises
         ------
         SelectionError
-            For an unknown dimension or a value that it cannot hold.
+            For an unknown dimension or an invalid value.
         """
         own = {key: value for key, value in patch.items() if key not in LINKED}
         linked: dict[str, Any] = {}
@@ -187,7 +175,7 @@ class LinkedSelection(Selection):
             self.apply_patch(linked, source)
 
     def _align(self, counterparts: Counterparts, starts: tuple[int, int], runs: tuple[int, int]) -> None:
-        """Count windows from the starts of other steps; what was of another run alone is selected no more."""
+        """Count windows from the starts of other steps; clauses of another run only are dropped."""
         with self._lock:
             for side, before, run in zip(self._sides, self._runs, runs, strict=True):
                 if run != before:
@@ -228,7 +216,7 @@ class LinkedSelection(Selection):
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What is selected on both sides: in the selected window, or without one in the aligned steps.
+    """The selected slices of both sides: in the selected window, or without one in the aligned steps.
 
     Attributes
     ----------
@@ -242,7 +230,7 @@ class Selected:
 
     @property
     def delta(self) -> pd.DataFrame:
-        """Both sides by name, and by how much they differ.
+        """Both sides by name, and their difference.
 
         Returns
         -------
@@ -265,7 +253,7 @@ class Selected:
 
     @property
     def delta_ns(self) -> int:
-        """By how much longer b is busy with what is selected; less than 0 where it is shorter."""
+        """How much longer b is busy with the selected slices; negative if shorter."""
         return int(self.b["time_ns"].sum()) - int(self.a["time_ns"].sum())
 
     def __repr__(self) -> str:
@@ -273,20 +261,9 @@ class Selected:
 
 
 def selected_table(profile: Profile, selection: Selection, step: int) -> pd.DataFrame:
-    """Return what of a recording is selected, by name.
+    """Return ``name on count time_ns`` of a recording's selected slices; see `Selected`.
 
-    Parameters
-    ----------
-    profile : Profile
-    selection : Selection
-        Of that recording.
-    step : int
-        Looked at where no window and no step is selected; -1 for the whole recording.
-
-    Returns
-    -------
-    DataFrame
-        ``name on count time_ns``: see `Selected`.
+    Without a selected window or step, `step` is used; -1 is the whole recording.
     """
     state = selection.to_state()
     if state["window"] is None and state["step"] is None and step >= 0:

@@ -1,4 +1,4 @@
-"""The sources of two recordings line by line: which line became which."""
+"""The sources of two recordings line by line, matched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..trace.schema import Column, Table
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 OF_B: Final = " of b"
-"""Behind the label of a line that only b has."""
+"""Suffix of the label of a line that only b has."""
 COLUMNS: Final = Table(
     "source",
     (
@@ -28,24 +28,9 @@ COLUMNS: Final = Table(
 
 
 def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Match the lines of the cell, and of each file that both recordings have.
-
-    Parameters
-    ----------
-    a, b : mapping of str to sequence of str
-        The lines of each source, by file.
-
-    Returns
-    -------
-    DataFrame
-        `COLUMNS`: by file, the cell first, and within it in the order of b, what is gone where it was. No
-        rows where no source was recorded.
-
-    Notes
-    -----
-    Equal lines are matched as by ``difflib.SequenceMatcher``. Between two of them as many lines as before
-    are changed lines, in their order; otherwise they are gone and new. The line with the magic is left out.
-    """
+    """Match the lines of the cell and of common files, in the order of b; gone ones at their old place."""
+    # Equal lines are matched by ``difflib.SequenceMatcher``. Between two of them, equally many lines count as
+    # changed, in order; otherwise they are gone and new. The line with the magic is left out.
     rows: list[tuple[Any, ...]] = []
     for file in a:
         if file in b:
@@ -54,15 +39,7 @@ def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]
 
 
 def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
-    """Return for each label of a line in b the label it has in a; what only b has is marked by `OF_B`.
-
-    Parameters
-    ----------
-    changes : DataFrame
-        Of `source_changes`.
-    labels : iterable of str
-        What b calls its lines.
-    """
+    """Return the label in a of each line label in b; lines of b only are marked by `OF_B`."""
     matched = changes.dropna(subset=["a_line", "b_line"])
     old_number = {
         (str(file), int(new)): int(old)
@@ -83,20 +60,7 @@ def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
 
 
 def placed(table: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
-    """Add to an attribution by line where each line stands in a and in b, and what is written there.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Of `attribution`, by ``line``.
-    changes : DataFrame
-        Of `source_changes`.
-
-    Returns
-    -------
-    DataFrame
-        ``file a_line b_line text`` and the columns of `table`, in its order; no file for what is no line.
-    """
+    """Add ``file a_line b_line text`` to an attribution by line; no file for rows that are not lines."""
     places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
     own = changes.set_index(["file", "a_line"])
     of_b = table["line"].str.endswith(OF_B).to_numpy()

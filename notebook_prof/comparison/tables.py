@@ -1,4 +1,4 @@
-"""The tables of a comparison: what a mean step of both sides is made of, and the difference."""
+"""The tables of a comparison: the parts of a mean step of both sides, and their difference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .run import Side, TraceRun, stalls_of
 from .sources import labels_of_b, placed, source_changes
 
 LITTLE_CORE: Final = 0.5
-"""A thread that had a core for less of the time in which it could run tells of the machine, not the code."""
+"""With a smaller share of a core, a thread's times depend on the machine, not the code."""
 _MEMORY: Final = Table(
     "memory",
     (
@@ -37,7 +37,7 @@ _MEMORY: Final = Table(
 
 
 class ComparedTables(LinkedSides):
-    """Two sides of recordings, and what their steps went to; see `Comparison`."""
+    """Two sides of recordings, and the parts of their steps; see `Comparison`."""
 
     def __init__(self, a: Side, b: Side, paired: bool = False, noise: float | None = None) -> None:
         super().__init__(a, b)
@@ -51,7 +51,7 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def shift(self) -> Shift:
-        """By which factor a step of b takes longer, as a logarithm with its interval at 95 %."""
+        """The factor by which a step of b is longer, as a logarithm with its 95 % interval."""
         runs_a, runs_b = self._a.run_times, self._b.run_times
         if min(len(runs_a), len(runs_b)) >= LEAST_RUNS and min(map(len, [*runs_a, *runs_b])):
             return shift_of_runs(runs_a, runs_b, paired=self.paired)
@@ -66,61 +66,61 @@ class ComparedTables(LinkedSides):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where `change` lies at 95 %; nan with too few steps to say."""
+        """The 95 % interval of `change`; nan with too few steps."""
         return math.expm1(self.shift.low), math.expm1(self.shift.high)
 
     @property
     def significant(self) -> bool:
-        """Whether 0 lies outside of `interval`, and the steps tell of the code and not of a busy machine."""
+        """Whether 0 is outside `interval`, and the steps depend on the code, not on a busy machine."""
         return self.shift.significant and not self.starved
 
     @property
     def core_share(self) -> float | None:
-        """How much of the time in which their threads could run they had a core; the least of all runs."""
+        """The share of their threads' ready time with a core; the least of all runs."""
         shares = [run.core_share for side in (self._a, self._b) for run in side.runs]
         return min((share for share in shares if share is not None), default=None)
 
     @property
     def starved(self) -> bool:
-        """Whether steps were compared of which some had a core for less than half of that time.
+        """Whether compared steps had a core for less than half of that time.
 
-        Runs that are compared as such show by themselves how much the machine makes them differ.
+        Compared runs show by themselves how much they vary with the machine.
         """
         share = self.core_share
         return not self.by_runs and share is not None and share < LITTLE_CORE
 
     @property
     def by_runs(self) -> bool:
-        """Whether runs were compared, and not their steps."""
+        """Whether runs were compared, not their steps."""
         return self.shift.n == self.runs and min(self.runs) >= LEAST_RUNS
 
     @property
     def matched_share(self) -> float:
-        """Share of both sides' time in operators or lines that both have, 0–1; 1 where there are none."""
+        """Share of both sides' time in common operators or lines, 0–1; 1 without any."""
         operators = self.operators[self.operators["name"] != IDLE["host"]]
         shares = [share_of_both(operators), share_of_both(self.lines[self.lines["file"] != ""])]
         return max((share for share in shares if share is not None), default=1.0)
 
     @functools.cached_property
     def labels(self) -> dict[str, str]:
-        """What is written for each name of `operators` and `kernels`: short, and no two alike."""
+        """The label of each name of `operators` and `kernels`: short and distinct."""
         kernels = set(self.kernels["name"])
         names = list(dict.fromkeys([*self.operators["name"], *self.kernels["name"]]))
         return dict(zip(names, short_names(names, [name in kernels for name in names]), strict=True))
 
     @property
     def names(self) -> tuple[str, str]:
-        """What the sides are called."""
+        """The names of the sides."""
         return self._a.name, self._b.name
 
     @property
     def runs(self) -> tuple[int, int]:
-        """How many recordings each side has."""
+        """The number of recordings of each side."""
         return len(self._a.runs), len(self._b.runs)
 
     @property
     def delta_ns(self) -> int:
-        """Mean of b's steps less mean of a's."""
+        """Mean of b's steps minus mean of a's."""
         return int(self.phases["delta_ns"].sum())
 
     @functools.cached_property
@@ -130,9 +130,9 @@ class ComparedTables(LinkedSides):
         Returns
         -------
         DataFrame
-            ``side run step ts dur_ns used slow``, by side, run and time. Steps that do not count are
-            partial, or warm up: the first, and slow ones after it. ``slow`` marks steps over the median by
-            more than five deviations.
+            ``side run step ts dur_ns used slow``, by side, run and time. Uncounted steps are partial, or
+            warm-up: the first, and slow ones after it. ``slow`` marks steps more than five deviations above
+            the median.
         """
         sides = [side.steps.assign(side=side.name) for side in (self._a, self._b)]
         order = ["side", "run", "step", "ts", "dur_ns", "used", "slow"]
@@ -140,36 +140,36 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def stalls(self) -> pd.DataFrame:
-        """How much of the difference is in usual steps and how much in slow ones, exactly.
+        """The exact parts of the difference in usual and in slow steps.
 
         Returns
         -------
         DataFrame
             Two rows: ``part a_ns b_ns delta_ns a_steps b_steps``; ``usual steps`` has their means, ``slow
-            steps`` what slow ones add to the mean of all.
+            steps`` what slow ones add to the overall mean.
         """
         return stalls_of((self._a, self._b))
 
     def attribution(self, by: str | Sequence[str] = ("phase", "name"), view: str = "host") -> pd.DataFrame:
-        """Divide the difference of a mean step among what ran in it, to the nanosecond.
+        """Divide the difference of a mean step among its parts, to the nanosecond.
 
         Parameters
         ----------
         by : str or sequence of str
             Out of ``phase module name shapes line statement category``. A statement is a line of the
-            outermost frame of the user's source, as a line of the cell with all that it calls.
+            outermost frame of the user's source, such as a line of the cell, with everything it calls.
         view : {"host", "device"}
-            What the thread that runs the steps was doing, or what the devices were; each instant belongs to
-            one key.
+            The activity of the thread that runs the steps, or of the devices; each instant belongs to one
+            key.
 
         Returns
         -------
         DataFrame
             A row a key, columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns significant
-            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls count none. New and gone keys
-            are facts, but for sampled ones, which are judged by their interval, and lines that samples may
-            have missed (`missed_lines`): these are ``same``, without an interval. Of the others that are
-            ``significant`` at most 5 % are not, on average.
+            a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New and gone keys
+            are facts, except for sampled ones, which are judged by their interval, and lines that samples may
+            have missed: these are ``same``, without an interval. On average at most 5 % of the other
+            ``significant`` rows are not.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def kernels(self) -> pd.DataFrame:
-        """`attribution` by name, of the devices; no rows where neither side has device work."""
+        """`attribution` by name, of the devices; empty without device work."""
         table = self.attribution("name", "device")
         return table if (table["name"] != IDLE["device"]).any() else table.iloc[:0]
 
@@ -202,12 +202,12 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def source(self) -> pd.DataFrame:
-        """Lines of the cell and of files that both have: which became which; see `lines` for their times.
+        """Changes of the lines of the cell and of common files; see `lines` for their times.
 
         Returns
         -------
         DataFrame
-            ``file change a_line b_line a_text b_text``, in the order of b, what is gone where it was.
+            ``file change a_line b_line a_text b_text``, in the order of b, gone lines at their old place.
         """
         return source_changes(self._a.runs[0].texts(), self._b.runs[0].texts())
 
@@ -218,19 +218,19 @@ class ComparedTables(LinkedSides):
         Returns
         -------
         DataFrame
-            ``file a_line b_line text`` and the columns of `attribution`. Rows without a file hold what
-            ran for no line, and what was not recorded.
+            ``file a_line b_line text`` and the columns of `attribution`. Rows without a file have time
+            outside any line, and unrecorded time.
         """
         return placed(self._attribution(("line",), "host"), self.source)
 
     @functools.cached_property
     def statements(self) -> pd.DataFrame:
-        """`attribution` by statement: as `lines`, but the line of the cell has the time of all that it calls.
+        """`attribution` by statement: as `lines`, but a line of the cell includes everything it calls.
 
         Returns
         -------
         DataFrame
-            As `lines`; no rows where of a run of the history only totals were kept.
+            As `lines`; empty for runs of the history with totals only.
 
         Examples
         --------
@@ -247,7 +247,7 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def memory(self) -> pd.DataFrame:
-        """Highest memory of each device above what was there before, by device.
+        """Peak memory of each device above its level at first, by device.
 
         Returns
         -------
@@ -264,7 +264,7 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def conditions(self) -> pd.DataFrame:
-        """What else than the code differs: ``what a b effect``."""
+        """Differences other than the code: ``what a b effect``."""
         return conditions(self._a.runs[0].facts(), self._b.runs[0].facts())
 
     @property

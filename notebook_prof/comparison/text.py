@@ -16,13 +16,8 @@ _ROWS = 8
 
 
 def comparison_text(c: ComparedTables, rows: int = _ROWS) -> str:
-    """Return the verdict, the phases, and the lines and operators that differ most.
-
-    Parameters
-    ----------
-    c : ComparedTables
-    rows : int
-        Of each table; what is left is one row, so that every table adds up.
+    """Return the verdict, the phases, and the most different lines and operators (`rows` of each, and a
+    rest).
     """
     parts = [" ".join(sentences(c))]
     tables = {"Phases": c.phases, "Lines": c.lines, "Operators": c.operators, "Kernels": c.kernels}
@@ -50,7 +45,7 @@ def _rows(c: ComparedTables, table: pd.DataFrame, most: int) -> list[str]:
 
 
 def label(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """Return what a row is about, with its phase where it has one."""
+    """Return the name of a row, with its phase if it has one."""
     if "name" not in row and "phase" in row:
         return str(row["phase"])
     phase = row.get("phase", MISSING["phase"])

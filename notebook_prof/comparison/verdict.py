@@ -1,4 +1,4 @@
-"""A comparison in sentences; each figure stands in one of its tables."""
+"""A comparison in sentences; each figure is in one of its tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDEST: Final = 60
 
 
 def sentences(c: ComparedTables) -> list[str]:
-    """Return what the change did, what it rests on, where it is, and what else differs."""
+    """Return the effect of the change, its evidence, its place, and other differences."""
     return [text for text in (_headline(c), _basis(c), _where(c), _stalls(c), _else(c), _work(c)) if text]
 
 
@@ -28,13 +28,7 @@ HUNDREDFOLD: Final = 100.0
 
 
 def signed_percent(change: float) -> str:
-    """Write a relative change; of a hundredfold and more only that it is more.
-
-    Examples
-    --------
-    >>> signed_percent(-0.126), signed_percent(0.0004), signed_percent(12.5), signed_percent(5e38)
-    ('−12.6 %', '+0.0 %', '+1,250 %', 'over +10,000 %')
-    """
+    """Write a relative change; from a hundredfold only a bound."""
     if change > HUNDREDFOLD:
         return f"over {signed_percent(HUNDREDFOLD)}"
     digits = 1 if abs(change) < 1 else 0
@@ -53,13 +47,13 @@ def signed_ns(delta: float) -> str:
 
 
 def interval_text(c: ComparedTables) -> str:
-    """Write the interval of a comparison; empty where it is not known."""
+    """Write the interval of a comparison; empty if unknown."""
     low, high = c.interval
     return "" if math.isnan(low) else f"{signed_percent(low)} … {signed_percent(high)}"
 
 
 def name_of(row: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """Write what a row of an attribution is about; names as `Comparison.labels` has them."""
+    """Write the name of an attribution's row, with names as in `Comparison.labels`."""
     if "text" in row:
         text = str(row["text"])
         if not row["file"]:
@@ -106,14 +100,14 @@ def _headline(c: ComparedTables) -> str:
 
 
 def undecided(c: ComparedTables) -> str:
-    """Return why a change can neither be shown nor be ruled out; empty where the interval tells."""
+    """Return why a change can neither be shown nor ruled out; empty if the interval decides."""
     if math.isnan(c.interval[0]):
         return "too few steps to tell a change"
     return f"the machine was too busy: {_core(c)}" if c.starved else ""
 
 
 def _core(c: ComparedTables) -> str:
-    """Return how much of the time in which they could run the threads had a core."""
+    """Return the share of the threads' ready time with a core."""
     return f"a thread that could run had a core for {100 * (c.core_share or 0):.0f} % of the time"
 
 
@@ -134,10 +128,8 @@ def _basis(c: ComparedTables) -> str:
 
 
 def believed_changes(c: ComparedTables) -> pd.DataFrame:
-    """Return the statements, or without any the operators, that a change is believed of and goes its way.
-
-    Of runs of which only totals were kept it is lines that count, each for its own time.
-    """
+    """Return the significant statements, or else operators, in the direction of the change."""
+    # Runs with totals only have lines instead, each with its own time.
     lines = (table for table in (c.statements, c.lines) if (table["file"] != "").any())
     return _believed(c, next(lines, c.operators))
 
@@ -163,7 +155,7 @@ def _where(c: ComparedTables) -> str:
 
 
 def _inside(c: ComparedTables, shown: pd.DataFrame) -> str:
-    """Say which line changes the most by its own time, where that is none of the statements shown."""
+    """Name the line that changes most by its own time, if it is not among the shown statements."""
     own = _believed(c, c.lines)
     if "text" not in shown or not len(c.statements) or not len(own):
         return ""
@@ -205,11 +197,9 @@ def _work(c: ComparedTables) -> str:
 
 
 def moved(c: ComparedTables) -> list[str]:
-    """Return the rows of a comparison that moved, the largest first, each with its table.
-
-    Lines of the source first where they were recorded, then names on the host and on devices. Rows that may
-    be noise are none; `idle` and what belongs to nobody are told by those that are not.
-    """
+    """Return the rows of a comparison that moved, the largest first, each with its table."""
+    # Recorded source lines first, then names on the host and on devices. Rows within the noise do not count;
+    # other rows explain `idle` and unowned time.
     rows: list[tuple[int, str]] = []
     for name in ("lines", "operators", "kernels"):
         table: pd.DataFrame = getattr(c, name)

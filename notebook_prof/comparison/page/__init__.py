@@ -1,1 +1,1 @@
-"""How a comparison is shown: as static HTML, and as a page of two linked timelines, live or as one file."""
+"""Displays of a comparison: static HTML, and a page of two linked timelines, live or as one file."""

@@ -1,4 +1,4 @@
-"""The stacks of b, each with what the same stack took in a: a differential flame graph."""
+"""A differential flame graph: the stacks of b with the time of the same stack in a."""
 
 from __future__ import annotations
 
@@ -23,20 +23,10 @@ _LEVELS: Final = 40
 
 
 def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the stacks of the shown recordings, a node a stack, in ns of a mean step.
-
-    Parameters
-    ----------
-    sides : LinkedSides
-
-    Returns
-    -------
-    a, b : DataFrame
-        As `analysis.flame` without threads, of the steps that count: ``name depth parent start total``, times
-        divided by the number of steps; ``path``, the same number on both sides for the same names from the
-        root on (written as the comparison matches them); ``other``, what the other side took for that path,
-        divided among the nodes of a path as their totals are; NaN where the other side has no such path.
-    """
+    """Return the stacks of both recordings as `analysis.flame` without threads, in ns of a mean step."""
+    # ``path`` is the same number on both sides for the same names from the root (as the comparison matches
+    # them); ``other`` is the other side's time for that path, divided among its nodes by their totals; NaN if
+    # the other side lacks it.
     tables = [_stacks(sides, number) for number in (0, 1)]
     _number_paths(tables)
     sums = [table.groupby("path")["total"].sum() for table in tables]
@@ -47,7 +37,7 @@ def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def flame_picture(sides: LinkedSides) -> Drawn | None:
-    """Draw the stacks of b in colours of their difference from a; None where b has no stacks."""
+    """Draw the stacks of b in colours of their difference from a; None without stacks of b."""
     from ...views.figures import flame_difference
     from ...views.figures.drawn import patches
 
@@ -84,7 +74,7 @@ def _stacks(sides: LinkedSides, side: int) -> pd.DataFrame:
 def _number_paths(tables: list[pd.DataFrame]) -> None:
     """Add ``path``: level by level, by the number of the parent's path and the name."""
     keys = {name: name_key(name) for table in tables for name in table["name"].unique()}
-    paths = [np.zeros(len(table) + 1, np.int64) for table in tables]  # the last place is that of roots
+    paths = [np.zeros(len(table) + 1, np.int64) for table in tables]  # the last place is for roots
     for numbers in paths:
         numbers[-1] = -1
     after = 0

@@ -1,4 +1,4 @@
-"""What the linked page shows of a comparison beside its timelines: tables, phases, the source, the flame."""
+"""The linked page beside its timelines: tables, phases, the source, the flame graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tables import ComparedTables
 from .flame import flame_picture
 
 MOST_ROWS: Final = 1000
-"""Of a table in the page; the rest is in Python."""
+"""Maximum rows of a table in the page; Python has the rest."""
 _MOST_LINES: Final = 3000
 _UNITS: Final = {
     "delta_ns": "delta",
@@ -29,15 +29,10 @@ _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
 def compared(c: ComparedTables) -> Answer:
-    """Return everything that the page asks of a comparison, once.
-
-    Returns
-    -------
-    Answer
-        ``parts`` as a tab has them (`notebook_prof.views.tab_answers.panel`): tables of operators, kernels
-        and conditions, and the differential flame graph; ``phases``: ``phase a_ns b_ns delta_ns sure colour``
-        of each, and ``source``: ``change a_line b_line text delta_ns sure line`` of each line of the cell.
-    """
+    """Return all of a comparison's content for the page, once."""
+    # ``parts`` are those of a tab (`notebook_prof.views.tab_answers.panel`); ``phases`` has ``phase a_ns b_ns
+    # delta_ns sure colour``, ``source`` ``change a_line b_line text delta_ns sure line`` of each line of the
+    # cell.
     parts: list[Part] = [_names(c, c.operators, "Operators", "c.operators")]
     if len(c.kernels):
         parts.append(_names(c, c.kernels, "Kernels", "c.kernels"))
@@ -66,7 +61,7 @@ def _names(c: ComparedTables, table: pd.DataFrame, title: str, call: str) -> Tab
 
 
 def _lines(c: ComparedTables) -> Table:
-    """Return lines that are not in the difference of the cell's source: those of files."""
+    """Return lines of files: those outside the difference of the cell's source."""
     labels = c.attribution("line")["line"]
     own = ~c.lines["file"].isin(("", "cell")) if len(c.source) else c.lines["file"] != ""
     table = _worded(c.lines[own]).assign(at=labels[own])[["delta_ns", "a_ns", "b_ns", "change", "at", "text"]]
@@ -76,7 +71,7 @@ def _lines(c: ComparedTables) -> Table:
 
 
 def _worded(table: pd.DataFrame) -> pd.DataFrame:
-    """Write what is within the noise as such, and else what changed."""
+    """Write the change of each row, or that it is within the noise."""
     return table.assign(change=table["change"].where(table["change"] != "same", "≈").str.replace("-", " "))
 
 
@@ -98,7 +93,7 @@ def _phases(c: ComparedTables) -> list[dict[str, Any]]:
 
 
 def _source(c: ComparedTables) -> list[dict[str, Any]]:
-    """Return the lines of the cell in the order of b, what is gone where it was."""
+    """Return the lines of the cell in the order of b, gone ones at their old place."""
     cell = c.source[c.source["file"] == "cell"].head(_MOST_LINES)
     labels = c.attribution("line")["line"]
     spent = dict(zip(labels, zip(c.lines["delta_ns"], c.lines["significant"], strict=True), strict=True))

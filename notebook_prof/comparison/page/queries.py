@@ -1,4 +1,4 @@
-"""Questions of the page of a comparison and their answers; those of a timeline are passed on to its side."""
+"""Answers to the page of a comparison; questions on a timeline are passed on to its side."""
 
 from __future__ import annotations
 
@@ -23,18 +23,12 @@ if TYPE_CHECKING:
     from ..tables import ComparedTables
 
 SIDE_FIGURES: Final = {"a": ("timeline", "memory"), "b": ("timeline",)}
-"""Figures of the dashboard that the page has of each side: one memory figure holds both curves."""
+"""Figures of the dashboard for each side: one memory figure has both curves."""
 _MOST_STEPS: Final = 2000
 
 
 class ComparisonProtocol:
-    """Answer the questions of every page that shows one comparison.
-
-    Parameters
-    ----------
-    c : ComparedTables
-        Of recordings that are there; see `can_be_shown`.
-    """
+    """Answer the questions of every page that shows one comparison; see `can_be_shown`."""
 
     def __init__(self, c: ComparedTables) -> None:
         self.c = c
@@ -42,7 +36,7 @@ class ComparisonProtocol:
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
 
     def document(self) -> str:
-        """Return the figures of both sides, empty: a Bokeh document each, by ``a`` and ``b``, as JSON."""
+        """Return the empty figures of both sides: a Bokeh document each, by ``a`` and ``b``, as JSON."""
         return json.dumps(page_document(self.c))
 
     def settings(self) -> dict[str, Any]:
@@ -50,22 +44,10 @@ class ComparisonProtocol:
         return page_settings(self.c)
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer one question.
+        """Answer ``compared``, ``align`` or ``shown``, or pass a question ``of`` a side (and ``run``) on to
+        it.
 
-        Parameters
-        ----------
-        request : mapping
-            With ``of``, ``a`` or ``b``, a question to that side, or its ``own`` selection (``patch``);
-            ``run`` says of which of its recordings, else of the one that is shown. Or ``compared`` (see
-            `notebook_prof.comparison.page.panel`), ``align``, with the number of a step of each side or the
-            numbers of its run and its own, or ``shown``: ``document`` and ``settings`` of what is shown now.
-
-        Returns
-        -------
-        content : dict
-            As `notebook_prof.service.query_service.QueryService.answer`; what cannot be answered is in
-            ``failed``.
-        buffers : list of bytes
+        The answer is that of `notebook_prof.service.query_service.QueryService.answer`.
         """
         try:
             kind, side = request.get("t"), request.get("of")
@@ -88,7 +70,7 @@ class ComparisonProtocol:
             return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply what a page selects; see `notebook_prof.service.query_service.QueryService.select`."""
+        """Apply a page's patch; see `notebook_prof.service.query_service.QueryService.select`."""
         try:
             self.c.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:
@@ -96,7 +78,7 @@ class ComparisonProtocol:
         return {"state": self.c.selection.to_state()}
 
     def _queries(self, side: str, run: int | None) -> PageQueries:
-        """Return what answers for a recording of a side; made when the first page asks."""
+        """Return the queries of a side's recording; made at the first question."""
         number = SIDES.index(side)
         run = self.c.aligned[number].run if run is None else int(run)
         if (side, run) not in self._sides:
@@ -114,7 +96,7 @@ class ComparisonProtocol:
 
 
 def can_be_shown(c: ComparedTables) -> bool:
-    """Return whether both recordings are there and hold something, so that there are timelines to show."""
+    """Return whether both sides have recordings with slices, and thus timelines."""
     return all(len(profile.trace.slices) > 0 for profile in c.shown) if c.has_recordings else False
 
 
@@ -129,7 +111,7 @@ def page_document(c: ComparedTables) -> dict[str, Any]:
 
 
 def page_settings(c: ComparedTables) -> dict[str, Any]:
-    """Return small facts: the verdict, what the sides are called, their steps, and what stands for what."""
+    """Return small facts: the verdict, names of the sides, their steps, and counterparts."""
     words = c.selection.counterparts.words
     return {
         "page": "comparison",
@@ -151,7 +133,7 @@ def page_settings(c: ComparedTables) -> dict[str, Any]:
 
 
 def _steps(c: ComparedTables, side: int) -> Any:
-    """Return ``step ts dur`` of the shown recording; of very many steps every so many-th, and the aligned."""
+    """Return ``step ts dur`` of the shown recording; of very many steps every n-th, and the aligned one."""
     at: AlignedStep = c.aligned[side]
     table = c.steps[(c.steps["side"] == c.names[side]) & (c.steps["run"] == at.run)].sort_values("ts")
     apart = max(1, len(table) // _MOST_STEPS)
@@ -161,5 +143,5 @@ def _steps(c: ComparedTables, side: int) -> Any:
 
 
 def _runs(c: ComparedTables, side: int) -> list[list[int]]:
-    """Return the number of each run that can be shown, the step of it to align, and how long that takes."""
+    """Return the number of each full recording, its step to align, and the step's duration."""
     return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]

@@ -1,4 +1,4 @@
-"""The linked page of a comparison as one HTML file that needs neither kernel nor network."""
+"""The linked page of a comparison as one HTML file without kernel or network."""
 
 from __future__ import annotations
 
@@ -23,14 +23,10 @@ _STYLE: Final = (
 
 
 def comparison_report(c: ComparedTables) -> str:
-    """Return the whole HTML file as text: the page, and as its static form what `fragment` gives.
-
-    Notes
-    -----
-    Both recordings lie in the file as in a report of one (`notebook_prof.views.report.report`), each with
-    half of the room. Everything that comes from them is JSON with ``<`` escaped, base64 or escaped HTML, and
-    the file's Content-Security-Policy allows only its own scripts, by their hashes.
-    """
+    """Return the whole HTML file as text: the page, with `fragment` as its static form."""
+    # Both recordings are in the file as in a single report (`notebook_prof.views.report.report`), each with
+    # half of the room. Their data is JSON with ``<`` escaped, base64 or escaped HTML, and the
+    # Content-Security-Policy allows only the file's own scripts, by their hashes.
     scripts = [part.decode("utf-8") for part in bokehjs()]
     static = fragment(c)
     look = _STYLE + stylesheet() + stylesheet("comparison")
