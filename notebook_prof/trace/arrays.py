@@ -1,4 +1,4 @@
-"""Names of the arrays that nearly every module is about, and how rows of several are numbered."""
+"""Types of common arrays, and the numbering of distinct rows."""
 
 from __future__ import annotations
 
@@ -16,32 +16,16 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 """A mask of rows."""
 CodeArray: TypeAlias = npt.NDArray[np.int32]
-"""Codes of interned strings; -1 where there is none."""
+"""Codes of interned strings; -1 if missing."""
 TextArray: TypeAlias = npt.NDArray[np.object_]
 
 
 def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.MultiIndex]:
-    """Number the distinct rows of some columns in the order in which they come.
-
-    Parameters
-    ----------
-    *columns : array_like, shape (n,)
-
-    Returns
-    -------
-    codes : ndarray of int64, shape (n,)
-    distinct : pandas.MultiIndex
-
-    Examples
-    --------
-    >>> codes, distinct = number_rows([7, 7, 5], [1, 1, 0])
-    >>> codes.tolist(), distinct.tolist()
-    ([0, 0, 1], [(7, 1), (5, 0)])
-    """
+    """Number the distinct rows of some columns in order of appearance; return codes and the distinct rows."""
     import pandas as pd
 
     rows = pd.MultiIndex.from_arrays(columns)
-    if not len(rows):  # pandas 2 cannot number no rows
+    if not len(rows):  # pandas 2 cannot number zero rows
         return np.empty(0, np.int64), rows
     codes, distinct = pd.factorize(rows)
     return codes.astype(np.int64), distinct

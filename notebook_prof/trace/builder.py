@@ -1,4 +1,4 @@
-"""The only way to make a Trace: whole columns or single events in, one sealed Trace out."""
+"""The only way to make a Trace, from whole columns or single events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INTS = ("step", "correlation", "device", "stream", "stack")
 
 
 class TraceBuilder:
-    """Collects columns of events and makes a Trace of them once.
+    """Collects columns of events and makes one Trace of them.
 
     All times given are int64 nanoseconds on one absolute clock (Unix time); `seal` subtracts the
     earliest one and remembers it as ``metadata["start_unix_ns"]``.
@@ -41,9 +41,9 @@ class TraceBuilder:
     ----------
     metadata : dict
     report : ImportReport
-        Anything that could not be used goes here.
+        Problems with the data go here.
     window : (int, int) or None
-        What was recorded, in absolute ns, where a source tells it.
+        The recorded window in absolute ns, if known.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class TraceBuilder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added that has a time: no slice, value of a counter, step or allocation."""
+        """Whether nothing with a time was added: no slice, counter value, step or allocation."""
         return not (self._count or self._marks or self._counters or self._steps or self._allocations)
 
     def track(
@@ -90,11 +90,11 @@ class TraceBuilder:
         rank: int | None = None,
         unit: str = "",
     ) -> int:
-        """Return the key of a track, new or known.
+        """Return the key of a new or known track.
 
-        Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so
-        that several collectors share one thread; the first name that is not empty stays. Where none of
-        these is given, and for counters and memory, the name counts too.
+        Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so that
+        several collectors share one thread; the first name that is not empty stays. Without any of these, and
+        for counters and memory, the name counts too.
 
         Raises
         ------
@@ -191,12 +191,12 @@ class TraceBuilder:
         return handles
 
     def placed(self, track: int) -> tuple[IntArray, IntArray, Coded, Coded]:
-        """Return what was added to a track as slices so far.
+        """Return the slices added to a track so far.
 
         Returns
         -------
         ts, dur : ndarray of int64, shape (n,)
-            As they were given: absolute ns.
+            Absolute ns, as given.
         name, category : Coded
         """
         rows_of_part = [np.flatnonzero(part == track) for part in self._columns.get("track", ())]
@@ -257,7 +257,7 @@ class TraceBuilder:
         )
 
     def table(self, name: str, frame: pd.DataFrame, *, times: Sequence[str] = ("ts",)) -> None:
-        """Add a table of its own; it becomes ``trace.metadata["tables"][name]``.
+        """Add a separate table; it becomes ``trace.metadata["tables"][name]``.
 
         Parameters
         ----------
@@ -266,13 +266,13 @@ class TraceBuilder:
         frame : DataFrame
             It is copied.
         times : sequence of str
-            Columns of absolute int64 ns: `seal` moves them to the start of the trace, as all others. They
-            are told in ``trace.metadata["table_times"]``, so that readers know them.
+            Columns of absolute int64 ns: `seal` makes them relative to the start of the trace, as all others,
+            and lists them in ``trace.metadata["table_times"]``.
 
         Raises
         ------
         OptionError
-            If a column of `times` does not exist or holds no whole numbers.
+            If a column of `times` does not exist or is not whole numbers.
 
         Examples
         --------
@@ -292,7 +292,7 @@ class TraceBuilder:
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
         """Return the key of a call stack, root first; frames are (function, file, line). -1 for no frames.
 
-        With `above`, the key of a stack, the frames are called from its leaf.
+        With `above`, the key of a stack, its leaf calls the frames.
         """
         leaf = above
         for name, file, line in frames:

@@ -1,4 +1,4 @@
-"""One clock for everything: Unix nanoseconds (CLOCK_REALTIME), which Kineto uses too."""
+"""One clock for everything: Unix nanoseconds (CLOCK_REALTIME), as in Kineto."""
 
 from __future__ import annotations
 
@@ -23,25 +23,10 @@ class ClockPair:
 
 
 class Clock:
-    """Reads the recording's clock and converts monotonic readings to it.
+    """The recording's clock; converts monotonic readings to it."""
 
-    A pair of readings is taken at the start and at the end of a recording; monotonic times between
-    them are converted on the straight line through both, so that neither an offset nor a slow drift
-    (NTP slewing) remains.
-
-    Parameters
-    ----------
-    wall, monotonic : callable, optional
-        Sources in ns; `time.time_ns` and `time.perf_counter_ns`. Tests pass a fake.
-
-    Examples
-    --------
-    >>> clock = Clock(wall=lambda: 1_000_000, monotonic=lambda: 250)
-    >>> clock.mark().error_ns
-    0
-    >>> clock.from_monotonic([250, 300]).tolist()
-    [1000000, 1000050]
-    """
+    # A pair of readings is taken at the start and at the end of a recording; monotonic times between them are
+    # converted on the straight line through both, which removes an offset and a slow drift (NTP slewing).
 
     def __init__(
         self,
@@ -53,7 +38,7 @@ class Clock:
         self._pairs: list[ClockPair] = []
 
     def mark(self, tries: int = 8) -> ClockPair:
-        """Take a tight pair of readings and remember it; the tightest of `tries` brackets is kept."""
+        """Take a pair of readings and keep it; the tightest of `tries` brackets wins."""
         pairs = []
         for _ in range(tries):
             before = self._monotonic()
@@ -78,16 +63,8 @@ class Clock:
         return self._pairs[-1].monotonic_ns - self._pairs[0].monotonic_ns if self._pairs else 0
 
     def from_monotonic(self, monotonic_ns: npt.ArrayLike) -> IntArray:
-        """Convert `time.perf_counter_ns` readings to Unix nanoseconds.
-
-        Parameters
-        ----------
-        monotonic_ns : array_like of int64
-
-        Returns
-        -------
-        ndarray of int64
-            Of the same shape. Takes a first pair by itself if `mark` was never called.
+        """Convert `time.perf_counter_ns` readings to Unix nanoseconds; takes a first pair if `mark` was never
+        called.
         """
         if not self._pairs:
             self.mark()

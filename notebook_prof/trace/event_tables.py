@@ -1,4 +1,4 @@
-"""Where the slices are that rows of tables beside them tell more of."""
+"""The slices that rows of separate tables describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEVICE_TABLES: Final = {"device_events": "start_unix_ns", "collectives": "start_
 
 
 def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
-    """Return a table of ``trace.metadata["tables"]`` whose rows tell of slices; None without rows."""
+    """Return a table of ``trace.metadata["tables"]`` that describes slices; None if missing or empty."""
     table = (trace.metadata.get("tables") or {}).get(name)
     if not isinstance(table, pd.DataFrame) or not len(table):
         return None
@@ -30,27 +30,10 @@ def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
 
 
 def slice_rows_of(trace: Trace, name: str) -> IntArray:
-    """Return the row of ``trace.slices`` that each row of an event table tells of.
-
-    Parameters
-    ----------
-    trace : Trace
-    name : str
-        ``event_arguments``, whose rows have the track, start, length and name of their slice, or one of
-        ``device_events collectives``, whose rows have the device, stream and start.
-
-    Returns
-    -------
-    ndarray of int64
-        -1 where there is none: rows on the host of `collectives`, and slices that were left out. Where
-        several slices fit, rows and slices are taken in their order. Empty where there is no such table.
-
-    Examples
-    --------
-    >>> from notebook_prof.testing import draw
-    >>> slice_rows_of(draw("main: [mm]"), "event_arguments").tolist()
-    []
-    """
+    """Return the row of ``trace.slices`` of each row of an event table; -1 without."""
+    # ``event_arguments`` has the track, start, length and name of its slices; ``device_events`` and
+    # ``collectives`` have device, stream and start. -1: rows on the host of `collectives`, and slices that
+    # were left out. If several slices fit, rows and slices are taken in order.
     table = event_table(trace, name)
     if table is None:
         return np.empty(0, np.int64)
@@ -91,26 +74,8 @@ def _matched(theirs: dict[str, Any], ours: dict[str, npt.NDArray[Any]], rows: In
 
 
 def distinct_facts(table: pd.DataFrame, without: Collection[str]) -> tuple[IntArray, list[dict[str, Any]]]:
-    """Return the distinct rows of a table's other columns.
-
-    Parameters
-    ----------
-    table : DataFrame
-    without : collection of str
-        Columns that are left out; they need not exist.
-
-    Returns
-    -------
-    code : ndarray of int64, shape (rows,)
-        Which of `facts` each row is.
-    facts : list of dict
-        By column, plain Python values; what is missing is not in it.
-
-    Examples
-    --------
-    >>> code, facts = distinct_facts(pd.DataFrame({"a": [1, 2, 1], "b": ["x", None, "x"], "c": 0}), ("c",))
-    >>> code.tolist(), facts
-    ([0, 1, 0], [{'a': 1, 'b': 'x'}, {'a': 2}])
+    """Return each row's code, and the distinct rows of a table's other columns as dicts without missing
+    values.
     """
     facts = table.drop(columns=[column for column in table if column in without])
     key = np.zeros(len(facts), np.int64)

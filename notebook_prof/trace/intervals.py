@@ -15,7 +15,7 @@ Intervals: TypeAlias = tuple[IntArray, IntArray]
 
 
 class Window(NamedTuple):
-    """A half-open stretch of time ``[start, end)`` in nanoseconds from the start of the trace.
+    """A half-open interval of time ``[start, end)`` in nanoseconds from the start of the trace.
 
     Examples
     --------
@@ -51,25 +51,15 @@ class Window(NamedTuple):
 
 
 def as_ints(values: npt.ArrayLike) -> IntArray:
-    """Return `values` as an int64 array, without a copy where possible."""
+    """Return `values` as an int64 array, without a copy if possible."""
     return np.asarray(values, dtype=np.int64)
 
 
 def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
-    """Return the disjoint intervals that cover the same instants.
+    """Return the sorted disjoint intervals that cover the same instants.
 
-    Parameters
-    ----------
-    starts, ends : array_like of int64, shape (n,)
-        Nanoseconds, in any order; may overlap. Empty or reversed intervals cover nothing.
+    Intervals may be in any order and overlap; empty or reversed ones cover nothing.
 
-    Returns
-    -------
-    starts, ends : ndarray of int64, shape (m,)
-        Sorted, neither overlapping nor touching; ``m <= n``.
-
-    Examples
-    --------
     >>> [part.tolist() for part in union([0, 5, 20], [10, 12, 21])]
     [[0, 20], [12, 21]]
     """
@@ -92,35 +82,18 @@ def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
 
 
 def length(intervals: Intervals) -> int:
-    """Return the total nanoseconds of disjoint intervals.
-
-    Examples
-    --------
-    >>> length(union([0, 5], [10, 12]))
-    12
-    """
+    """Return the total nanoseconds of disjoint intervals."""
     starts, ends = intervals
     return int((ends - starts).sum())
 
 
 def overlap(a: Intervals, b: Intervals) -> Intervals:
-    """Return the instants that are in both of two disjoint sets.
+    """Return the instants in both of two disjoint sets.
 
-    Parameters
-    ----------
-    a, b : (starts, ends)
-        Disjoint, as `union` returns them.
-
-    Returns
-    -------
-    starts, ends : ndarray of int64
-        Disjoint. Source: every common stretch starts where one of the two starts inside the other.
-
-    Examples
-    --------
     >>> [part.tolist() for part in overlap(union([0], [10]), union([2, 9], [4, 20]))]
     [[2, 9], [4, 10]]
     """
+    # Every common interval starts where one of the two starts inside the other.
     (a0, a1), (b0, b1) = a, b
     if not len(a0) or not len(b0):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -133,13 +106,7 @@ def overlap(a: Intervals, b: Intervals) -> Intervals:
 
 
 def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
-    """Return the instants of `window` that are in none of the disjoint `intervals`.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in complement(union([2], [4]), (0, 10))]
-    [[0, 4], [2, 10]]
-    """
+    """Return the instants of `window` in none of the disjoint `intervals`."""
     start, end = window
     starts, ends = clip(intervals, window)
     gap_starts = np.concatenate([np.array([start], np.int64), ends])
@@ -149,13 +116,7 @@ def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def subtract(a: Intervals, b: Intervals) -> Intervals:
-    """Return the instants of disjoint `a` that are not in disjoint `b`.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in subtract(union([0], [10]), union([2], [4]))]
-    [[0, 4], [2, 10]]
-    """
+    """Return the instants of disjoint `a` that are not in disjoint `b`."""
     if not len(a[0]):
         return a
     hull = (int(a[0][0]), int(a[1][-1]))
@@ -163,18 +124,12 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 
 
 def add(a: Intervals, b: Intervals) -> Intervals:
-    """Return the instants that are in `a` or in `b`.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in add(union([0], [4]), union([2, 9], [6, 10]))]
-    [[0, 9], [6, 10]]
-    """
+    """Return the instants in `a` or in `b`."""
     return union(np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
 
 
 def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
-    """Cut intervals at the edges of `window`; what lies outside is dropped."""
+    """Cut intervals at the edges of `window`; intervals outside are dropped."""
     start, end = window
     starts, ends = np.maximum(intervals[0], start), np.minimum(intervals[1], end)
     keep = ends > starts
@@ -182,7 +137,7 @@ def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return which `instants` lie in one of the disjoint intervals (start inclusive, end exclusive)."""
+    """Return which `instants` are in one of the disjoint intervals (start inclusive, end exclusive)."""
     starts, ends = intervals
     at = as_ints(instants)
     if not len(starts):

@@ -1,4 +1,4 @@
-"""Names and versions of our own format: what its writer and its reader agree on."""
+"""Names and versions of the native format, shared by its writer and its reader."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Final
 
 FORMAT: Final = "notebook_prof"
 SCHEMA: Final = 1
-"""Raised with every change that an older reader would read wrongly."""
+"""Raised with every change that an older reader would misread."""
 
 OLDEST_SCHEMA: Final = 1
 """The oldest schema that is still read."""
 
 FIRST: Final = "format.json"
-"""Written first: says what this is, also when the rest is missing."""
+"""Written first: identifies the format even if the rest is missing."""
 
 LAST: Final = "metadata.json"
 """Written last: the final marker, with the sizes and checksums of all other files."""
@@ -20,7 +20,7 @@ LAST: Final = "metadata.json"
 TABLE_SUFFIX: Final = ".parquet"
 
 TAG: Final = "$"
-"""Key of a JSON object that stands for something that JSON has no word for."""
+"""Key of a JSON object that encodes a value unknown to JSON."""
 
 MAX_NESTING: Final = 64
-"""How deep metadata may be nested; what lies deeper becomes text."""
+"""Maximum nesting of metadata; deeper values become text."""

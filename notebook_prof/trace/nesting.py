@@ -1,19 +1,16 @@
-"""Which slice encloses which: depth, parent and self time, without a loop over rows.
+"""Depth, parent and self time of slices, without a loop over rows.
 
-The definition, which also holds where slices of a track overlap only in part:
+Slices are ordered by track, then start, then longest first, then as given. The **parent** of a slice is the
+latest-started earlier slice that is still open at its start. A slice **owns** the instants at which it is the
+latest-started open slice of its track; their sum is its self time. This also holds for partial overlaps.
 
-- order: by track, then start, then longest first, then as given;
-- the **parent** of a slice is the latest-started earlier slice that is still open at its start;
-- a slice **owns** the instants at which it is the latest-started open slice of its track; their sum
-  is its self time.
+A Python frame that crosses the end of an annotation is an exception: ``record_function`` begins inside frames
+of its own ``__enter__``, which end at once. Such a frame encloses and owns nothing from the begin of the
+annotation, whose parent is the innermost other slice.
 
-A Python frame that straddles an annotation is an exception. ``record_function`` begins inside of frames of
-its own ``__enter__``, which end at once. Such a frame encloses nothing from where the annotation begins (it
-owns nothing from there on either): the parent of the annotation is the innermost slice that is no such frame.
-
-From this follow two laws that the tests check: the self times of a track sum to the length of the
-union of its slices, and slices of equal depth on one track never overlap, if straddling frames end
-where the annotation begins.
+Two laws follow, which tests check: the self times of a track sum to the length of the union of its slices,
+and
+slices of equal depth on one track never overlap, if crossing frames end where the annotation begins.
 """
 
 from __future__ import annotations
@@ -31,15 +28,7 @@ _FEW_TRACKS = 1 << 15
 
 
 class Nesting(NamedTuple):
-    """Result of `nest`, row by row as given.
-
-    Attributes
-    ----------
-    depth : ndarray of int16
-    parent : ndarray of int64
-        Row of the enclosing slice, -1 at the top.
-    self_ns : ndarray of int64
-    """
+    """Result of `nest`, row by row as given; a `parent` of -1 is the top."""
 
     depth: npt.NDArray[np.int16]
     parent: IntArray
@@ -53,30 +42,10 @@ def nest(
     frame: BoolArray | None = None,
     annotation: BoolArray | None = None,
 ) -> Nesting:
-    """Nest slices within their tracks.
+    """Nest slices (ns, durations not negative) within their tracks.
 
-    Parameters
-    ----------
-    track : array_like of int, shape (n,)
-    ts, dur : array_like of int64, shape (n,)
-        Nanoseconds; `dur` must not be negative.
-    frame, annotation : ndarray of bool, shape (n,), optional
-        Python frames, and annotations: a frame does not enclose an annotation that outlives it.
+    A Python `frame` does not enclose an `annotation` that outlives it.
 
-    Returns
-    -------
-    Nesting
-        Arrays of shape (n,), in the order given; empty for empty input.
-
-    Notes
-    -----
-    The parent of row *i* is the nearest earlier row whose end lies after its start. Each row starts
-    with its predecessor as the candidate and jumps, as long as the candidate has ended, to the
-    candidate's own candidate; the jumps double in length, so log2(n) rounds suffice. Rows that no
-    earlier slice of the track reaches are settled at once by a running maximum of the ends.
-
-    Examples
-    --------
     >>> n = nest([0, 0, 0], [0, 1, 4], [10, 2, 3])
     >>> n.depth.tolist(), n.parent.tolist(), n.self_ns.tolist()
     ([0, 1, 1], [-1, 0, 0], [5, 2, 3])
@@ -106,16 +75,9 @@ def nest(
 
 
 def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
-    """Return rows by start, then longest first, then as given.
-
-    Recordings consist of runs in order, which a stable sort of the starts merges in almost linear time; of
-    rows with the same start there are few.
-
-    Examples
-    --------
-    >>> order_by_start(np.array([5, 0, 0]), np.array([1, 2, 3])).tolist()
-    [2, 1, 0]
-    """
+    """Return rows by start, then longest first, then as given."""
+    # Recordings consist of ordered runs, which a stable sort of the starts merges in almost linear time; few
+    # rows have the same start.
     order = np.argsort(ts, kind="stable")
     starts = ts[order]
     tie = starts[1:] == starts[:-1]
@@ -127,25 +89,7 @@ def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
 
 
 def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Fill missing codes from the nearest ancestor that has one.
-
-    Parameters
-    ----------
-    parent : array_like of int64, shape (n,)
-        Row of the enclosing slice, -1 at the top.
-    codes : array_like of int, shape (n,)
-        -1 where missing.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        -1 where no ancestor has one either.
-
-    Examples
-    --------
-    >>> inherit([-1, 0, 1], [7, -1, -1]).tolist()
-    [7, 7, 7]
-    """
+    """Fill missing codes (-1) from the nearest ancestor that has one; `parent` -1 is the top."""
     out, up = np.array(codes, dtype=np.int64), as_ints(parent).copy()
     todo = np.flatnonzero((out < 0) & (up >= 0))
     while len(todo):
@@ -157,28 +101,10 @@ def inherit(parent: npt.ArrayLike, codes: npt.ArrayLike) -> npt.NDArray[np.int64
 
 
 def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Go up from rows that shall be passed over to the first ancestor that shall not.
-
-    Parameters
-    ----------
-    parent : array_like of int64, shape (n,)
-        Row of the enclosing slice, -1 at the top.
-    rows : array_like of int64, shape (m,)
-        Where to start; -1 stays -1.
-    passed : ndarray of bool, shape (n,)
-        Rows to pass over.
-
-    Returns
-    -------
-    ndarray of int64, shape (m,)
-        In the order of `rows`; where every ancestor is passed over, the outermost of them.
-
-    Examples
-    --------
-    >>> climb([-1, 0, 1], [2, 0, -1], np.array([False, True, True])).tolist()
-    [0, 0, -1]
+    """Go up from rows in `passed` to the first ancestor that is not; the outermost if all are, and -1 stays
+    -1.
     """
-    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # -1 reads the last place
+    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # -1 uses the last place
     out = np.array(rows, dtype=np.int64)
     todo = np.flatnonzero(skip[out])
     while len(todo):
@@ -190,7 +116,7 @@ def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.boo
 
 
 def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArray) -> IntArray | None:
-    """Return rows by track, start, longest first; None if they are so already."""
+    """Return rows by track, start, longest first; None if already sorted."""
     same = tracks[1:] == tracks[:-1]
     tie = same & (starts[1:] == starts[:-1])
     unsorted = (
@@ -210,19 +136,11 @@ def _by_track(tracks: npt.NDArray[np.integer[Any]]) -> IntArray:
 
 
 def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the latest-started earlier slice of its track that is open at each start; -1 without one.
-
-    Parameters
-    ----------
-    tracks : ndarray of int, shape (n,)
-    starts, ends : ndarray of int64, shape (n,)
-        ns; by track, then start, then longest first.
-
-    Examples
-    --------
-    >>> parents(np.zeros(3, np.int8), np.array([0, 1, 6]), np.array([9, 3, 8])).tolist()
-    [-1, 0, 0]
-    """
+    """Return the latest-started earlier slice of its track that is open at each start; -1 without one."""
+    # The parent of row *i* is the nearest earlier row whose end is after its start. Each row starts with its
+    # predecessor as the candidate and jumps, while the candidate has ended, to the candidate's own candidate;
+    # the jumps double in length, so log2(n) rounds suffice. Rows that no earlier slice of the track reaches
+    # are settled at once by a running maximum of the ends.
     n = len(starts)
     if n == 0:
         return np.empty(0, np.int64)
@@ -236,7 +154,7 @@ def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArr
     todo = np.flatnonzero(candidate >= 0)
     todo = todo[ends[candidate[todo]] <= starts[todo]]
     while len(todo):
-        # all rows jump at once, from the candidates of the last round
+        # all rows jump at once, from the previous round's candidates
         jumped = candidate[candidate[todo]]
         candidate[todo] = jumped
         open_ = (jumped < 0) | (ends[np.maximum(jumped, 0)] > starts[todo])
@@ -247,16 +165,15 @@ def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArr
 def _leave_frames(
     parent: IntArray, starts: IntArray, ends: IntArray, frame: BoolArray, annotation: BoolArray
 ) -> IntArray:
-    """Take annotations out of the frames that they outlive, and return until when each slice encloses.
-
-    `parent` is changed in place.
+    """Take annotations out of frames they outlive, changing `parent` in place; return until when each slice
+    encloses.
     """
     rows = np.flatnonzero(annotation & (parent >= 0))
     above = parent[rows]
     until = ends
     while True:
         straddles = frame[above] & (ends[above] < ends[rows])
-        left = straddles | (ends[above] <= starts[rows])  # what a frame outlasted may have ended before
+        left = straddles | (ends[above] <= starts[rows])  # an outlasted slice may have ended before
         rows, above = rows[left], above[left]
         if not len(rows):
             return until
@@ -273,31 +190,10 @@ def straddling_frames(
     nesting: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]],
     annotation: BoolArray,
 ) -> tuple[IntArray, IntArray]:
-    """Find the slices that end inside of an annotation which began inside of them and is not nested in them.
+    """Find slices that end inside an annotation begun inside them and not nested in them, and its begin.
 
-    Parameters
-    ----------
-    track : ndarray of int, shape (n,)
-    ts, dur : ndarray of int64, shape (n,)
-        In the order of ``trace.slices``: by start, longest first.
-    nesting : pair of ndarray of int, shape (n,)
-        Depth and parent, as of `nest` with frames and annotations.
-    annotation : ndarray of bool, shape (n,)
-
-    Returns
-    -------
-    rows : ndarray of int64, shape (k,)
-        Ascending.
-    until : ndarray of int64, shape (k,)
-        When the first such annotation begins, ns.
-
-    Examples
-    --------
-    >>> track, ts, dur = np.zeros(2, int), np.array([0, 5]), np.array([6, 9])
-    >>> _, annotation = frame, annotation = np.array([True, False]), np.array([False, True])
-    >>> depth, parent, _ = nest(track, ts, dur, frame, annotation)
-    >>> [column.tolist() for column in straddling_frames(track, ts, dur, (depth, parent), annotation)]
-    [[0], [5]]
+    Slices are in the order of ``trace.slices``, with depth and parent as of `nest` with frames and
+    annotations.
     """
     depth, parent = nesting
     rows = np.flatnonzero(annotation)
@@ -308,9 +204,7 @@ def straddling_frames(
     before[track[before] != track[rows]] = -1
     out: list[IntArray] = []
     starts: list[IntArray] = []
-    while (
-        True
-    ):  # up from the slice before each annotation, as far as slices lie as deep as it does, or deeper
+    while True:  # up from the slice before each annotation, while slices are at least as deep
         deep = (before >= 0) & (depth[before] >= depth[rows])
         rows, before = rows[deep], before[deep]
         if not len(rows):
@@ -328,7 +222,7 @@ def straddling_frames(
 
 
 def depths(parent: IntArray) -> npt.NDArray[np.int32]:
-    """Return how many slices are around each; `parent` holds rows, -1 at the top."""
+    """Return the number of slices around each; `parent` has rows, -1 at the top."""
     depth = (parent >= 0).astype(np.int32)
     up = parent.copy()
     todo = np.flatnonzero(up >= 0)
@@ -341,7 +235,7 @@ def depths(parent: IntArray) -> npt.NDArray[np.int32]:
 
 
 def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """Return durations less the time in which anything started later was open."""
+    """Return durations less the time with a later-started slice open."""
     child = np.flatnonzero(parent >= 0)
     above = parent[child]
     reach = ends
@@ -354,7 +248,7 @@ def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.N
 
 
 def _latest_end(ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """Return the latest end among a slice and everything below it, level by level from the bottom."""
+    """Return the latest end of a slice and everything below it, level by level from the bottom."""
     reach = ends.copy()
     by_depth = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[by_depth], np.arange(1, int(depth.max()) + 2))

@@ -12,16 +12,8 @@ from .arrays import IntArray
 
 
 class Pairs(NamedTuple):
-    """Result of `pair`: rows of the events given.
-
-    Attributes
-    ----------
-    begin, end : ndarray of int64
-        Matched events, equally long.
-    unclosed : ndarray of int64
-        Begins without an end.
-    unopened : ndarray of int64
-        Ends without a begin.
+    """Result of `pair`: rows of matched begins and ends, of begins without an end, and of ends without a
+    begin.
     """
 
     begin: IntArray
@@ -31,27 +23,10 @@ class Pairs(NamedTuple):
 
 
 def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pairs:
-    """Match each end with the latest begin of its track that is still open.
-
-    Parameters
-    ----------
-    track, ts : ndarray of int64, shape (n,)
-        In the order in which they were written, which decides between events of one instant.
-    is_begin : ndarray of bool, shape (n,)
-
-    Notes
-    -----
-    The running sum of +1 and -1, lifted where it would fall below zero, is the number of open
-    slices. Events of one track and one level alternate between begin and end, so a stable sort by
-    (track, level) puts each end right behind its begin.
-
-    Examples
-    --------
-    >>> z = np.zeros(4, np.int64)
-    >>> p = pair(z, np.array([0, 1, 2, 3]), np.array([True, True, False, False]))
-    >>> p.begin.tolist(), p.end.tolist()
-    ([0, 1], [3, 2])
-    """
+    """Match each end with the latest open begin of its track; events are in the order of writing."""
+    # The running sum of +1 and -1, lifted where it would fall below zero, is the number of open slices.
+    # Events of one track and one level alternate between begin and end, so a stable sort by (track, level)
+    # puts each end right behind its begin.
     n = len(ts)
     nothing = np.empty(0, np.int64)
     if n == 0:
@@ -91,7 +66,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
 
 
 def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return the position of each track among all, in their order."""
+    """Return the position of each track among all, in order."""
     codes, tracks = pd.factorize(track)
     ranks = np.empty(len(tracks), np.int64)
     ranks[np.argsort(tracks)] = np.arange(len(tracks))
@@ -99,5 +74,5 @@ def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
 
 
 def _narrow(key: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return keys as numbers of 16 bits where they fit in, which NumPy sorts in a pass a byte."""
+    """Return keys as 16-bit numbers if they fit, which NumPy sorts in a pass a byte."""
     return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key

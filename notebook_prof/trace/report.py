@@ -1,4 +1,4 @@
-"""The import report: everything that could not be used, or not be trusted, and what to do about it."""
+"""The import report: problems of a recording or an import, and what to do about them."""
 
 from __future__ import annotations
 
@@ -60,13 +60,7 @@ ADVICE: Final = {
 
 
 def advice_on(code: str, severity: str) -> str:
-    """Return what to do about an entry with this code.
-
-    Examples
-    --------
-    >>> advice_on("truncated-file", "loss")
-    'copy the file again, or look for a full disk where it was written'
-    """
+    """Return what to do about an entry with this code."""
     return ADVICE.get(code) or (_NOTHING if severity == "info" else _REPEATED)
 
 
@@ -78,28 +72,15 @@ _MARK = {"info": "·", "loss": "!", "error": "✗"}
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One way in which a recording or an import went less than perfectly.
-
-    Attributes
-    ----------
-    code : str
-        Stable name, ``kebab-case``; one issue a code.
-    severity : {"info", "loss", "error"}
-        `info`: worth knowing. `loss`: something is missing from the numbers. `error`: a part failed.
-    count : int
-        How often it happened.
-    example : str
-        The first occurrence, as text.
-    effect : str
-        What it does to the numbers.
-    advice : str
-        What to do.
-    """
+    """One problem of a recording or an import."""
 
     code: str
+    # `info`: information. `loss`: something is missing from the numbers. `error`: a part failed.
     severity: Severity
     count: int = 1
+    # The first occurrence, as text.
     example: str = ""
+    # What it does to the numbers.
     effect: str = ""
     advice: str = ""
 
@@ -110,7 +91,7 @@ class Issue:
 
 
 class ImportReport:
-    """Issues in the order in which they first appeared; the same code counts up.
+    """Issues by first appearance; the same code counts up.
 
     Examples
     --------
@@ -134,7 +115,7 @@ class ImportReport:
     ) -> None:
         """Count `count` more occurrences of `code`; the first example, effect and advice stay.
 
-        Without `advice`, what is known about the code is said.
+        Default of `advice`: the known advice on the code.
 
         Raises
         ------
@@ -200,7 +181,7 @@ class ImportReport:
         return bool(self._issues)
 
     def to_frame(self) -> pd.DataFrame:
-        """Make a table of the issues: ``code severity count example effect advice``, by appearance."""
+        """Return a table of the issues: ``code severity count example effect advice``, by appearance."""
         import pandas as pd
 
         names = ["code", "severity", "count", "example", "effect", "advice"]

@@ -1,4 +1,4 @@
-"""Which writer writes a Trace. Writers stand a floor above, so they are found as entry points."""
+"""The writers of a Trace, found as entry points since they are a floor above."""
 
 from __future__ import annotations
 
@@ -19,17 +19,11 @@ SUFFIXES: Final = {
     ".pftrace.gz": "perfetto",
     ".perfetto-trace": "perfetto",
 }
-"""What the end of a file's name says about its format; a name without a suffix is a native folder."""
+"""Format by suffix; a name without a suffix is a native folder."""
 
 
 def writer(format: str) -> Any:
-    """Return the writer of this name: a function of a Trace and a path.
-
-    Raises
-    ------
-    OptionError
-        If there is no such writer.
-    """
+    """Return the writer of this name, a function of a Trace and a path; OptionError if unknown."""
     writers = {point.name: point for point in entry_points(group=GROUP)}
     if not writers:
         raise OptionError("no writers are registered: notebook_prof is not installed; pip install it again")
@@ -39,24 +33,7 @@ def writer(format: str) -> Any:
 
 
 def format_of(path: str | os.PathLike[str], *also: str) -> str:
-    """Return the name of the writer that a file's name asks for.
-
-    Parameters
-    ----------
-    path : path
-    *also : str
-        Further suffixes to name in the message.
-
-    Raises
-    ------
-    OptionError
-        If its suffix is not one of `SUFFIXES`.
-
-    Examples
-    --------
-    >>> format_of("run.pt.trace.json.gz"), format_of("run")
-    ('chrome', 'native')
-    """
+    """Return the name of the writer for a file's suffix; OptionError for others, naming `also` too."""
     name = os.path.basename(os.fspath(path).rstrip("/\\"))
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if name.endswith(suffix):

@@ -1,4 +1,4 @@
-"""The tables of a Trace: one declaration is dtype, unit, meaning, validation and documentation."""
+"""The tables of a Trace: one declaration for dtype, unit, meaning, validation and documentation."""
 
 from __future__ import annotations
 
@@ -17,20 +17,12 @@ from .taxonomy import CATEGORIES, PHASES, STEP_SOURCES, TRACK_KINDS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table.
-
-    Attributes
-    ----------
-    name : str
-    dtype : str
-        A pandas dtype; a capital first letter (``Int64``) means that values may be missing.
-    unit : str
-        ``"ns"``, ``"bytes"``, ``"1"`` for shares, or empty.
-    doc : str
-    """
+    """One column of a table."""
 
     name: str
+    # A pandas dtype; a capital first letter (``Int64``) allows missing values.
     dtype: str
+    # ``"ns"``, ``"bytes"``, ``"1"`` for shares, or empty.
     unit: str
     doc: str
 
@@ -52,18 +44,10 @@ class Table:
         return _empty(self).copy(deep=False)
 
     def frame(self, data: dict[str, Any]) -> pd.DataFrame:
-        """Make a frame in this table's column order and dtypes.
-
-        Parameters
-        ----------
-        data : dict
-            A column of values for each name. Columns that the table does not declare follow at the end.
-
-        Raises
-        ------
-        FormatError
-            If a declared column is missing or cannot have its dtype.
+        """Make a frame in this table's column order and dtypes; FormatError if a declared column does not
+        fit.
         """
+        # Undeclared columns follow at the end.
         if missing := [name for name in self.names if name not in data]:
             raise FormatError(f"table {self.name!r} lacks the column(s) {', '.join(missing)}")
         ready: dict[str, Any] = {}
@@ -84,7 +68,7 @@ class Table:
         return pd.DataFrame({**ready, **extra}, copy=False)
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-        """Make a frame of rows, a mapping each; with the right dtypes where there are none."""
+        """Make a frame of rows, a mapping each, with the right dtypes even without rows."""
         return self.frame({name: [row[name] for row in rows] for name in self.names})
 
     def validate(self, frame: pd.DataFrame) -> None:
@@ -217,6 +201,6 @@ ALLOCATIONS: Final = Table(
 )
 
 _TEXT: Final = ("object", "str", "string")
-"""What pandas 2 and 3 call a column of text."""
+"""Dtypes of text columns in pandas 2 and 3."""
 
 TABLES: Final = (SLICES, TRACKS, COUNTERS, FLOWS, STACKS, STEPS, ALLOCATIONS)

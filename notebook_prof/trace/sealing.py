@@ -28,7 +28,7 @@ LONGEST_TEXT: Final = 2**20
 
 @dataclass(slots=True)
 class SealedParts:
-    """Everything that a TraceBuilder collected, in absolute nanoseconds."""
+    """The collected columns of a TraceBuilder, in absolute nanoseconds."""
 
     columns: Columns
     interners: dict[str, Interner]
@@ -130,14 +130,14 @@ def _cut(columns: Columns, window: tuple[int, int], report: ImportReport) -> tup
 
 
 def _account(parts: SealedParts) -> Columns:
-    """Return where the recorded cell lies: its trace begins and ends with it, whatever was recorded."""
+    """Return the window of the recorded cell, which is that of its trace."""
     frame, times = parts.other_tables.get("account", (pd.DataFrame(), ()))
     names = ("ts", "dur") if "ts" in times and "dur" in frame else ()
     return {name: as_ints(frame[name]) if names else np.empty(0, np.int64) for name in ("ts", "dur")}
 
 
 def _other_tables(parts: SealedParts, origin: int) -> dict[str, Any]:
-    """Return the tables that are no part of the schema, and which of their columns are times."""
+    """Return the tables outside the schema, and their columns of times."""
     if not parts.other_tables:
         return {}
     moved = {
@@ -178,11 +178,9 @@ def _nest(
 
 
 def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
-    """Inherit phases and modules from ancestors; device slices take them and the step from their launch.
-
-    An ancestor that ends before the middle of a slice gives it nothing: a sampled line begins too early by as
-    much as its samples are apart, and began inside of what ran before it then.
-    """
+    """Inherit phases and modules from ancestors; device slices take them and the step from their launch."""
+    # An ancestor that ends before the middle of a slice passes nothing on: a sampled line begins too early by
+    # up to the sampling interval, inside the line that ran before it.
     parent = _parent_at_middle(parent, columns)
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
@@ -191,17 +189,17 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
     launch = flows["kind"] == FLOW_KINDS.index("launch")
     src, dst = flows["src"][launch], flows["dst"][launch]
     for name in ("phase", "module", "step"):
-        # the launch decides, also where the device runs late into the next step
+        # the launch decides, even if the device runs late into the next step
         launched = columns[name][src] >= 0
         columns[name][dst[launched]] = columns[name][src[launched]]
-    for name in ("phase", "module"):  # what was launched may enclose slices that were not
+    for name in ("phase", "module"):  # launched slices may enclose others that were not launched
         value = columns[name]
         if ((parent >= 0) & (value < 0) & (value[parent] >= 0)).any():
             columns[name] = inherit(parent, value)
 
 
 def _parent_at_middle(parent: IntArray, columns: Columns) -> IntArray:
-    """Return the nearest ancestor that is still open at the middle of each slice, -1 where none is."""
+    """Return the nearest ancestor that is still open at the middle of each slice, -1 without."""
     ends, middle = columns["ts"] + columns["dur"], columns["ts"] + columns["dur"] // 2
     up = parent.copy()
     early = np.flatnonzero((up >= 0) & (ends[up] < middle))
@@ -234,7 +232,7 @@ def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedPart
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
-    """Return the number of the step that is running at each instant, -1 between steps."""
+    """Return the number of the step at each instant, -1 between steps."""
     order = np.argsort(steps["ts"], kind="stable")
     starts, ends = steps["ts"][order], (steps["ts"] + steps["dur"])[order]
     i = np.searchsorted(starts, ts, side="right") - 1
@@ -271,7 +269,7 @@ def _counters(parts: SealedParts, window: tuple[int, int] | None) -> Columns:
 
 
 def _from_start(counters: Columns, start: int) -> Columns:
-    """Let the last reading of each counter before `start` hold at `start`, and drop the others before it."""
+    """Move the last reading of each counter before `start` to `start`, and drop earlier ones."""
     ts, track = counters["ts"], counters["track"]
     early = ts <= start
     last = early.copy()

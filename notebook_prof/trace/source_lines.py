@@ -1,4 +1,4 @@
-"""The line of the user's own source that each slice ran for."""
+"""The user's source line that each slice ran for."""
 
 from __future__ import annotations
 
@@ -15,24 +15,14 @@ from .nesting import inherit, nest
 from .strings import Coded
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
-"""How a slice that stands for a line is called."""
+"""Names of line slices."""
 
 SOURCE_FILES: Final = "source_files"
 """Key of the metadata: text of the user's files by path; of cells before the recorded one by ``In[3]``."""
 
 
 class Nested(NamedTuple):
-    """Slices by start, as far as lines need them.
-
-    Attributes
-    ----------
-    name, stack, track, parent : ndarray of int64, shape (n,)
-        Codes and rows; -1 where missing.
-    ts, end : ndarray of int64, shape (n,)
-        ns.
-    python, backward : ndarray of bool, shape (n,)
-        Of category ``python``; of phase ``backward``.
-    """
+    """Slices by start, as needed for lines; codes and rows are -1 if missing, times are ns."""
 
     name: IntArray
     stack: IntArray
@@ -51,27 +41,10 @@ def source_lines(
     processes: npt.NDArray[Any],
     launches: tuple[IntArray, IntArray],
 ) -> Coded:
-    """Return the line that each slice ran for, as ``cell:12``.
-
-    Parameters
-    ----------
-    slices : Nested
-    names : sequence of str
-        Text of every name.
-    files : sequence of str
-        File of every stack's innermost frame.
-    processes : ndarray of int64, shape (tracks,)
-        Process of each track; -1 where it is not known.
-    launches : (ndarray, ndarray)
-        Rows of the launching and of the launched slices.
-
-    Returns
-    -------
-    Coded
-        The line that ran on a slice's own thread when it began, see `running_lines`. What a backward thread
-        runs has the line that the thread with most lines of that process was in: it waits there for the
-        backward. What was launched, and what is inside it, has its launch's line. -1 for the others.
-    """
+    """Return the line that each slice ran for, as ``cell:12``; -1 for none."""
+    # It is the line that ran on the slice's own thread when it began, see `running_lines`. A backward thread
+    # has the line in which the thread with most lines of the process waits for the backward. Launched work,
+    # and its content, has its launch's line.
     matches = [LINE.fullmatch(name) for name in names]
     is_line = np.array([*(match is not None for match in matches), False], dtype=bool)
     seeds = np.flatnonzero(slices.python & is_line[slices.name])
@@ -90,7 +63,7 @@ def source_lines(
     paths: dict[str, set[str]] = {}
     for short, path, _ in written:
         paths.setdefault(short, set()).add(path)
-    # two files of one name are written with their paths
+    # two files of the same name are written with their paths
     texts = [f"{path if path and len(paths[short]) > 1 else short}:{line}" for short, path, line in written]
     code_of = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     code[seeds] = np.array([code_of[text] for text in texts], np.int64)[number]
@@ -101,12 +74,12 @@ def source_lines(
     there = code[src] >= 0
     code[dst[there]] = code[src[there]]
     if ((slices.parent >= 0) & (code < 0) & (np.append(code, -1)[slices.parent] >= 0)).any():
-        code = inherit(slices.parent, code)  # what was launched may enclose slices that were not
+        code = inherit(slices.parent, code)  # launched slices may enclose others that were not launched
     return Coded(code, list(code_of))
 
 
 def is_line(slices: pd.DataFrame) -> BoolArray:
-    """Return which slices stand for a line of the user's source; shape (slices,)."""
+    """Return which slices are lines of the user's source."""
     words = slices["name"].cat.categories.astype("str")
     fits = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
     python = (slices["category"] == "python").to_numpy()
@@ -114,27 +87,9 @@ def is_line(slices: pd.DataFrame) -> BoolArray:
 
 
 def running_lines(track: IntArray, ts: IntArray, end: IntArray, seeds: IntArray) -> IntArray:
-    """Return which line ran when each slice began: the latest that was still open on its thread.
-
-    Parameters
-    ----------
-    track, ts, end : ndarray of int64, shape (n,)
-        Of slices by start.
-    seeds : ndarray of int64
-        Rows that stand for lines, ascending.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Rows; a line's own is its own. -1 where no line was open. A slice that outlasts the line by half of
-        itself ran for the line around that: samples know where a line begins to an interval only.
-
-    Examples
-    --------
-    >>> main = np.zeros(4, int)
-    >>> running_lines(main, np.array([0, 1, 2, 9]), np.array([10, 3, 8, 10]), np.array([0, 1])).tolist()
-    [0, 1, 0, 0]
-    """
+    """Return the latest line (of rows `seeds`) open on its thread when each slice began; -1 for none."""
+    # A slice that outlasts the line by half of itself ran for the line around that: samples know the begin of
+    # a line only to an interval.
     out = np.full(len(ts), -1, np.int64)
     around = nest(track[seeds], ts[seeds], end[seeds] - ts[seeds]).parent
     for one in np.unique(track[seeds]).tolist():
@@ -160,7 +115,7 @@ def _still_open(line: IntArray, ts: IntArray, end: IntArray, ends: IntArray, aro
 
 
 def _waited_for(seeds: IntArray, line: IntArray, slices: Nested, processes: npt.NDArray[Any]) -> IntArray:
-    """Return, for what backward threads run, the line at which another thread of the process waits."""
+    """Return, for slices of backward threads, the line at which another thread of the process waits."""
     out = np.full(len(line), -1, np.int64)
     has_lines = np.bincount(slices.track[seeds], minlength=len(processes))
     lost = (line < 0) & slices.backward & (has_lines[slices.track] == 0)

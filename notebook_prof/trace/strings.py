@@ -1,4 +1,4 @@
-"""Interned strings: integer codes and a list of distinct values, as a pandas categorical holds them."""
+"""Interned strings: integer codes and distinct values, as in a pandas categorical."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Coded(NamedTuple):
 
 
 class Interner:
-    """Gives every distinct string a number, in order of first appearance."""
+    """Numbers distinct strings by first appearance."""
 
     def __init__(self, values: Sequence[str] = ()) -> None:
         self._codes: dict[str, int] = {}
@@ -30,7 +30,7 @@ class Interner:
             self.code(value)
 
     def code(self, value: str) -> int:
-        """Return the number of `value`, new if it was not seen before."""
+        """Return the number of `value`, new or known."""
         return self._codes.setdefault(value, len(self._codes))
 
     @property
@@ -39,19 +39,7 @@ class Interner:
         return list(self._codes)
 
     def codes(self, column: Any, n: int) -> CodeArray:
-        """Return codes of a whole column.
-
-        Parameters
-        ----------
-        column : None, str, Coded, or array_like of str
-            One value for all rows, or one a row; None and NaN are missing.
-        n : int
-            Number of rows that a single value stands for.
-
-        Returns
-        -------
-        ndarray of int32, shape (n,)
-        """
+        """Return codes of a column, or of one value for all `n` rows; None and NaN are missing."""
         if column is None:
             return np.full(n, -1, np.int32)
         if isinstance(column, str):
@@ -63,10 +51,8 @@ class Interner:
         return codes
 
     def cut(self, longest: int) -> list[str]:
-        """Cut strings to so many characters, and tell how each of them begins.
-
-        Cut ones end with their length and their number, so that they stay distinct.
-        """
+        """Cut strings to this many characters; return how each of the cut ones begins."""
+        # Cut strings end with their length and their number, so they stay distinct.
         long = [value for value in self._codes if len(value) > longest]
         if long:
             self._codes = {_shortened(value, longest, code): code for value, code in self._codes.items()}
@@ -109,13 +95,6 @@ def readable(name: str) -> str:
 
 
 def as_text(values: pd.Series) -> pd.Series:
-    """Return values as text, and missing ones as missing: pandas 2 would write ``None`` and ``nan``.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> as_text(pd.Series(["mm", None, 7])).isna().tolist()
-    [False, True, False]
-    """
+    """Return values as text, missing ones as missing: pandas 2 would write ``None`` and ``nan``."""
     text = values.astype("str")
     return text if str(text.dtype) == "str" else text.astype(object).mask(values.isna())

@@ -1,4 +1,4 @@
-"""The words of the model: categories, phases, kinds of tracks, sources of steps."""
+"""The vocabulary of the model: categories, phases, kinds of tracks, sources of steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CATEGORIES: Final = (
     "sync",
     "overhead",
 )
-"""What a slice is. Everything on a device is `kernel`, `memcpy`, `memset` or `collective`."""
+"""Kinds of slices. Everything on a device is `kernel`, `memcpy`, `memset` or `collective`."""
 
 DEVICE_CATEGORIES: Final = ("kernel", "memcpy", "memset", "collective")
 """Categories that run on a device when the slice's track is a stream."""
@@ -38,7 +38,7 @@ MODULE_PREFIX: Final = "nn.Module#"
 """Start of the names of the ranges that the torch collector opens around module calls."""
 
 EVALUATION_SUFFIX: Final = "#evaluation"
-"""End of the names of those around an outermost module that evaluates; names of slices lack it."""
+"""Suffix of such a range around an outermost module in evaluation; names of slices lack it."""
 
 BACKWARD_NODE_PREFIX: Final = "autograd::engine::evaluate_function: "
 """Start of the names of the slices in which PyTorch's autograd engine runs one node."""
@@ -54,7 +54,7 @@ pickles and sends the batch; a thread of the process copies it into pinned memor
 one."""
 
 LOADER_MISSING: Final = -(1 << 62)
-"""In the recorded tables of DataLoaders, for a moment or a number that is not known."""
+"""An unknown instant or number in the recorded tables of DataLoaders."""
 
 STEP_PREFIX: Final = "ProfilerStep#"
 """Start of the names of the ranges that ``torch.profiler``'s ``step()`` opens."""
@@ -71,7 +71,7 @@ _COLLECTIVE_RANGES: Final = (
     "mccl:",
     "bkcl:",
 )
-"""What torch calls a whole collective on the host: its backend, then the operation."""
+"""torch's name of a whole collective on the host: its backend, then the operation."""
 
 _PHASE_OF_PREFIX: Final = (
     ("enumerate(DataLoader)#", "data"),
@@ -88,7 +88,9 @@ _COLLECTIVE_OPERATOR: Final = re.compile(
     r"_?c10d_functional::|symm_mem::|(?:vllm|sglang|sgl_kernel|aiter|trtllm|flashinfer|_C_custom_ar)::"
     rf"(?:\w*_)?(?:{_WORD})"
 )
-"""Operators that talk to other ranks: torch's functional and symmetric-memory ones, and those of servers."""
+"""Operators that communicate with other ranks: torch's functional and symmetric-memory ones, and those of
+servers.
+"""
 
 _LIBRARY_KERNEL: Final = re.compile(
     r"nccl|rccl|hccl|hcom_|oneccl|mscclpp|nvshmem|rocshmem|userbuffers_"
@@ -98,7 +100,7 @@ _LIBRARY_KERNEL: Final = re.compile(
     r"|cross_device_reduce|multimem_|symmetric_memory::|quickreduce::"
     r"|(?:^|::)(?:\w*_)?(?:put|wait)_signal_kernel|(?:^|::)barrier_kernel$"
 )
-"""Functions of libraries that only communicate: NCCL, RCCL, HCCL, oneCCL, MSCCL++, NVSHMEM, rocSHMEM,
+"""Library functions that only communicate: NCCL, RCCL, HCCL, oneCCL, MSCCL++, NVSHMEM, rocSHMEM,
 TransformerEngine's userbuffers, DeepEP (``dpsk::ep::`` in DeepSeek's own recordings), MORI, pplx, ``moeA2A``
 of TensorRT-LLM and FlashInfer, Ascend's MoeDistribute, and the reductions over peers' memory of torch, vLLM,
 SGLang and AITER."""
@@ -106,12 +108,13 @@ SGLang and AITER."""
 _BRACKETS: Final = re.compile(r"([<>(])")
 _WORD_KERNEL: Final = re.compile(_WORD)
 _COMPUTING_KERNEL: Final = re.compile(r"gemm|matmul|^triton_[a-z]+_fused|cub_|cub::")
-"""Kernels that compute, whatever else their names tell: products that send their result at once, and those
-that Inductor names after all operators around them (``triton_poi_fused_all_reduce_add_0``)."""
+"""Kernels that compute, despite their names: products that send their result at once, and those that Inductor
+names after all operators around them (``triton_poi_fused_all_reduce_add_0``).
+"""
 
 
 _SUFFIX: Final = r"(?:_ptsz|_ptds|_spt|_v\d+)*"
-"""Of calls for the default stream of each thread, and CUPTI's versions of a call."""
+"""Suffix of calls for the default stream of each thread, and CUPTI's versions of a call."""
 LAUNCH_CALL: Final = re.compile(
     r"_{0,2}(?:cuda|cu|hip|musa|mu)(?:Ext|Hcc|Drv)?(?:Module)?(?:GraphLaunch|Launch"
     r"(?:(?:Cooperative)?Kernel(?:ExC?)?(?:MultiDevice)?|MultiKernelMultiDevice|Grid(?:Async)?|ByPtr)?)"
@@ -129,28 +132,14 @@ _ASKING_CALL: Final = re.compile(
 
 
 def call_category(name: str) -> str:
-    """Return the category of a call of a runtime or driver, by its name.
-
-    Examples
-    --------
-    >>> call_category("cudaStreamSynchronize_ptsz"), call_category("cudaGetLastError")
-    ('sync', 'overhead')
-    >>> call_category("__cudaLaunchKernel"), call_category("cudaEventRecord")
-    ('launch', 'launch')
-    """
+    """Return the category of a runtime or driver call, by its name."""
     if _WAIT_CALL.fullmatch(name):
         return "sync"
     return "overhead" if _ASKING_CALL.fullmatch(name) else "launch"
 
 
 def phase_of(name: str) -> str | None:
-    """Return the phase that a slice's name proves by itself; None for names that leave it open.
-
-    Examples
-    --------
-    >>> phase_of("Optimizer.step#Adam.step"), phase_of("aten::mm")
-    ('optimizer', None)
-    """
+    """Return the phase implied by a slice's name alone; None if it is open."""
     by_prefix = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
     if by_prefix is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
         return "communication"
@@ -158,19 +147,8 @@ def phase_of(name: str) -> str | None:
 
 
 def is_collective_kernel(name: str) -> bool:
-    """Return whether a kernel moves data between ranks, by the name of its function.
-
-    Arguments and template parameters do not count: a product may take a handle of a library.
-
-    Examples
-    --------
-    >>> is_collective_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL"), is_collective_kernel("sgemm")
-    (True, False)
-    >>> is_collective_kernel("void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*)")
-    True
-    >>> is_collective_kernel("triton_poi_fused_add_all_reduce_0")
-    False
-    """
+    """Return whether a kernel moves data between ranks, by the name of its function."""
+    # Arguments and template parameters do not count: a matrix product may take a library's handle.
     function = function_name(name).lower()
     if _COMPUTING_KERNEL.search(function):
         return False
@@ -178,15 +156,7 @@ def is_collective_kernel(name: str) -> bool:
 
 
 def function_name(name: str) -> str:
-    """Return the qualified name of a C++ function, without its result, template parameters and arguments.
-
-    Examples
-    --------
-    >>> function_name("void (anonymous namespace)::two_shot<float, (Op)1>(float*, int)")
-    '(anonymous namespace)::two_shot'
-    >>> function_name("vllm::reduce<float>(float*)"), function_name("a<b>::c<d>")
-    ('vllm::reduce', 'a::c')
-    """
+    """Return the qualified name of a C++ function, without its result, template parameters and arguments."""
     bare = name.removeprefix("void ").replace("(anonymous namespace)", "{}")
     parts, depth = [], 0
     for piece in _BRACKETS.split(bare):
@@ -202,5 +172,5 @@ def function_name(name: str) -> str:
 
 
 def is_collective_range(name: str) -> bool:
-    """Return whether a host range stands for a whole collective, as ``gloo:all_reduce`` does."""
+    """Return whether a host range is a whole collective, such as ``gloo:all_reduce``."""
     return name.startswith(_COLLECTIVE_RANGES)

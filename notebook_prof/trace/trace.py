@@ -1,4 +1,4 @@
-"""The Trace: what ran when, as seven tables. It knows no files, no collectors and no picture."""
+"""The Trace: what ran when, as seven tables, without files, collectors or pictures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ from .schema import TABLES
 
 
 def trace_repr(trace: Trace) -> str:
-    """Return a Trace in a few lines of text.
-
-    Returns
-    -------
-    str
-        Size and span, the tables that are not empty, how steps were found, and the report unless empty.
-    """
+    """Return a Trace in a few lines: size, span, tables that are not empty, source of steps, and report."""
     slices = trace.slices
     head = f"<Trace: {format_count(len(slices))} slices over {format_ns(trace.span.dur)}"
     kinds = trace.tracks["kind"].astype("str").value_counts(sort=False)
@@ -65,7 +59,7 @@ class Trace:
     tables : mapping of str to DataFrame
         One frame for each table of `notebook_prof.trace.schema.TABLES`.
     metadata : mapping
-        What is known about the recording as a whole: ``start_unix_ns``, ``source``, ``steps_source`` …
+        Facts on the recording as a whole: ``start_unix_ns``, ``source``, ``steps_source`` …
     report : ImportReport
     span : Window
         ``[0, end)``, in nanoseconds.
@@ -106,7 +100,7 @@ class Trace:
 
     @property
     def tracks(self) -> pd.DataFrame:
-        """Threads, streams, counters: where slices and values belong."""
+        """Threads, streams and counters, to which slices and values belong."""
         return self._table("tracks")
 
     @property
@@ -131,17 +125,17 @@ class Trace:
 
     @property
     def allocations(self) -> pd.DataFrame:
-        """Memory taken and given back, by time."""
+        """Memory allocated and freed, by time."""
         return self._table("allocations")
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What is known about the recording as a whole; read only."""
+        """Facts on the recording as a whole; read only."""
         return self._metadata
 
     @property
     def report(self) -> ImportReport:
-        """What could not be used or trusted."""
+        """Problems of the recording or the import."""
         return self._report
 
     @property
@@ -159,21 +153,21 @@ class Trace:
         phase: str | Iterable[str] | None = None,
         category: str | Iterable[str] | None = None,
     ) -> Trace:
-        """Return the part of the trace that fits all conditions.
+        """Return the part of the trace that meets all conditions.
 
         Parameters
         ----------
         window : (int, int), optional
-            Half-open, in ns: slices that overlap it stay whole; counters and allocations inside stay.
+            Half-open, in ns: overlapping slices stay uncut; counters and allocations inside stay.
         name, track, step, phase, category : value or iterable of values, optional
             Slices whose column has one of the values; `steps` keeps these steps.
 
         Returns
         -------
         Trace
-            Same order and times. `depth` and `self_ns` stay as they were; `parent` becomes the nearest
-            enclosing slice that is still there. Flows stay where both ends do. `tracks`, `stacks` and
-            `metadata` stay whole; an empty result is a Trace without slices.
+            Same order and times. `depth` and `self_ns` do not change; `parent` becomes the nearest remaining
+            slice around it. Flows stay if both ends do. `tracks`, `stacks` and `metadata` do not change; an
+            empty result is a Trace without slices.
 
         Raises
         ------
@@ -203,7 +197,7 @@ class Trace:
         return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
 
     def only(self, keep: npt.NDArray[np.bool_]) -> Trace:
-        """Return the trace with some of its slices, nested anew; everything else as it is.
+        """Return the trace with some of its slices, nested again; everything else is unchanged.
 
         Parameters
         ----------
@@ -212,8 +206,8 @@ class Trace:
         Returns
         -------
         Trace
-            Depth, parent and self time are those among the slices kept: the time of a slice that is left
-            out becomes self time of the one around it.
+            Depth, parent and self time are those among the kept slices: the time of a dropped slice becomes
+            self time of the one around it.
         """
         part = self._subset(keep, None)
         slices = part._tables["slices"]
@@ -230,7 +224,7 @@ class Trace:
         Parameters
         ----------
         path : path
-            ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once.
+            ``.nbprof``, or no suffix: a folder in the native format, which is lossless and opens at once.
             ``.nbprof.zip``: the same as a single file. ``.json`` or ``.json.gz``: as `to_chrome`.
             ``.pftrace``, ``.pftrace.gz`` or ``.perfetto-trace``: as `to_perfetto`.
         format : str, optional
@@ -240,7 +234,7 @@ class Trace:
         Raises
         ------
         OptionError
-            For a suffix or format that is not known, or if something other than a recording is in the way.
+            For an unknown suffix or format, or if the path exists and is not a recording.
         """
         writer(format_of(path) if format is None else format)(self, path)
 
@@ -288,7 +282,7 @@ class Trace:
         return Trace(tables, metadata=self._metadata, report=self._report, span=self._span)
 
     def _table(self, name: str) -> pd.DataFrame:
-        # a shallow copy: whoever adds a column to it does not change the trace
+        # a shallow copy: adding a column to it does not change the trace
         return self._tables[name].copy(deep=False)
 
     def __len__(self) -> int:
