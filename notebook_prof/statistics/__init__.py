@@ -1,1 +1,1 @@
-"""Statistics of step times: which steps count, intervals, and by how much two rows of them differ."""
+"""Statistics of step times: counted steps, intervals, and the difference of two series."""

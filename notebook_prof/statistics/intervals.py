@@ -1,4 +1,4 @@
-"""Intervals at 95 % and what they rest on. Pure numpy."""
+"""Intervals at 95 % and their foundations. Pure numpy."""
 
 from __future__ import annotations
 
@@ -16,27 +16,8 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def t_probability(t: npt.ArrayLike, df: int) -> FloatArray:
-    """Return how probable Student's t between -t and t is.
-
-    Parameters
-    ----------
-    t : array_like of float
-    df : int
-        Degrees of freedom, at least 1.
-
-    Returns
-    -------
-    ndarray of float64, shape of `t`
-
-    Notes
-    -----
-    The closed forms for whole degrees of freedom: Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
-
-    Examples
-    --------
-    >>> float(t_probability(2.5706, 5).round(4))
-    0.95
-    """
+    """Return the probability of Student's t between -t and t, with whole degrees of freedom `df` ≥ 1."""
+    # The closed forms of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
     angle = np.arctan(np.abs(np.asarray(t, np.float64)) / math.sqrt(df))
     cos, sin = np.cos(angle), np.sin(angle)
     odd = df % 2
@@ -48,13 +29,7 @@ def t_probability(t: npt.ArrayLike, df: int) -> FloatArray:
 
 
 def t_quantile(p: float, df: int) -> float:
-    """Return the quantile of Student's t, p over one half.
-
-    Examples
-    --------
-    >>> round(t_quantile(0.975, 5), 3), round(t_quantile(0.975, 1), 2)
-    (2.571, 12.71)
-    """
+    """Return the quantile of Student's t, p over one half."""
     low, high = 0.0, 1.0
     while t_probability(high, df) < 2 * p - 1:
         high *= 2
@@ -65,13 +40,7 @@ def t_quantile(p: float, df: int) -> float:
 
 
 def true_discoveries(p: FloatArray, rate: float = 1 - LEVEL) -> BoolArray:
-    """Return which of several rows to believe, by Benjamini and Hochberg (1995); nan is none.
-
-    Examples
-    --------
-    >>> true_discoveries(np.array([0.001, 0.04, 0.9, np.nan])).tolist()
-    [True, False, False, False]
-    """
+    """Return which rows to believe, by Benjamini and Hochberg (1995); nan is none."""
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]
     passed = p[order] <= rate * np.arange(1, len(order) + 1) / max(len(order), 1)
@@ -82,35 +51,18 @@ def true_discoveries(p: FloatArray, rate: float = 1 - LEVEL) -> BoolArray:
 
 
 def quantile_interval(values: FloatArray, q: float, dependence: float = 1.0) -> tuple[float, float]:
-    """Return an interval at 95 % of a quantile; an end that so few values cannot tell is infinite.
+    """Return a 95 % interval of a quantile; an end is infinite with too few values.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n,)
-    q : float
-        Between 0 and 1: 0.5 is the median.
-    dependence : float
-        How many values tell as much as one that does not depend on its neighbours.
-
-    Notes
-    -----
-    By order statistics, whatever the distribution (Hahn and Meeker, *Statistical Intervals*, 1991, 5.2): with
-    the number of values below the quantile binomial, of which each tail may hold 2.5 %. Of n values
-    ``n / dependence`` count.
-
-    Examples
-    --------
-    >>> quantile_interval(np.arange(20) * 7 % 20 + 1.0, 0.5)
-    (6.0, 15.0)
-    >>> quantile_interval(np.array([3.0, 1, 4, 2]), 0.5)
-    (-inf, inf)
+    Of n values ``n / dependence`` count as independent.
     """
+    # By order statistics, for any distribution (Hahn and Meeker, *Statistical Intervals*, 1991, 5.2): the
+    # number of values below the quantile is binomial, with at most 2.5 % in each tail.
     ascending, count = np.sort(values), max(1, int(len(values) / dependence))
     k = np.arange(count + 1)
     logs = np.cumsum(np.log(np.maximum(k, 1)))
     below = np.cumsum(np.exp(logs[-1] - logs - logs[::-1] + k * math.log(q) + (count - k) * math.log1p(-q)))
     tail = (1 - LEVEL) / 2
-    low = int(np.searchsorted(below, tail, side="right"))  # so many values are below it in all but the tail
+    low = int(np.searchsorted(below, tail, side="right"))  # this many values are below it in all but the tail
     high = int(np.searchsorted(below, 1 - tail, side="left")) + 1
     scale = len(values) / count
     first = ascending[math.ceil(low * scale) - 1] if low > 0 else -math.inf
@@ -119,11 +71,5 @@ def quantile_interval(values: FloatArray, q: float, dependence: float = 1.0) -> 
 
 
 def steps_for_quantile(q: float) -> int:
-    """Return how many values `quantile_interval` needs at least for both ends.
-
-    Examples
-    --------
-    >>> [steps_for_quantile(q) for q in (0.5, 0.9, 0.99)]
-    [6, 36, 368]
-    """
+    """Return the number of values that `quantile_interval` needs for both ends."""
     return math.ceil(math.log((1 - LEVEL) / 2) / math.log(max(q, 1 - q)))

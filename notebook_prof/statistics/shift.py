@@ -1,6 +1,7 @@
-"""By how much two rows of step times differ, and how sure that is. Pure numpy.
+"""The difference of two series of step times, and its certainty. Pure numpy.
 
-Times are compared as logarithms: a change is a factor, whatever the unit. Steps follow one another, so they
+Times are compared as logarithms: a change is a factor, in any unit. Steps depend on their predecessors, so
+they
 are taken in blocks. Two runs differ by more than their steps show, so the interval of two runs is widened.
 """
 
@@ -17,69 +18,42 @@ from .intervals import LEVEL, FloatArray, t_quantile
 from .steps import LEAST, block_means, block_starts
 
 LEAST_RUNS: Final = 3
-"""From so many runs a side on the run counts, not the step."""
+"""From this many runs a side, runs count instead of steps."""
 _RUN_TO_RUN: Final = 3.0
 _STEPS_OF_FACTOR: Final = 12
 MOST_PAIRS: Final = 60
-"""Of unchanged runs that the noise between runs is learned from."""
+"""Pairs of unchanged runs used to learn the noise between runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """By which factor one side takes longer than the other, as logarithms.
+    """The factor by which one side is longer than the other, as logarithms."""
 
-    Attributes
-    ----------
-    value, low, high : float
-        ``exp(value) - 1`` is the relative change; `low` and `high` hold it at 95 %, nan where that is not
-        known.
-    n : (int, int)
-        Steps of each side, or runs.
-    factor : float
-        By what the interval was widened for the noise between runs; 1 where there is none.
-    """
-
+    # ``exp(value) - 1`` is the relative change; `low` and `high` are its 95 % interval, nan if unknown.
     value: float
     low: float
     high: float
+    # Steps of each side, or runs.
     n: tuple[int, int]
+    # Factor that widened the interval for noise between runs; 1 without.
     factor: float = 1.0
 
     @property
     def significant(self) -> bool:
-        """Whether 0 lies outside of the interval."""
+        """Whether 0 is outside the interval."""
         return self.low > 0 or self.high < 0
 
 
 def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shift:
-    """Compare the steps of two sides by their ranks.
+    """Compare the positive step times of two sides, in measured order; the interval is nan below 4 steps a
+    side.
 
-    Parameters
-    ----------
-    a, b : ndarray of float64, shapes (n,), (m,)
-        Positive times, in the order in which they were measured.
-    factor : float
-        Multiplies both halves of the interval; see `factor_of_runs`.
-
-    Returns
-    -------
-    Shift
-        Its interval is nan with fewer than 4 steps a side.
-
-    Notes
-    -----
-    The value is Hodges and Lehmann's: the median of all differences of logarithms. The interval holds all
-    shifts that the test of Brunner and Munzel (2000) does not reject at 5 %, with means of blocks of
-    neighbouring steps in place of single placements, and as degrees of freedom the smaller number of blocks
-    less one.
-
-    Examples
-    --------
-    >>> a = np.array([10.0, 11, 10, 11, 10, 11, 10, 11])
-    >>> shift = shift_of_steps(a, 2 * a)
-    >>> round(math.expm1(shift.value), 3), shift.significant
-    (1.0, True)
+    `factor` multiplies both halves of the interval; see `factor_of_runs`.
     """
+    # The value is Hodges and Lehmann's: the median of all differences of logarithms. The interval has all
+    # shifts that the test of Brunner and Munzel (2000) does not reject at 5 %, with means of blocks of
+    # neighbouring steps in place of single placements, and the smaller number of blocks less one as degrees
+    # of freedom.
     x, y = np.log(a), np.log(b)
     n = len(x), len(y)
     value = float(np.median(np.subtract.outer(y, x))) if min(n) else math.nan
@@ -103,27 +77,9 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
 
 
 def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: bool = False) -> Shift:
-    """Compare several runs a side: Student's t over the logarithms of their medians.
-
-    Parameters
-    ----------
-    a, b : sequence of ndarray of float64
-        Times of the steps of each run.
-    paired : bool
-        Whether runs of the same place were made next to one another: what the machine did then to both
-        cancels. Otherwise Welch's t, with the degrees of freedom of the side with fewer runs.
-
-    Returns
-    -------
-    Shift
-        Its `n` counts runs.
-
-    Examples
-    --------
-    >>> runs = [np.full(5, t) for t in (10.0, 10.1, 9.9)]
-    >>> shift_of_runs(runs, [2 * run for run in runs]).significant
-    True
-    """
+    """Compare several runs a side: Student's t over the logarithms of their medians; `n` counts runs."""
+    # With `paired`, runs at the same place were made in succession, so that the machine's state cancels.
+    # Otherwise Welch's t, with the degrees of freedom of the side with fewer runs.
     x, y = (np.log([float(np.median(run)) for run in runs]) for runs in (a, b))
     value = float(y.mean() - x.mean())
     if min(len(x), len(y)) < 2:
@@ -137,64 +93,33 @@ def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: b
 
 
 def factor_of_runs(steps: int) -> float:
-    """Return by what the interval of two runs is widened, as their steps do not show the noise between runs.
-
-    Notes
-    -----
-    Assumed, not measured on this machine: ``3 max(1, √(steps / 12))``. With it, neighbouring runs of
-    unchanged code were called different in 3–6 % of 175 pairs; without it in 30–43 %. It grows with the
-    steps because more steps of the same two runs tell nothing more about the runs.
-
-    Examples
-    --------
-    >>> factor_of_runs(6), factor_of_runs(48)
-    (3.0, 6.0)
-    """
+    """Return the factor that widens an interval for noise between runs."""
+    # Assumed, not measured on this machine: ``3 max(1, √(steps / 12))``. With it, neighbouring runs of
+    # unchanged code were called different in 3–6 % of 175 pairs; without it in 30–43 %. It grows with the
+    # steps because more steps of the same two runs add no information on the runs.
     return _RUN_TO_RUN * max(1.0, math.sqrt(steps / _STEPS_OF_FACTOR))
 
 
 def learned_factor(ratios: Sequence[float]) -> float | None:
-    """Return by what the interval of two runs is to be widened, from pairs of runs of unchanged code.
-
-    Parameters
-    ----------
-    ratios : sequence of float
-        Of each pair, `ratio_of_halves`; the last 60 count.
-
-    Returns
-    -------
-    float or None
-        At least 1; None with fewer than 19 pairs, which cannot carry 95 %.
-
-    Notes
-    -----
-    The ``⌈0.95 (m + 1)⌉``-th smallest of m ratios, as in split-conformal prediction: the next pair of
-    unchanged runs lies below it in 95 %, whatever the distribution, if pairs are alike.
-
-    Examples
-    --------
-    >>> learned_factor([0.5] * 18) is None, learned_factor([0.5] * 19 + [4.0]), learned_factor([0.5] * 60)
-    (True, 4.0, 1.0)
+    """Return that factor from pairs of unchanged runs (`ratio_of_halves`, the last 60), at least 1; None
+    below 19.
     """
+    # The ``⌈0.95 (m + 1)⌉``-th smallest of m ratios, as in split-conformal prediction: the next pair of
+    # unchanged runs is below it in 95 %, for any distribution, if pairs are alike. Fewer than 19 pairs cannot
+    # give 95 %.
     last = np.sort(np.asarray(ratios, np.float64)[-MOST_PAIRS:])
     at = math.ceil(LEVEL * (len(last) + 1))
     return max(1.0, float(last[at - 1])) if at <= len(last) else None
 
 
 def ratio_of_halves(shift: Shift) -> float:
-    """Return how many half widths a shift lies from 0, on the side of 0; nan where that is not known.
-
-    Examples
-    --------
-    >>> ratio_of_halves(Shift(0.2, 0.15, 0.3, (12, 12)))
-    4.0
-    """
+    """Return how many half widths a shift is from 0, on the side of 0; nan if unknown."""
     half = shift.value - shift.low if shift.value > 0 else shift.high - shift.value
     return round(abs(shift.value) / half, 9) if half > 0 else math.nan
 
 
 def widened(shift: Shift, factor: float) -> Shift:
-    """Return the same shift with an interval that is so many times as wide."""
+    """Return the same shift with an interval `factor` times as wide."""
     low = shift.value - factor * (shift.value - shift.low)
     return replace(shift, low=low, high=shift.value + factor * (shift.high - shift.value), factor=factor)
 
@@ -208,7 +133,7 @@ def _placements(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _edge(rejected: Callable[[float], bool], widest: float) -> float:
-    """Return the distance from which on shifts are rejected."""
+    """Return the distance from which shifts are rejected."""
     near, far = 0.0, 1e-4
     while not rejected(far) and far < widest:
         near, far = far, 2 * far

@@ -1,4 +1,4 @@
-"""Which steps of a recording count, and how much one depends on the one before."""
+"""The counted steps of a recording, and how much one depends on the one before."""
 
 from __future__ import annotations
 
@@ -14,23 +14,20 @@ from ..trace.arrays import BoolArray
 from .intervals import FloatArray, quantile_interval
 
 LEAST: Final = 4
-"""So many steps a side are needed to say anything."""
+"""Least number of steps a side."""
 MOST_BLOCKS: Final = 12
 SLOW: Final = 5.0
-"""A step is slow that takes so many deviations longer than the median."""
+"""A slow step is this many deviations longer than the median."""
 _WARM_UP: Final = 0.2
 
 
 def counted_steps(trace: Trace) -> pd.DataFrame:
-    """List the steps of the loop that took longest, and say which of them count.
+    """List the steps of the longest loop by time, and which of them count: ``step ts dur_ns used slow``.
 
-    Returns
-    -------
-    DataFrame
-        ``step ts dur_ns used slow`` by time; of a recording without steps one row, the whole of it,
-        numbered -1. Warm-up (`statistics.warm_up`), steps that the recording cut and, as long as more than
-        half of the others remain, steps in which ``torch.compile`` compiled are not used.
+    A recording without steps has one row, the whole of it, numbered -1.
     """
+    # Warm-up (`warm_up`), steps cut by the recording and, if more than half of the others remain, steps in
+    # which ``torch.compile`` compiled do not count.
     table = trace.steps
     if not len(table):
         whole = pd.DataFrame({"step": [-1], "ts": [trace.span.start], "dur_ns": [trace.span.dur]})
@@ -50,22 +47,7 @@ def counted_steps(trace: Trace) -> pd.DataFrame:
 
 
 def compiling(trace: Trace, ts: npt.NDArray[np.int64], dur: npt.NDArray[np.int64]) -> BoolArray:
-    """Return in which spans ``torch.compile`` compiled, as far as the recording tells.
-
-    Parameters
-    ----------
-    trace : Trace
-    ts, dur : ndarray of int64, shape (n,)
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0], dur=[90], name=["mm"], track=b.track("main"))
-    >>> b.table("compilations", pd.DataFrame({"ts": [35], "dur": [10]}))
-    >>> compiling(b.seal(), np.array([0, 30, 60]), np.full(3, 30)).tolist()
-    [False, True, False]
-    """
+    """Return the spans in which ``torch.compile`` compiled, as far as recorded."""
     table = (trace.metadata.get("tables") or {}).get("compilations")
     if not isinstance(table, pd.DataFrame) or not len(table):
         return np.zeros(len(ts), bool)
@@ -75,14 +57,8 @@ def compiling(trace: Trace, ts: npt.NDArray[np.int64], dur: npt.NDArray[np.int64
 
 
 def warm_up(times: FloatArray) -> int:
-    """Return how many leading steps are left out: the first, and slow ones after it, at most a fifth.
-
-    With fewer than 5 steps, none is.
-
-    Examples
-    --------
-    >>> warm_up(np.array([90.0, 40, 10, 11, 10, 11, 10, 11, 10, 11, 10]))
-    2
+    """Return the number of leading warm-up steps: the first, and slow ones after it, at most a fifth; 0 below
+    5.
     """
     if len(times) <= LEAST:
         return 0
@@ -94,12 +70,8 @@ def warm_up(times: FloatArray) -> int:
 
 
 def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
-    """Return which steps take longer than the median by more than five deviations.
-
-    Notes
-    -----
-    The deviation is 1.4826 times the median absolute one, and at least 1 % of the median.
-    """
+    """Return which steps exceed the median by more than five deviations."""
+    # The deviation is 1.4826 times the median absolute one, and at least 1 % of the median.
     usual = times if usual is None else usual
     if not len(usual):
         return np.zeros(len(times), bool)
@@ -109,12 +81,8 @@ def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
 
 
 def dependence(times: FloatArray) -> float:
-    """Return how many steps tell as much as one would, if steps did not depend on their neighbours.
-
-    Notes
-    -----
-    One plus twice the autocorrelations of the ranks, up to the first that is below ``2/√n``.
-    """
+    """Return how many steps carry as much information as one independent step."""
+    # One plus twice the autocorrelations of the ranks, up to the first below ``2/√n``.
     n = len(times)
     ranks = np.argsort(np.argsort(times)).astype(np.float64)
     ranks -= ranks.mean()
@@ -129,15 +97,8 @@ def dependence(times: FloatArray) -> float:
 
 
 def median_interval(times: FloatArray) -> tuple[float, float, float]:
-    """Return the median of the steps that count, and its interval at 95 %; infinite ends where too few do.
-
-    Warm-up is left out as `counted_steps` does, and so many steps count as `dependence` allows.
-
-    Examples
-    --------
-    >>> median_interval(np.array([90.0, *[10, 11, 12] * 8]))
-    (11.0, 10.0, 12.0)
-    """
+    """Return the median of the counted steps and its 95 % interval; infinite ends with too few."""
+    # Warm-up is left out as in `counted_steps`, and `dependence` reduces the number of steps.
     used = times[warm_up(times) :]
     if not len(used):
         return math.nan, -math.inf, math.inf
@@ -145,13 +106,8 @@ def median_interval(times: FloatArray) -> tuple[float, float, float]:
 
 
 def block_starts(times: FloatArray) -> npt.NDArray[np.int64]:
-    """Return where blocks of neighbouring steps begin, which are as long as steps depend on one another.
-
-    Notes
-    -----
-    There are 2 to 12. A block has ``max(n^⅓, τ)`` steps, at most n/6, with τ one plus twice the
-    autocorrelations of the ranks up to the first that is below ``2/√n``.
-    """
+    """Return the starts of 2 to 12 blocks of neighbouring steps, as long as steps depend on one another."""
+    # A block has ``max(n^⅓, τ)`` steps, at most n/6, with τ from `dependence`.
     n = len(times)
     size = int(np.clip(round(max(n ** (1 / 3), dependence(times))), 1, max(1, n // 6)))
     count = int(np.clip(n // size, 2, MOST_BLOCKS))
