@@ -1,4 +1,4 @@
-"""What is selected, by whom: one clause a dimension, told once per change to whoever watches."""
+"""The selection: one clause a dimension; watchers are told once per change."""
 
 from __future__ import annotations
 

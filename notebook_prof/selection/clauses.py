@@ -1,4 +1,4 @@
-"""One clause: a dimension, the values kept in it, and who said so."""
+"""One clause: a dimension, the values kept in it, and its source."""
 
 from __future__ import annotations
 
@@ -27,39 +27,19 @@ Value = tuple[int, ...] | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """The values kept in one dimension, and who asked for it.
-
-    Parameters
-    ----------
-    dimension : str
-        One of ``DIMENSIONS``.
-    value : tuple
-        For ``window`` the pair ``(start, end)`` in ns from the start of the trace, half-open; for
-        ``name``, ``category``, ``phase``, ``group`` (of processes that communicate) and ``line`` (as
-        ``cell:12``) sorted texts; for ``track``, ``step`` and ``rank`` sorted integers.
-    source : hashable
-        The view (or other party) that set the clause; None for Python.
-    """
+    """The values kept in one dimension, and who asked for it."""
 
     dimension: str
+    # ``window``: ``(start, end)`` in ns from the start of the trace, half-open; ``name category phase group
+    # line``: sorted texts; ``track step rank``: sorted integers.
     value: Value
+    # The view (or other party) that set the clause; None for Python.
     source: Hashable = None
 
     def mask(self, table: pd.DataFrame) -> NDArray[np.bool_]:
-        """Tell which rows of a table satisfy the clause.
-
-        Parameters
-        ----------
-        table : DataFrame
-            Any table of a trace. Without a column for the dimension (``ts`` for the window) the clause
-            has nothing to say and keeps every row.
-
-        Returns
-        -------
-        ndarray of bool, shape (len(table),)
-            For the window: rows that touch ``[start, end)``. A row without duration (an instant, a
-            counter sample) is inside when its ``ts`` is.
-        """
+        """Return which rows of a table satisfy the clause; all, without a column for the dimension."""
+        # A window keeps rows that touch it; a row without duration (an instant, a counter sample) counts by
+        # its ``ts``.
         if self.dimension == "window":
             return _touches(table, cast("tuple[int, int]", self.value))
         if self.dimension not in table.columns:
@@ -79,18 +59,12 @@ class Clause:
         return text if self.dimension == "name" else f"{self.dimension} {text}"
 
     def to_json(self) -> list[int] | list[str]:
-        """Return the value as a list that JSON can carry."""
+        """Return the value as a list for JSON."""
         return cast("list[int] | list[str]", list(self.value))
 
 
 def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
-    """Return the lines of a table's rows as slices have them, as ``cell:12``.
-
-    Examples
-    --------
-    >>> line_texts(pd.DataFrame({"file": ["cell", "/a/train.py"], "line": [12, 3]})).tolist()
-    ['cell:12', 'train.py:3']
-    """
+    """Return the lines of a table's rows in the form of slices, as ``cell:12``."""
     column = table["line"]
     if "file" not in table.columns or not pd.api.types.is_integer_dtype(column.dtype):
         return column
@@ -99,35 +73,10 @@ def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def normalise(dimension: str, value: object) -> Value | None:
-    """Turn what a user or a page wrote into the one spelling a clause holds.
+    """Return a value in a clause's only spelling, None for no restriction; SelectionError if invalid.
 
-    Parameters
-    ----------
-    dimension : str
-        One of ``DIMENSIONS``.
-    value : object
-        For ``window`` a pair of times: integers in ns, or text with a unit (``"2ms"``). For the others
-        one value or an iterable of them.
-
-    Returns
-    -------
-    tuple or None
-        None (no restriction) for None and for an empty iterable.
-
-    Raises
-    ------
-    SelectionError
-        For an unknown dimension (the message names the nearest one and the choices), for a window that
-        is not a pair or ends before it starts, and for values of another kind than the dimension's.
-
-    Examples
-    --------
-    >>> normalise("window", ("2ms", "5ms"))
-    Window(start=2000000, end=5000000)
-    >>> normalise("step", range(3, 5))
-    (3, 4)
-    >>> normalise("name", "aten::mm")
-    ('aten::mm',)
+    >>> normalise("window", ("2ms", "5ms")), normalise("step", range(3, 5)), normalise("name", "aten::mm")
+    (Window(start=2000000, end=5000000), (3, 4), ('aten::mm',))
     """
     check(dimension)
     if value is None:
@@ -147,7 +96,7 @@ def normalise(dimension: str, value: object) -> Value | None:
 
 
 def check(dimension: str) -> None:
-    """Raise SelectionError, with the nearest names, unless `dimension` is one."""
+    """Raise SelectionError with close matches unless `dimension` is one."""
     if dimension in DIMENSIONS:
         return
     raise SelectionError(

@@ -17,41 +17,15 @@ from .selection import Selection
 R = TypeVar("R")
 
 ARGUMENTS: Final = ("window", "name", "category", "track", "step", "phase", "line")
-"""Dimensions that analyses may have a parameter for."""
+"""Dimensions for which analyses may have a parameter."""
 
 
 def filtered(
     analysis: Callable[..., R], trace: Trace, where: str | Mapping[str, Any], *args: Any, **options: Any
 ) -> R:
-    """Call an analysis under a filter or a selection.
+    """Call an analysis under a filter or a selection: its parameters first, the rest filters its rows.
 
-    Parameters
-    ----------
-    analysis : callable
-        ``(trace, ...) -> DataFrame``.
-    trace : Trace
-    where : str or mapping
-        A filter as `Query` reads it, or clauses as `Selection.to_state` gives them.
-    *args, **options
-        Further arguments of the analysis; they come before what `where` asks.
-
-    Returns
-    -------
-    DataFrame
-        What the analysis has parameters for is given to it; the rest of `where` filters its rows, where it
-        has a column of that name. Rows are numbered anew.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> from notebook_prof.analysis import operators
-    >>> b = TraceBuilder()
-    >>> _ = b.slices(ts=[0, 4], dur=[3, 3], name=["mm", "add"], track=b.track("main"))
-    >>> trace = b.seal()
-    >>> filtered(operators, trace, "mm")["name"].tolist()
-    ['mm']
-    >>> filtered(operators, trace, {"name": ["add"]})["name"].tolist()
-    ['add']
+    `where` is text for `Query`, or clauses as from `Selection.to_state`; explicit options take precedence.
     """
     free = set(inspect.signature(analysis).parameters) - set(options)
     if isinstance(where, str):
@@ -74,29 +48,8 @@ def _clauses(state: Mapping[str, Any], table: pd.DataFrame, arguments: Mapping[s
 
 
 def split_query(where: str, trace: Trace, free: set[str]) -> tuple[Query, dict[str, Any]]:
-    """Split a filter into what an analysis takes as arguments, and what its table is filtered by.
-
-    Parameters
-    ----------
-    where : str
-    trace : Trace
-    free : set of str
-        Parameters of the analysis that the caller has not given.
-
-    Returns
-    -------
-    Query
-        The rest.
-    dict
-        ``step``, ``phase``, ``category`` and ``line`` arguments; those that say ``!=`` stay in the rest.
-
-    Examples
-    --------
-    >>> from notebook_prof import TraceBuilder
-    >>> query, arguments = split_query("mm type=kernel", TraceBuilder().seal(), {"category"})
-    >>> query.words, arguments
-    (('mm',), {'category': ['kernel']})
-    """
+    """Split a filter into arguments of an analysis (its `free` parameters) and the rest."""
+    # Arguments are ``step``, ``phase``, ``category`` and ``line``; conditions with ``!=`` stay in the rest.
     query = Query.parse(where)
     arguments: dict[str, Any] = {}
     left = []

@@ -28,31 +28,8 @@ _COLUMNS: Final = {
 
 
 def passing(table: pd.DataFrame, query: Query) -> BoolArray:
-    """Return which rows of a table pass a filter.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Times in columns such as ``self_ns``, texts in columns such as ``name`` and ``shapes``.
-    query : Query
-
-    Returns
-    -------
-    ndarray of bool, shape (len(table),)
-        Words and patterns are looked for in all columns of text together. Missing values pass no
-        condition.
-
-    Raises
-    ------
-    OptionError
-        If the table has no column for a condition.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"name": ["conv", "mm"], "self_ns": [5, 7]})
-    >>> passing(table, Query.parse("self>6ns")).tolist()
-    [False, True]
-    """
+    """Return which rows of a table pass a filter; OptionError if a condition has no column."""
+    # Words and patterns search all columns of text together. Missing values pass no condition.
     keep = np.ones(len(table), dtype=bool)
     for condition in query.conditions:
         keep &= _satisfies(table, condition)
@@ -62,7 +39,7 @@ def passing(table: pd.DataFrame, query: Query) -> BoolArray:
 
 
 def column_for(table: pd.DataFrame, field: str) -> str | None:
-    """Return the column that a condition's field means; None if the table has none."""
+    """Return the column of a condition's field; None if the table has none."""
     candidates = (field, f"{field}_ns", f"{field}_bytes", *_COLUMNS.get(field, ()))
     return next((name for name in candidates if name in table.columns), None)
 
@@ -113,13 +90,7 @@ def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
 
 
 def is_line(text: str, words: Iterable[str]) -> bool:
-    """Return whether one of some words means a line.
-
-    Examples
-    --------
-    >>> [is_line(text, ["12", "a.py:3"]) for text in ("cell:12", "b.py:12", "a.py:3", "cell:112")]
-    [True, True, True, False]
-    """
+    """Return whether one of some words names a line."""
     return any(text == word or text.endswith((f":{word}", f"/{word}")) for word in words)
 
 

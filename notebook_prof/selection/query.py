@@ -1,4 +1,4 @@
-"""The filter language, the same in Python, on the command line and in the filter box: a pure parser."""
+"""The filter language of Python, the command line and the filter box: a pure parser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXACT: Final = ("category", "phase", "type", "kind", "line")
 PARTS: Final = ("name", "module", "dtype", "shapes", "file", "thread")
 STEP: Final = "step"
 FIELDS: Final = (*TIMES, *NUMBERS, *EXACT, *PARTS, STEP)
-"""Everything that a condition can be about."""
+"""Fields of conditions."""
 
 _TOKEN: Final = re.compile(r'/(?:\\.|[^/\\])+/(?=\s|$)|"[^"]*"|\S+')
 _UNIT: Final = r"(ns|us|µs|ms|s|min|%|[KMGT]i?B)(?=\s|$)"
@@ -33,44 +33,22 @@ _STEPS: Final = re.compile(r"(\d+)?(:)?(\d+)?")
 
 
 class Condition(NamedTuple):
-    """One ``field operator value``.
-
-    Attributes
-    ----------
-    field : str
-        One of `FIELDS`.
-    operator : str
-        ``> >= < <= = !=``.
-    value : float or tuple
-        Nanoseconds for times, a share for per cents, bytes, plain numbers; a tuple of words for texts; a
-        tuple of half-open ranges ``(start, stop)`` for steps, with None for an open end.
-    """
+    """One ``field operator value``."""
 
     field: str
     operator: str
+    # Nanoseconds for times, a share for per cents, bytes, plain numbers; a tuple of words for texts; a tuple
+    # of half-open ranges ``(start, stop)`` for steps, with None for an open end.
     value: float | tuple[str, ...] | tuple[tuple[int | None, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed filter: everything in it must hold.
+    """A parsed filter: everything in it must hold."""
 
-    Attributes
-    ----------
-    words : tuple of str
-        Texts that must all occur, in lower case.
-    patterns : tuple of str
-        Regular expressions that must all be found, without regard to case.
-    conditions : tuple of Condition
-
-    Examples
-    --------
-    >>> query = Query.parse("conv self>1ms category=kernel,memcpy step=3:7")
-    >>> query.words, [tuple(condition) for condition in query.conditions]
-    (('conv',), [('self', '>', 1000000.0), ('category', '=', ('kernel', 'memcpy')), ('step', '=', ((3, 7),))])
-    """
-
+    # Texts that must all occur, in lower case.
     words: tuple[str, ...] = ()
+    # Regular expressions that must all match, ignoring case.
     patterns: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
@@ -88,7 +66,7 @@ class Query:
               that no pattern takes longer than the names are long;
             - ``self>1ms``, ``total<=5us``, ``device>=0.5s``, ``count>10``, ``share>5%``, ``bytes>1MiB``, with
               ``> >= < <= = !=``; a time without a unit is in ns;
-            - ``line=12``, ``line=train.py:3``: what ran for these lines of source;
+            - ``line=12``, ``line=train.py:3``: work for these source lines;
             - ``category=kernel,memcpy`` (or ``type=``), ``phase=backward``, ``phase!=data``: one of these
               words; ``module=layers.0``, ``dtype=half``: part of the text;
             - ``step=5``, ``step=3:7`` (3 to 6, as a Python slice), ``step=3:``, ``step=2,4``.
@@ -96,13 +74,13 @@ class Query:
         Returns
         -------
         Query
-            Empty, so that everything passes, for an empty text. What looks like a condition on something
-            that does not exist (``kernel<4``) is a word.
+            Empty, so that everything passes, for an empty text. A condition on an unknown field
+            (``kernel<4``) is a word.
 
         Raises
         ------
         OptionError
-            If a value does not fit its field, a regular expression is none, or a field is misspelt.
+            If a value does not fit its field, a regular expression is invalid, or a field is misspelt.
         """
         words: list[str] = []
         patterns: list[str] = []
@@ -127,23 +105,11 @@ class Query:
         return bool(self.words or self.patterns or self.conditions)
 
     def finds(self, text: str) -> bool:
-        """Return whether the words and patterns are in a text; conditions are not asked.
-
-        Examples
-        --------
-        >>> Query.parse("CONV /back/").finds("aten::convolution_backward")
-        True
-        """
+        """Return whether a text has all words and patterns; conditions do not count."""
         return bool(self.finds_in([text])[0])
 
     def finds_in(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return the same for many texts.
-
-        Examples
-        --------
-        >>> Query.parse("/^aten/").finds_in(["aten::mm", "cudaLaunchKernel"]).tolist()
-        [True, False]
-        """
+        """Return the same for many texts."""
         keep = np.ones(len(texts), dtype=bool)
         if self.words:
             folded = [text.casefold() for text in texts]
@@ -154,14 +120,7 @@ class Query:
         return keep
 
     def split(self, fields: Iterable[str]) -> tuple[Query, tuple[Condition, ...]]:
-        """Return the query without the conditions on some fields, and those conditions.
-
-        Examples
-        --------
-        >>> others, steps = Query.parse("mm step=3:7 count>1").split(["step"])
-        >>> others.words, len(others.conditions), steps[0].value
-        (('mm',), 1, ((3, 7),))
-        """
+        """Return the query without the conditions on some fields, and those conditions."""
         chosen = set(fields)
         removed = tuple(c for c in self.conditions if c.field in chosen)
         left = tuple(c for c in self.conditions if c.field not in chosen)
@@ -169,13 +128,7 @@ class Query:
 
 
 def holds(condition: Condition, value: float) -> bool:
-    """Return whether a number passes a condition on a number.
-
-    Examples
-    --------
-    >>> holds(Query.parse("count>=3").conditions[0], 3)
-    True
-    """
+    """Return whether a number passes a condition."""
     limit = condition.value
     if not isinstance(limit, int | float):
         raise OptionError(f"{condition.field} is not a number")
@@ -236,14 +189,14 @@ def _pattern(token: str) -> str:
     pattern = token[1:-1]
     try:
         _search(pattern, [""])
-    except ValueError as error:  # pyarrow's, or a text that is no Unicode
+    except ValueError as error:  # pyarrow's, or a text that is not Unicode
         why = str(error).partition(": ")[2] or str(error)
         raise OptionError(f"{token} is not a regular expression: {why}") from error
     return pattern
 
 
 def _search(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return whether a pattern is in each text; in time that is linear in their length."""
+    """Return whether a pattern is in each text, in time linear in their length."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -29,11 +29,11 @@ _TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
 
 
 class Selection:
-    """What the user is looking at: one clause a dimension, the slice in focus, and the pinned tracks.
+    """The shared selection: one clause a dimension, the slice in focus, and the pinned tracks.
 
-    Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each
-    remembers its source, so that a view is not filtered by what it set itself (cross-filter). *Focus* is
-    the one slice under inspection; *pinned* tracks stay at the top of the timeline. Both filter nothing.
+    Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each keeps
+    its source, so that a view is not filtered by its own clauses (cross-filter). *Focus* is the one slice
+    under inspection; *pinned* tracks stay at the top of the timeline. Both filter nothing.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class Selection:
 
     Notes
     -----
-    Every change (however many dimensions it has) raises `revision` by one and tells every watcher once.
-    Watchers are told outside the lock and in the order of the changes: when two threads write at the same
-    moment, or a watcher writes itself, one thread tells both changes, one after the other.
+    Every change (of any number of dimensions) raises `revision` by one and calls every watcher once. Watchers
+    are called outside the lock, in the order of the changes: if two threads write at once, or a watcher
+    writes itself, one thread reports both changes in turn.
 
     Examples
     --------
@@ -90,12 +90,12 @@ class Selection:
     # -- writing -----------------------------------------------------------------------------------
 
     def update(self, source: Hashable = None, **values: object) -> bool:
-        """Replace the clauses of some dimensions, at once.
+        """Replace the clauses of some dimensions at once.
 
         Parameters
         ----------
         source : hashable
-            Who says so: a view's own name or object; None for Python.
+            The writer: a view's name or object; None for Python.
         **values
             A value (or an iterable of values) a dimension; None, or an empty iterable, removes its clause.
             ``window`` takes a pair of times in ns or as text (``"2ms"``).
@@ -103,7 +103,7 @@ class Selection:
         Returns
         -------
         bool
-            Whether anything changed. Setting what is already there changes nothing and tells nobody.
+            Whether anything changed. Setting the present value changes nothing and calls no watcher.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Selection:
         return changed
 
     def clear(self, *dimensions: str, source: Hashable = None) -> bool:
-        """Remove the clauses of the given dimensions; of all, and the focus, if none is given. Pins stay.
+        """Remove the clauses of the given dimensions; without any, of all, and the focus. Pins stay.
 
         Returns
         -------
@@ -137,20 +137,20 @@ class Selection:
     def apply_patch(
         self, patch: Mapping[str, Any], source: Hashable = None, base_revision: int | None = None
     ) -> bool:
-        """Merge what a page sends: changes that it made on top of an older revision.
+        """Merge a page's changes, made on top of an older revision.
 
         Parameters
         ----------
         patch : mapping
             Dimension → list of values (None: no clause), ``focus`` → row or None, and ``pinned`` → list of
-            tracks or None. It may be the whole state as `to_state` gives it; ``revision`` in it is the base
-            if `base_revision` is not given.
+            tracks or None. It may be the whole state from `to_state`; ``revision`` in it is the base if
+            `base_revision` is not given.
         source : hashable
-            Who sends it.
+            The sender.
         base_revision : int, optional
             The revision that the sender knew. A dimension that has changed here since, and that the patch
-            merely repeats as it was then, keeps its newer value. So simultaneous changes of different
-            dimensions both survive; of the same dimension, the one applied last does.
+            only repeats as it was then, keeps its newer value. So simultaneous changes of different
+            dimensions both survive; of the same dimension, the last one does.
 
         Returns
         -------
@@ -184,12 +184,12 @@ class Selection:
 
     @property
     def revision(self) -> int:
-        """How many changes there have been."""
+        """The number of changes so far."""
         return self._revision
 
     @property
     def focus(self) -> int | None:
-        """Row (in ``trace.slices``) of the one slice under inspection; filters nothing."""
+        """Row (in ``trace.slices``) of the slice under inspection; filters nothing."""
         return self._focus
 
     @focus.setter
@@ -201,7 +201,7 @@ class Selection:
     def pinned(self) -> tuple[int, ...]:
         """Tracks that stay at the top of the timeline, first to last; keys of ``trace.tracks``.
 
-        Set one, several, or None. Keys that the trace does not have show nothing.
+        Set one, several, or None. Unknown keys show nothing.
 
         Examples
         --------
@@ -218,7 +218,7 @@ class Selection:
         self._tell()
 
     def mask(self, table: pd.DataFrame, *, viewer: Hashable = None) -> NDArray[np.bool_]:
-        """Tell which rows of a table are selected.
+        """Return which rows of a table are selected.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Selection:
             ``trace.slices`` or any table with some of the columns ``ts dur name category track step phase
             rank``; clauses on columns that it lacks do not restrict it.
         viewer : hashable, optional
-            Ignore the clauses that this source has set (cross-filter).
+            Ignore the clauses of this source (cross-filter).
 
         Returns
         -------
@@ -246,7 +246,7 @@ class Selection:
         return keep
 
     def to_state(self) -> Patch:
-        """Return everything as one dict that JSON can carry.
+        """Return everything as one dict for JSON.
 
         Returns
         -------
@@ -263,13 +263,13 @@ class Selection:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 
     def patch_since(self, revision: int) -> Patch:
-        """Return the present values of what has changed after a revision: what a late page must catch up.
+        """Return the present values of dimensions changed after a revision, for a page that lags behind.
 
         Returns
         -------
         dict
             As `to_state`, with the changed dimensions only, and without ``revision``. Everything, if the
-            revision is older than is remembered (512 changes of one dimension).
+            revision is too old (512 changes of one dimension are kept).
         """
         with self._lock:
             return self._as_patch(self._changed_since(revision))
@@ -287,13 +287,13 @@ class Selection:
         Parameters
         ----------
         callback : callable
-            `patch` holds the changed dimensions: a list of values, or None. What it raises is logged
-            (logger ``notebook_prof.selection``) and reaches neither the writer nor other watchers.
+            `patch` has the changed dimensions: a list of values, or None. Errors in `callback` are logged
+            (logger ``notebook_prof.selection``) and reach neither the writer nor other watchers.
 
         Returns
         -------
         callable
-            Takes the watcher away again; harmless when called twice.
+            Removes the watcher; harmless when called twice.
         """
         with self._lock:
             self._watchers.append(callback)
@@ -326,7 +326,7 @@ class Selection:
         return True
 
     def _tell(self) -> None:
-        """Deliver queued changes in order; whoever finds another thread at it leaves the rest to that one."""
+        """Deliver queued changes in order, unless another thread is already doing so."""
         while True:
             with self._lock:
                 if self._telling or not self._queue:
@@ -354,7 +354,7 @@ class Selection:
         return {k: list(values[k]) if isinstance(values[k], tuple) else values[k] for k in keys}
 
     def _changed_since(self, revision: int) -> dict[str, Any]:
-        """Return dimensions changed after `revision`, with the value that each had then."""
+        """Return dimensions changed after `revision`, with the value each had then."""
         if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
             return dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING), _UNKNOWN)
         then: dict[str, Any] = {}
