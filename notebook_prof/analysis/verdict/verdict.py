@@ -84,8 +84,8 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     time line (``metadata["time_line"]`` is False) only the largest part is named. In this order:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
-    2. If code outside of steps takes more than half of a cell without our own start and stop, or there are no steps: the user's longest
-       line, followed inwards as long as one line takes 70 % of its caller. *wait-bound* if the cell's thread
+    2. If code outside of steps takes more than half of a cell, without our own start and stop, or there are
+       no steps: the user's longest line, followed inwards as long as one line takes 70 % of its caller. *wait-bound* if the cell's thread
        neither ran nor waited for a core for half of it, or its callees wait by name; *import-bound* for an
        import; *library-bound* if the longest function below it is an installed library's; *compute-bound* if
        operators of a framework take most of it; else *python-bound*. *mixed* if no line takes half.
