@@ -17,9 +17,8 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import Probe, Reader
 from ..codec.protobuf import WireError, fields, varint
-from ..codec.protobuf_columns import PADDING, Fields
+from ..codec.protobuf_columns import PADDING, Fields, text_column
 from ..codec.tolerant_json import decode_object
-from ..perfetto.packets import text_column
 from .graph import TABLE, Graph, add_graph
 
 _TORCH: Final = (re.compile(rb'"schema"\s*:\s*"\d'), re.compile(rb'"nodes"\s*:\s*\['))

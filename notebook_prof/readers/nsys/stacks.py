@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from ...trace.arrays import IntArray
+from ..call_tree import Frame, Sampled, add_samples, sample_durations
 from ..codec.columns import INTS
 from ..codec.rows import groups, texts
-from ..python_profilers.call_tree import Frame, Sampled, add_samples, sample_durations
 from .session import Session
 
 _SAMPLES: Final = "COMPOSITE_EVENTS"

@@ -13,8 +13,8 @@ from ...trace.arrays import IntArray
 from ...trace.strings import Coded
 from ..codec.columns import coded_contents
 from ..codec.protobuf import Span, WireError, fields, float64, signed, text
-from ..codec.protobuf_columns import Fields
-from .packets import ANNOTATION_NAMES, ANNOTATION_STRINGS, Interned, Packets, either, text_column
+from ..codec.protobuf_columns import Fields, text_column
+from .packets import ANNOTATION_NAMES, ANNOTATION_STRINGS, Interned, Packets, either
 
 _BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON = 2, 3, 4, 5, 6, 7, 8, 9
 _ENTRIES, _ARRAY, _STRING_IID = 11, 12, 17

@@ -12,11 +12,11 @@ from ...trace.builder import TraceBuilder
 from ...trace.pairing import pair
 from ...trace.strings import Coded
 from ...trace.taxonomy import is_collective_kernel, phase_of
-from ..codec.protobuf_columns import Fields
+from ..codec.protobuf_columns import Fields, text_column
 from ..event_arguments import NAME, argument_rows, argument_table
 from ..trace_event.slices import CATEGORY_OF_WORD
 from .annotations import Annotations
-from .packets import CATEGORIES, NAMES, TRACK_EVENT, Packets, either, text_column
+from .packets import CATEGORIES, NAMES, TRACK_EVENT, Packets, either
 from .tracks import Tracks
 
 _BEGIN, _END, _INSTANT, _COUNTER, _COMPLETE = 1, 2, 3, 4, 5

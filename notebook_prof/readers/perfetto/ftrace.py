@@ -9,8 +9,8 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..codec.protobuf_columns import Fields
-from .packets import FTRACE, Packets, coded_texts
+from ..codec.protobuf_columns import Fields, coded_texts
+from .packets import FTRACE, Packets
 from .tracks import Tracks
 
 _CPU, _EVENT, _COMPACT = 1, 2, 4

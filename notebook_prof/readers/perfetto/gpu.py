@@ -11,7 +11,7 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..codec.protobuf_columns import Fields
+from ..codec.protobuf_columns import Fields, text_column
 from .packets import (
     COUNTER_DESCRIPTORS,
     GPU_COUNTER,
@@ -20,7 +20,6 @@ from .packets import (
     SPECIFICATIONS,
     Packets,
     either,
-    text_column,
 )
 
 _STREAM: Final = re.compile(r"(\d{1,9})\s*$")

@@ -13,8 +13,7 @@ import pandas as pd
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from ..codec.columns import TEXTS, Texts, coded_contents, joined, texts_of
-from ..codec.protobuf_columns import PADDING, Fields, Occurrences
+from ..codec.protobuf_columns import PADDING, Fields, text_column
 from .spans import packet_spans
 
 TIMESTAMP, SEQUENCE, INTERNED, FLAGS, COMPRESSED, DROPPED = 8, 10, 12, 13, 50, 42
@@ -223,37 +222,6 @@ class Interned:
 
 def _keys(epoch: IntArray, number: IntArray) -> IntArray:
     return (epoch << _IID_BITS) | (number & ((1 << _IID_BITS) - 1))
-
-
-def text_column(fields: Fields, number: int) -> Coded:
-    """Return a text field of each message; code -1 where it has none."""
-    return _coded(fields.data, *fields.contents(number))
-
-
-def coded_texts(fields: Fields, every: Occurrences) -> Coded:
-    """Return the content of fields as texts by code."""
-    return _coded(fields.data, every.begin, every.end)
-
-
-def _coded(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> Coded:
-    rows = np.flatnonzero(begin >= 0)
-    if len(rows) == len(begin):
-        codes, first = coded_contents(data, begin, end - begin)
-    elif len(rows):
-        codes, first = coded_contents(data, begin[rows], end[rows] - begin[rows])
-        first = rows[first]
-    else:
-        return Coded(np.full(len(begin), -1, np.int64), [])
-    present = np.ones(len(first), bool)
-    column = joined([texts_of(data, begin[first], end[first] - begin[first], present)], TEXTS)
-    assert isinstance(column, Texts)
-    texts = column.coded()
-    own = texts.codes[codes]
-    if len(rows) == len(begin):
-        return Coded(own, texts.values)
-    result = np.full(len(begin), -1, np.int64)
-    result[rows] = own
-    return Coded(result, texts.values)
 
 
 def either(first: Coded, second: Coded) -> Coded:

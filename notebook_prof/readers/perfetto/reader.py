@@ -10,8 +10,8 @@ from ...errors import FormatError
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
+from ..call_tree import Frame, Sampled, add_samples, sample_durations
 from ..codec.protobuf import WireError, fields, varint
-from ..python_profilers.call_tree import Frame, Sampled, add_samples, sample_durations
 from .annotations import Annotations
 from .events import TrackEvents, add_counters, add_events, add_flows, paired
 from .ftrace import add_scheduling

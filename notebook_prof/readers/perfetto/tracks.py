@@ -9,8 +9,8 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..codec.protobuf_columns import Fields
-from .packets import PROCESS_TREE, TRACK_DESCRIPTOR, Packets, either, text_column
+from ..codec.protobuf_columns import Fields, text_column
+from .packets import PROCESS_TREE, TRACK_DESCRIPTOR, Packets, either
 
 _STREAM: Final = re.compile(r"\b(?:streams?|queues?)\b[\s#:]*(\d{1,9})?|^gpu\b", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"\b(?:gpu|device|agent)[\s#:]*(\d{1,4})\b", re.IGNORECASE)

@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import FormatError, OptionError
 from ...trace.builder import TraceBuilder
 from ..base import HEAD_BYTES, Probe, Reader
+from ..call_tree import Sampled, add_samples
 from .austin import BINARY, BINARY_IS, check_times, facts, has_header, in_order, times
-from .call_tree import Sampled, add_samples
 from .collapsed_tools import AUSTIN, PLAIN, Kind, is_path, joined_lines, kind_of
 from .collapsed_tracks import Stacks, add_tracks
 

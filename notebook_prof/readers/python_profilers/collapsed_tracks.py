@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from .call_tree import Frame, Sampled, add_samples
+from ..call_tree import Frame, Sampled, add_samples
 from .collapsed_tools import ThreadLabel
 
 

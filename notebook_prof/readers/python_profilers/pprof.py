@@ -10,9 +10,9 @@ from ...errors import FormatError
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
+from ..call_tree import Frame, Sampled, add_samples
 from ..codec.protobuf import WireError, fields, varint
 from ..codec.protobuf_columns import PADDING, Fields
-from .call_tree import Frame, Sampled, add_samples
 from .pprof_labels import add_label_table, thread_tracks
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6

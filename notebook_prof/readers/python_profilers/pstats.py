@@ -13,7 +13,7 @@ from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..base import Probe, Reader
-from .call_tree import Frame
+from ..call_tree import Frame
 from .pstats_marshal import loads
 
 __all__ = ["PstatsReader"]

@@ -14,8 +14,8 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..base import MarkedJsonReader
+from ..call_tree import Frame, Sampled, add_samples
 from ..codec.tolerant_json import decode_object
-from .call_tree import Frame, Sampled, add_samples
 
 _MARKS: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')
 _ALSO: Final = re.compile(rb'"(?:sample_count|start_time|target_description)"\s*:')

@@ -12,8 +12,8 @@ from msgspec import Struct
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ..base import MarkedJsonReader
+from ..call_tree import Frame, Sampled, add_samples
 from ..codec.tolerant_json import decode_object
-from .call_tree import Frame, Sampled, add_samples
 
 _MARKS: Final = re.compile(
     rb'"(?:n_cpu_percent_python|combined_stacks|elapsed_time_sec|entrypoint_dir|max_footprint_mb)"\s*:'

@@ -14,9 +14,9 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..base import MarkedJsonReader
+from ..call_tree import Frame, Sampled, add_samples
 from ..codec.tolerant_json import decode_object
 from ..matching import match
-from .call_tree import Frame, Sampled, add_samples
 
 _MARKS: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
 _NANOSECONDS: Final = {

@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
+from ..call_tree import Frame
 from ..trace_event import read_events
-from .call_tree import Frame
 
 _MARKS: Final = re.compile(rb'"viztracer_metadata"\s*:|"cat"\s*:\s*"(?:FEE|fee)"')
 _LOCATION: Final = re.compile(r"(.*?) \((.*):(\d{1,9})\)", re.DOTALL)

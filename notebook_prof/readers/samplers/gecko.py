@@ -15,9 +15,9 @@ from ...errors import FormatError
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
+from ..call_tree import sample_durations
 from ..codec.tolerant_json import decode_object
-from ..python_profilers.call_tree import sample_durations
-from ..python_profilers.stack_tree import add_tree_samples
+from ..stack_tree import add_tree_samples
 from .gecko_counters import CPU_SCALE, add_counters, add_cpu_use
 from .gecko_markers import add_markers
 from .gecko_stacks import GeckoCategory, GeckoStacks, gecko_categories, gecko_stacks

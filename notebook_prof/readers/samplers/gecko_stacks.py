@@ -11,8 +11,8 @@ import numpy as np
 from ...trace.arrays import IntArray
 from ...trace.nesting import inherit
 from ...trace.report import ImportReport
-from ..python_profilers.call_tree import Frame
-from ..python_profilers.stack_tree import StackTree, stack_tree
+from ..call_tree import Frame
+from ..stack_tree import StackTree, stack_tree
 from .gecko_tables import GeckoTable
 
 _LOCATION: Final = re.compile(r"(?P<name>.*) \((?P<file>.*?):(?P<line>\d{1,9})(?::\d+)?\)(?: \[.*\])?", re.S)

@@ -11,9 +11,9 @@ from ...errors import FormatError
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
+from ..call_tree import Frame
 from ..codec.record_chain import Bytes, Terminated, record_starts
 from ..python_profilers.austin import BINARY, check_mode
-from ..python_profilers.call_tree import Frame
 from ..python_profilers.collapsed_tools import AUSTIN, colon_frame
 from ..python_profilers.collapsed_tracks import Stacks, add_tracks
 

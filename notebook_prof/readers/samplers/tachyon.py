@@ -11,10 +11,10 @@ from ...errors import FormatError
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader, decompress
+from ..call_tree import Frame, sample_durations
 from ..codec.protobuf_columns import PADDING, varints
 from ..codec.record_chain import Bytes, Terminated, record_starts
-from ..python_profilers.call_tree import Frame, sample_durations
-from ..python_profilers.stack_tree import add_tree_samples, stack_tree
+from ..stack_tree import add_tree_samples, stack_tree
 
 _MAGIC: Final = {b"HCAT": "<", b"TACH": ">"}
 _HEADER: Final = 64

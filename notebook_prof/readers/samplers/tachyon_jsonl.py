@@ -14,7 +14,7 @@ from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ..base import Probe, Reader
-from ..python_profilers.call_tree import Frame
+from ..call_tree import Frame
 
 _START: Final = re.compile(rb'\s*\{"type":\s*"meta",\s*"v":\s*\d[^\n]{0,400}"sample_interval_usec":')
 _MOST_NS: Final = 1 << 61

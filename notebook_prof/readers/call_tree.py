@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import IntArray
-from ...trace.builder import TraceBuilder
-from ...trace.strings import Coded
+from ..trace.arrays import IntArray
+from ..trace.builder import TraceBuilder
+from ..trace.strings import Coded
 
 MAX_FRAMES: Final = 50_000_000
 MAX_DEPTH: Final = 10_000

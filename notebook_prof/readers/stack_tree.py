@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...trace.arrays import BoolArray, IntArray
-from ...trace.builder import TraceBuilder
-from ...trace.report import ImportReport
-from ...trace.strings import Coded
+from ..trace.arrays import BoolArray, IntArray
+from ..trace.builder import TraceBuilder
+from ..trace.report import ImportReport
+from ..trace.strings import Coded
 from .call_tree import MAX_DEPTH, Frame
 
 
