@@ -17,7 +17,9 @@ SKIPPED: Final = 10
 """Paddle leaves so many iterations out of its summary."""
 
 
-def timer_text(trace: Trace, *, samples: float | Sequence[float] | None = None, unit: str = "samples") -> str:
+def paddle_timer(
+    trace: Trace, *, samples: float | Sequence[float] | None = None, unit: str = "samples"
+) -> str:
     """Write what ``Profiler.step_info(unit)`` and the end of ``Profiler(timer_only=True)`` print.
 
     Parameters
@@ -52,7 +54,7 @@ def timer_text(trace: Trace, *, samples: float | Sequence[float] | None = None, 
     >>> b = TraceBuilder()
     >>> b.steps(range(2), [0, 500_000_000], [500_000_000] * 2, "mark")
     >>> _ = b.slices(ts=0, dur=1_000_000_000, name="train", track=b.track("main"))
-    >>> timer_text(b.seal(), samples=16, unit="images")
+    >>> paddle_timer(b.seal(), samples=16, unit="images")
     ' batch_cost: 0.50000 s ips: 32.000 images/s'
     """
     table = trace.steps.sort_values("ts").rename(columns={"dur": "dur_ns"})

@@ -99,20 +99,26 @@ _NAME: Final = 55
 _COLUMN: Final = 12
 
 
-def torch_text(
-    trace: Trace, *, sort_by: str | None = None, row_limit: int = 100, time_unit: str | None = None
+def torch_table(
+    trace: Trace, sort_by: str | None = None, row_limit: int = 100, *, time_unit: str | None = None
 ) -> str:
-    """Write a table as ``torch.autograd.profiler_util`` does.
+    """Write operators as PyTorch's ``prof.key_averages().table()`` does.
 
     Parameters
     ----------
     trace : Trace
     sort_by : str, optional
-        One of PyTorch's keys; ``cuda`` and ``xpu`` stand for ``device``.
+        ``self_cpu_time_total cpu_time_total cpu_time count self_device_time_total device_time_total
+        device_time`` (or ``cuda`` and ``xpu`` for ``device``), largest first; in order of appearance unless
+        given.
     row_limit : int
-        -1 for all.
+        How many rows; -1 for all.
     time_unit : str, optional
-        ``s ms us``.
+        ``s ms us``; each time in the unit that fits unless given.
+
+    Returns
+    -------
+    str
 
     Raises
     ------
@@ -121,9 +127,10 @@ def torch_text(
 
     Examples
     --------
-    >>> from notebook_prof import TraceBuilder
-    >>> torch_text(TraceBuilder().seal())
-    ''
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> "Self CPU time total" in Profile(draw("main: [aten::mm ]")).compat.torch_table()
+    True
     """
     if time_unit is not None and time_unit not in _UNITS:
         raise OptionError(f"there is no time unit {time_unit!r}: {nearest(time_unit, _UNITS)}")

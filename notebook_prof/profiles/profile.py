@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ from .deferred_trace import DeferredTrace
 from .display import display, widget_of
 from .export import Export
 from .methods import method
-from .other_tools import Compat
+from .other_tools import Compat, topic, topics
 from .plot import Plot
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
@@ -303,8 +303,19 @@ class Profile:
 
     @property
     def compat(self) -> Compat:
-        """What other profilers print: ``torch_table``, ``paddle_summary``, ``megengine``."""
+        """What other profilers print, as ``p.compat.torch_table()``; ``p.compat`` lists all."""
         return Compat(self)
+
+    if not TYPE_CHECKING:  # what no class has stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            """A topic that another package registers."""
+            if name[0] == "_" or name not in topics():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return topic(name)(self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *topics()})
 
     @property
     def export(self) -> Export:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ... import extensions
 from .calls import Call, Work
 from .contraction import attention, convolution, convolution_backward, matmul
-from .paddle import paddle_formula
 from .pointwise import copy, elementwise, embedding, norm, pooling, reduction, softmax
 
 Formula = Callable[[Call], "Work | None"]
@@ -59,7 +59,7 @@ def work_of(
     element_bytes : float
         Size of the elements of tensors whose type is not known.
     source : str
-        ``paddle`` for Paddle's operators and not PyTorch's.
+        Format of the recording: ``paddle`` has formulas of its own, others PyTorch's.
 
     Returns
     -------
@@ -90,8 +90,9 @@ def formula_of(name: str, source: str = "") -> Formula | None:
     >>> formula_of("aten::_softmax").__name__, formula_of("aten::view")
     ('softmax', None)
     """
-    if source == "paddle":
-        return paddle_formula(name)
+    if source in extensions.OURS["formulas"]:
+        formula: Formula | None = extensions.load("formulas", source)(name)
+        return formula
     if not name.startswith("aten::"):
         return None
     word = name[len("aten::") :]

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ...errors import OptionError, nearest
+from ...trace import Trace
 from . import (
     Events,
     device_table,
@@ -149,47 +150,55 @@ Overlap time:       |___________|
 """
 
 
-def event_text(
-    events: Events,
+def paddle_summary(
+    trace: Trace,
     *,
     sorted_by: str = "CPUTotal",
+    views: str | Iterable[str] | None = None,
     op_detail: bool = True,
     thread_sep: bool = False,
     time_unit: str = "ms",
-    views: str | Iterable[str] | None = None,
 ) -> str:
-    """Write tables as ``paddle.profiler.Profiler.summary`` prints them.
+    """Write the tables that ``paddle.profiler.Profiler.summary`` prints.
 
     Parameters
     ----------
-    events : Events
+    trace : Trace
     sorted_by : str
-        ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``.
-    op_detail : bool
-        Whether to list what is inside operators.
-    thread_sep : bool
-        Whether to list operators and ranges by thread.
+        ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``, or Paddle's ``SortedKeys``; from
+        largest to smallest, minima from smallest to largest.
+    views : str or iterable of str, optional
+        ``DeviceView OverView ModelView DistributedView KernelView OperatorView MemoryView
+        MemoryManipulationView UDFView``, or Paddle's ``SummaryView``; all unless given. Views without
+        rows are left out.
+    op_detail, thread_sep : bool
+        Whether to list what is inside operators, and operators by thread.
     time_unit : str
         ``s ms us ns``.
-    views : str or iterable of str, optional
-        Some of `VIEWS`; all unless given. Views without rows are left out.
+
+    Returns
+    -------
+    str
+        For Paddle's recordings the very text, to the character.
 
     Raises
     ------
     OptionError
-        For a key, unit or view that does not exist.
+        If there is no such sort key, view or unit.
 
     Examples
     --------
-    >>> from notebook_prof import TraceBuilder
-    >>> event_text(Events(TraceBuilder().seal()), views="KernelView")
-    ''
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> text = Profile(draw("main: [mm ]")).compat.paddle_summary(views="OperatorView")
+    >>> "Operator Summary" in text
+    True
     """
     sort_key(sorted_by)
     if time_unit not in UNITS:
         raise OptionError(f"there is no time unit {time_unit!r}: {nearest(time_unit, UNITS)}")
     chosen = _views(views)
-    writer = _Writer(events, time_unit)
+    writer = _Writer(Events(trace), time_unit)
     key = sorted_by
     makers: dict[str, Callable[[], str]] = {
         "DeviceView": writer.device,

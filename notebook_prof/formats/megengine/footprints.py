@@ -64,9 +64,9 @@ def footprints(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(flop_count=work[code, 0], memory_bytes=work[code, 1])
 
 
-def can_tell(table: pd.DataFrame) -> bool:
-    """Return whether a table of operators has what `footprints` needs, and no figures of its own."""
-    return set(_NEEDED) <= set(table.columns) and "flop_count" not in table
+def with_footprints(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of operators with `footprints`, if it has what they need and no figures of its own."""
+    return footprints(table) if set(_NEEDED) <= set(table.columns) and "flop_count" not in table else table
 
 
 def _footprint(row: Any) -> tuple[float, float]:

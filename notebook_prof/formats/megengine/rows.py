@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from msgspec import Raw, Struct, field
 
+from ...readers.codec.numbers import to_ns
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
-from ..codec.numbers import to_ns
 
 _NOTHING: Final = Raw(b"")
 

@@ -10,7 +10,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ..errors import OptionError, nearest
+from ...analysis.time.calls import calls
+from ...errors import OptionError, nearest
+from ...trace import Trace
 
 AGGREGATES: Final = ("max", "min", "sum", "mean")
 ORDERS: Final = ("time", "computation", "memory", "flops", "bandwidth", "in_shapes", "out_shapes")
@@ -18,7 +20,7 @@ _SECOND: Final = 1e9
 
 
 def top_calls(
-    calls: pd.DataFrame,
+    table: pd.DataFrame,
     *,
     on: str = "device",
     end_key: str = "end",
@@ -36,8 +38,8 @@ def top_calls(
 
     Parameters
     ----------
-    calls : DataFrame
-        As `calls` gives them.
+    table : DataFrame
+        Calls, as `calls` gives them.
     on : str
         ``device`` or ``host``.
     end_key : str
@@ -89,25 +91,60 @@ def top_calls(
     [['mm', 0.75], ['add', 0.25]]
     """
     column = f"{on}_ns" if end_key == "end" else f"{on}_kern_ns"
-    total = float(calls[f"{on}_ns"].sum()) / _SECOND
-    ran = calls[calls[column].notna()]
+    total = float(table[f"{on}_ns"].sum()) / _SECOND
+    ran = table[table[column].notna()]
     time_s = ran[column].astype("float64") / _SECOND
     in_time = (time_s >= min_time_s) & (time_s <= max_time_s)
     kept = ran[_mask(ran, types, name, input_dtype) & in_time]
-    table = (
+    ranked = (
         _rows(kept, column)
         if not (aggregate or aggregate_by)
         else _groups(kept, column, _checked(aggregate or "sum", AGGREGATES, "aggregate"), aggregate_by)
     )
     for rate, work in (("flops_per_s", "computation"), ("bytes_per_s", "memory_bytes")):
         with np.errstate(divide="ignore", invalid="ignore"):
-            table[rate] = table[work].to_numpy() / table["time_s"].to_numpy()
-    table = _ordered(table, order_by)
-    table = table.head(top) if top > 0 else table
-    table["cumulative_s"] = table["time_s"].cumsum()
+            ranked[rate] = ranked[work].to_numpy() / ranked["time_s"].to_numpy()
+    ranked = _ordered(ranked, order_by)
+    ranked = ranked.head(top) if top > 0 else ranked
+    ranked["cumulative_s"] = ranked["time_s"].cumsum()
     for share, time in (("share", "time_s"), ("cumulative_share", "cumulative_s")):
-        table[share] = table[time] / total if total else 0.0
-    return table.reset_index(drop=True)
+        ranked[share] = ranked[time] / total if total else 0.0
+    return ranked.reset_index(drop=True)
+
+
+def ranked_calls(trace: Trace, *, on: str | None = None, **options: Any) -> pd.DataFrame:
+    """Rank calls of operators, as MegEngine's ``profile_analyze`` does.
+
+    Parameters
+    ----------
+    trace : Trace
+    on : str, optional
+        ``device`` or ``host``; ``device`` unless given, or ``host`` where no call ran on a device.
+    **options
+        ``end_key top types name input_dtype aggregate aggregate_by order_by min_time_s max_time_s``, as
+        `top_calls` takes them.
+
+    Returns
+    -------
+    DataFrame
+        As `top_calls` gives it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown order or aggregate, or a regular expression that is none.
+
+    Examples
+    --------
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> p = Profile(draw("main: [mm     ][add]"))
+    >>> p.compat.megengine(top=1)[["name", "count"]].values.tolist()
+    [['mm', 1]]
+    """
+    table = calls(trace)
+    side = on if on is not None else "device" if table["device_ns"].notna().any() else "host"
+    return top_calls(table, on=side, **options)
 
 
 def _mask(

@@ -1,15 +1,12 @@
-"""The reader of MegEngine's three kinds of file."""
+"""MegEngine: its profiler's timelines, static graph profiles and memory drawings."""
 
 from __future__ import annotations
 
 import re
 from typing import ClassVar, Final
 
+from ...readers.base import Probe, Reader
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
-from .graph import read_graph
-from .memory_flow import read_memory_flow
-from .timeline import read_timeline
 
 _TIMELINE: Final = re.compile(
     rb'"(?:OpDispatch|nr_op_pending|gpu_usgae_ratio|gpu_usage_ratio|train_time_ratio|nr_alive_tensor'
@@ -47,8 +44,9 @@ class MegEngineReader(Reader):
         """Put what the file holds into `builder`."""
         head = data.lstrip()[:65536]
         if head[:1] == b"<":
-            read_memory_flow(data, builder)
+            from .memory_flow import read_memory_flow as read
         elif _GRAPH.search(head) is not None and b'"traceEvents"' not in head:
-            read_graph(data, builder)
+            from .graph import read_graph as read
         else:
-            read_timeline(data, builder)
+            from .timeline import read_timeline as read
+        read(data, builder)

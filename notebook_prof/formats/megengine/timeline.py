@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import FormatError
+from ...readers.codec.tolerant_json import decode_events
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..codec.tolerant_json import decode_events
 from .counters import counters
 from .kinds import DISPATCH, categories, is_device, scopes
 from .nodes import Nodes, physical_nodes

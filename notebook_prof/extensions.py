@@ -1,0 +1,93 @@
+"""What formats add to the rest of the package, by name: ours from one table, others from entry points.
+
+The table is all that the core knows of `notebook_prof.formats`. A package of somebody else registers the same
+names as entry points of the groups ``notebook_prof.readers``, ``.analyses``, ``.printers`` and ``.tabs``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from operator import attrgetter
+from typing import Any, Final
+
+from .errors import OptionError
+
+OURS: Final[Mapping[str, Mapping[str, str]]] = {
+    "readers": {
+        "collapsed": "readers.python_profilers.collapsed:CollapsedReader",
+        "execution_trace": "readers.execution_trace:ExecutionTraceReader",
+        "gecko": "readers.samplers:GeckoReader",
+        "jax": "readers.jax:JaxReader",
+        "kineto": "readers.kineto:KinetoReader",
+        "megengine": "formats.megengine:MegEngineReader",
+        "memray": "readers.samplers:MemrayReader",
+        "mindspore": "readers.mindspore:MindSporeReader",
+        "mojo": "readers.samplers:MojoReader",
+        "native": "readers.native:NativeReader",
+        "nsys": "readers.nsys:NsysReader",
+        "paddle": "readers.paddle:PaddleReader",
+        "perfetto": "readers.perfetto:PerfettoReader",
+        "pprof": "readers.python_profilers.pprof:PprofReader",
+        "proton": "readers.proton:ProtonReader",
+        "pstats": "readers.python_profilers.pstats:PstatsReader",
+        "pyinstrument": "readers.python_profilers.pyinstrument:PyinstrumentReader",
+        "rocm": "readers.rocm:RocmReader",
+        "rocm_csv": "readers.rocm:RocmCsvReader",
+        "scalene": "readers.python_profilers.scalene:ScaleneReader",
+        "speedscope": "readers.python_profilers.speedscope:SpeedscopeReader",
+        "tachyon": "readers.samplers:TachyonReader",
+        "tachyon_jsonl": "readers.samplers:TachyonJsonlReader",
+        "torch_compile": "readers.torch_compile:TorchCompileReader",
+        "torch_memory": "readers.torch_memory:TorchMemoryReader",
+        "trace_event": "readers.trace_event:TraceEventReader",
+        "viztracer": "readers.python_profilers.viztracer:VizTracerReader",
+    },
+    "printers": {
+        "torch_table": "compat.torch_table:torch_table",
+        "paddle_summary": "compat.paddle_summary.text:paddle_summary",
+        "paddle_timer": "compat.paddle_timer:paddle_timer",
+        "megengine": "formats.megengine.ranking:ranked_calls",
+    },
+    "analyses": {
+        f"mindspore.{name}": f"analysis.distributed.mindspore_cluster:{name}"
+        for name in ("cluster_steps", "cluster_links", "cluster_advice")
+    },
+    "formulas": {"paddle": "analysis.work.paddle:paddle_formula"},
+    "footprints": {"megengine": "formats.megengine.footprints:with_footprints"},
+}
+"""Modules are named from `notebook_prof` on."""
+
+
+@cache
+def _installed() -> EntryPoints:
+    return entry_points()  # 10 ms
+
+
+def points(group: str) -> dict[str, EntryPoint]:
+    """Return what installed packages register in a group, by name."""
+    return {point.name: point for point in _installed().select(group=f"notebook_prof.{group}")}
+
+
+def names(group: str) -> list[str]:
+    """Return all names of a group, ours first.
+
+    Raises
+    ------
+    OptionError
+        If a package registers a name that is taken.
+    """
+    ours, others = OURS.get(group, {}), points(group)
+    if twice := sorted(ours.keys() & others.keys()):
+        raise OptionError(f"two {group} have the name {twice[0]}; uninstall one of the packages")
+    return [*ours, *others]
+
+
+def load(group: str, name: str) -> Any:
+    """Import what is registered under a name."""
+    if (target := OURS.get(group, {}).get(name)) is None:
+        return points(group)[name].load()
+    module, _, attribute = target.partition(":")
+    return attrgetter(attribute)(importlib.import_module(f"{__package__}.{module}"))
