@@ -28,7 +28,7 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         "mojo": "readers.samplers:MojoReader",
         "native": "readers.native:NativeReader",
         "nsys": "readers.nsys:NsysReader",
-        "paddle": "readers.paddle:PaddleReader",
+        "paddle": "formats.paddle:PaddleReader",
         "perfetto": "readers.perfetto:PerfettoReader",
         "pprof": "readers.python_profilers.pprof:PprofReader",
         "proton": "readers.proton:ProtonReader",
@@ -47,15 +47,15 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "printers": {
         "torch_table": "compat.torch_table:torch_table",
-        "paddle_summary": "compat.paddle_summary.text:paddle_summary",
-        "paddle_timer": "compat.paddle_timer:paddle_timer",
+        "paddle_summary": "formats.paddle.summary.text:paddle_summary",
+        "paddle_timer": "formats.paddle.timer:paddle_timer",
         "megengine": "formats.megengine.ranking:ranked_calls",
     },
     "analyses": {
         f"mindspore.{name}": f"analysis.distributed.mindspore_cluster:{name}"
         for name in ("cluster_steps", "cluster_links", "cluster_advice")
     },
-    "formulas": {"paddle": "analysis.work.paddle:paddle_formula"},
+    "formulas": {"paddle": "formats.paddle.work:paddle_formula"},
     "footprints": {"megengine": "formats.megengine.footprints:with_footprints"},
 }
 """Modules are named from `notebook_prof` on."""

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.compat.paddle_summary import Events, memory_table, operator_table, user_table
-from notebook_prof.compat.paddle_summary.text import VIEWS
 from notebook_prof.errors import OptionError
+from notebook_prof.formats.paddle.summary import Events, memory_table, operator_table, user_table
+from notebook_prof.formats.paddle.summary.text import VIEWS
 from notebook_prof.profiles.other_tools import Compat
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...analysis.work.slices import inclusive_work, slice_work
-from ...trace.arrays import BoolArray, IntArray
+from ....analysis.work.slices import inclusive_work, slice_work
+from ....trace.arrays import BoolArray, IntArray
 from .events import DEVICE, STEP, Events, ranked, ratios, spread
 
 _ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")

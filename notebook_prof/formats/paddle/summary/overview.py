@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.busy_time import device_of
-from ...analysis.scope import on_device
-from ...analysis.time.phases import phases
-from ...trace import Intervals, length, overlap, union
-from ...trace.arrays import BoolArray, IntArray
-from ...trace.taxonomy import is_collective_kernel
+from ....analysis.busy_time import device_of
+from ....analysis.scope import on_device
+from ....analysis.time.phases import phases
+from ....trace import Intervals, length, overlap, union
+from ....trace.arrays import BoolArray, IntArray
+from ....trace.taxonomy import is_collective_kernel
 from .events import DEVICE, PHASES, STEP, Events, ratios, spread
 
 _PHASE: Final = {

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from ...errors import OptionError, nearest
-from ...trace import Trace
+from ....errors import OptionError, nearest
+from ....trace import Trace
 from . import (
     Events,
     device_table,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...analysis.scope import ints
-from ...trace.arrays import IntArray
+from ....analysis.scope import ints
+from ....trace.arrays import IntArray
 from .events import Events
 
 _COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", "increase_bytes")

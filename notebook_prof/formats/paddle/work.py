@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from .calls import Call, Shape, Work
-from .pointwise import elementwise
+from ...analysis.work.calls import Call, Shape, Work
+from ...analysis.work.pointwise import elementwise
 
 Formula = Callable[[Call], "Work | None"]
 _NORM_FLOPS: Final = {False: 5, True: 8}

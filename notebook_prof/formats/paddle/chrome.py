@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from ...errors import FormatError
+from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import decode_events
 from ...trace.report import ImportReport
-from ..codec.numbers import to_ns
-from ..codec.tolerant_json import decode_events
 from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
 from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, has_category
 from .settle import settle, starts_in_ns

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from ...errors import FormatError
+from ...readers.codec.protobuf import Span, WireError, fields, float32, mapping, numbers, signed, text
 from ...trace.report import ImportReport
-from ..codec.protobuf import Span, WireError, fields, float32, mapping, numbers, signed, text
 from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
 from .kinds import DEVICE_TYPES, EVENT_TYPES, MEMORY_TYPES, event_type
 from .shapes import Inputs, shapes_text

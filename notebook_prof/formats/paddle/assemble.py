@@ -9,14 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...trace.arrays import IntArray
+from ...trace.arrays import IntArray, number_rows
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.strings import Coded
 from .columns import PaddleColumns
 from .kinds import RUNTIME_TYPES, category, phase
 from .shapes import frames
-from .threads import stream_tracks, thread_tracks
 
 _DEVICE: Final = re.compile(r"Place\((?!.*pinned)[A-Za-z_]+:(\d{1,4})\)")
 _HOST: Final = "Place(cpu)"
@@ -214,3 +213,23 @@ def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:
             continue
     if match := _WORKER.fullmatch(str(builder.metadata.get("file", ""))):
         builder.metadata["worker"] = match[1]
+
+
+def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuilder) -> IntArray:
+    """Return the track of each row's thread, by its ``pid`` and ``tid``, named as ``ExtraInfo`` tells."""
+    code, distinct = number_rows(rows["pid"], rows["tid"])
+    keys = [
+        builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=int(pid), tid=int(tid))
+        for pid, tid in distinct
+    ]
+    return np.asarray(np.array(keys, np.int64)[code])
+
+
+def stream_tracks(rows: pd.DataFrame, builder: TraceBuilder) -> IntArray:
+    """Return the track of each row's stream, by its ``device`` and ``stream``."""
+    code, distinct = number_rows(rows["device"], rows["stream"])
+    keys = [
+        builder.track(f"GPU {device} stream {stream}", "stream", device=int(device), stream=int(stream))
+        for device, stream in distinct
+    ]
+    return np.asarray(np.array(keys, np.int64)[code])

@@ -1,15 +1,12 @@
-"""The reader of paddle.profiler's files."""
+"""Paddle: its profiler's JSON and protobuf files, which VisualDL shows, and the texts that it prints."""
 
 from __future__ import annotations
 
 import re
 from typing import ClassVar, Final
 
+from ...readers.base import Probe, Reader
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
-from .assemble import assemble
-from .chrome import read_json
-from .protobuf import read_protobuf
 
 _JSON: Final = re.compile(
     rb'"span_ind(?:e?)x"\s*:|"tid"\s*:\s*"\d+\((?:Python|C\+\+)\)"|"schemaVersion"\s*:\s*"1\.0\.\d'
@@ -38,6 +35,10 @@ class PaddleReader(Reader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put the file's events into `builder`."""
+        from .assemble import assemble
+        from .chrome import read_json
+        from .protobuf import read_protobuf
+
         is_json = data.lstrip()[:1] in (b"{", b"[")
         columns = read_json(data, builder.report) if is_json else read_protobuf(data, builder.report)
         assemble(columns, builder)

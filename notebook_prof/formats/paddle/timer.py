@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..analysis.time.phases import phases
-from ..analysis.work.batches import step_counts
-from ..errors import OptionError
-from ..trace import Trace
-from ..trace.arrays import FloatArray
+from ...analysis.time.phases import phases
+from ...analysis.work.batches import step_counts
+from ...errors import OptionError
+from ...trace import Trace
+from ...trace.arrays import FloatArray
 
 SKIPPED: Final = 10
 """Paddle leaves so many iterations out of its summary."""
