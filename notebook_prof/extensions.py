@@ -24,7 +24,7 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         "kineto": "readers.kineto:KinetoReader",
         "megengine": "formats.megengine:MegEngineReader",
         "memray": "readers.samplers:MemrayReader",
-        "mindspore": "readers.mindspore:MindSporeReader",
+        "mindspore": "formats.mindspore:MindSporeReader",
         "mojo": "readers.samplers:MojoReader",
         "native": "readers.native:NativeReader",
         "nsys": "readers.nsys:NsysReader",
@@ -52,7 +52,7 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         "megengine": "formats.megengine.ranking:ranked_calls",
     },
     "analyses": {
-        f"mindspore.{name}": f"analysis.distributed.mindspore_cluster:{name}"
+        f"mindspore.{name}": f"formats.mindspore.cluster:{name}"
         for name in ("cluster_steps", "cluster_links", "cluster_advice")
     },
     "formulas": {"paddle": "formats.paddle.work:paddle_formula"},

@@ -1,1 +1,1 @@
-"""Communication between ranks, and what a MindSpore cluster tells of all of them."""
+"""Communication between ranks."""

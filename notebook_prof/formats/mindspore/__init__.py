@@ -1,4 +1,4 @@
-"""The reader of MindSpore's profiler folders, MindInsight's files and msprof's timelines."""
+"""MindSpore and MindInsight: profiler folders of versions r0.5 to 2.10, and Ascend's msprof timelines."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from ...errors import FormatError, OptionError, nearest
+from ...readers.base import Probe, Reader
+from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
-from ..folder import Folder, FolderReader
 from .files import File, Source, is_profile, kind_of, profile_files
-from .ranks import Rank
-from .staging import Staging
 
 _OPTIONS: Final = ("fp_point", "bp_point")
 _ENVIRONMENT: Final = {
@@ -111,6 +109,9 @@ class MindSporeReader(FolderReader):
         )
 
     def _read(self, files: list[File], source: Source, builder: TraceBuilder) -> None:
+        from .ranks import Rank
+        from .staging import Staging
+
         numbers = {file.rank for file in files if file.rank >= 0}
         # files without a number (msprof's of 2.2 and later) belong to the only rank that there is
         lowest = min(numbers, default=0)

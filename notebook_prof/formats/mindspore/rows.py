@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from msgspec import Raw, Struct, field
 
+from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import decode_events
 from ...trace.report import ImportReport
-from ..codec.numbers import to_ns
-from ..codec.tolerant_json import decode_events
 
 Scalar = int | float | str | None
 _NOTHING: Final = Raw(b"")

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...analysis.time.recorded_steps import recorded_table
 from ...errors import OptionError
 from ...trace import Trace
-from ..time.recorded_steps import recorded_table
 
 AVERAGE: Final = -1
 _PARTS: Final = (
