@@ -18,7 +18,7 @@ from .errors import OptionError
 OURS: Final[Mapping[str, Mapping[str, str]]] = {
     "readers": {
         "collapsed": "readers.python_profilers.collapsed:CollapsedReader",
-        "execution_trace": "readers.execution_trace:ExecutionTraceReader",
+        "execution_trace": "formats.torch:ExecutionTraceReader",
         "gecko": "readers.samplers:GeckoReader",
         "jax": "formats.jax:JaxReader",
         "kineto": "readers.kineto:KinetoReader",
@@ -40,13 +40,13 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
         "speedscope": "readers.python_profilers.speedscope:SpeedscopeReader",
         "tachyon": "readers.samplers:TachyonReader",
         "tachyon_jsonl": "readers.samplers:TachyonJsonlReader",
-        "torch_compile": "readers.torch_compile:TorchCompileReader",
-        "torch_memory": "readers.torch_memory:TorchMemoryReader",
+        "torch_compile": "formats.torch:TorchCompileReader",
+        "torch_memory": "formats.torch:TorchMemoryReader",
         "trace_event": "readers.trace_event:TraceEventReader",
         "viztracer": "readers.python_profilers.viztracer:VizTracerReader",
     },
     "printers": {
-        "torch_table": "compat.torch_table:torch_table",
+        "torch_table": "formats.torch.table:torch_table",
         "paddle_summary": "formats.paddle.summary.text:paddle_summary",
         "paddle_timer": "formats.paddle.timer:paddle_timer",
         "megengine": "formats.megengine.ranking:ranked_calls",

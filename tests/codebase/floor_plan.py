@@ -20,7 +20,6 @@ SAYS = {
     "writers": "Trace → files",
     "analysis": "Trace → tables",
     "collectors": "running code → Trace",
-    "compat": "other tools' texts",
     "service": "questions → answers",
     "testing": "drawn and made traces",
     "views": "Bokeh, reports",

@@ -24,7 +24,6 @@ FLOORS = {
     "readers": 3,
     "writers": 3,
     "analysis": 4,
-    "compat": 5,
     "collectors": 5,
     "service": 5,
     "expectations": 5,
@@ -147,7 +146,6 @@ def test_loading_the_extension_leaves_what_no_cell_needs_yet() -> None:
     later = {
         "analysis",
         "comparison",
-        "compat",
         "expectations",
         "ranks",
         "runs",

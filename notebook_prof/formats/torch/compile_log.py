@@ -1,10 +1,10 @@
-"""The reader of PyTorch's structured trace of compilations."""
+"""PyTorch's structured trace of compilations, which ``TORCH_TRACE`` names: what tlparse reads."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -13,12 +13,9 @@ import pandas as pd
 from ...errors import FormatError
 from ...trace.builder import TraceBuilder
 from ...trace.pairing import pair
-from ..base import PiecesReader, Probe
-from ..folder import Folder, FolderReader
-from .metrics import COMPILATIONS, compilation_row
+from .compilations import COMPILATIONS, compilation_row
 
 _LINE: Final = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] "
-_BEGIN: Final = re.compile(_LINE + rb'\{"')
 _RECORD: Final = re.compile(
     rb"^"
     + _LINE
@@ -31,51 +28,16 @@ _NAME: Final = "compile"
 _EXAMPLE: Final = 80
 _SUFFIX: Final = " (dynamo_timed)"
 """What torch's profiler adds to the names of the same ranges."""
-_PIECE: Final = 1 << 20
 _BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class TorchCompileReader(PiecesReader, FolderReader):
-    """A folder that ``TORCH_TRACE`` names, or one log of it: a process each.
-
-    What TorchDynamo, AOTAutograd and Inductor did is a track by process; the table of compilations is that of
-    a live recording. Graphs and generated code, which tlparse shows, are left out.
-    """
-
-    name: ClassVar[str] = "torch_compile"
-    priority: ClassVar[int] = 710
-    describes: ClassVar[str] = (
-        "PyTorch's structured trace of compilations (TORCH_TRACE), a log or their folder"
-    )
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is a line of such a log."""
-        return _BEGIN.match(probe.head) is not None
-
-    def recognises_folder(self, folder: Folder) -> bool:
-        """Return whether a file of the folder is such a log."""
-        return any(_BEGIN.match(folder.head(name)) for name in _logs(folder))
-
-    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Put the compilations of a log into `builder`."""
-        log = _Log()
-        log.read(pieces, builder)
-        _put([log], builder)
-
-    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put the compilations of all logs into `builder`."""
-        logs = []
-        for name in _logs(folder):
-            if not _BEGIN.match(folder.head(name)):
-                continue
-            data = folder.read(name)
-            logs.append(_Log())
-            logs[-1].read((data[at : at + _PIECE] for at in range(0, len(data), _PIECE)), builder)
-        _put(logs, builder)
-
-
-def _logs(folder: Folder) -> list[str]:
-    return [name for name in folder.names if name.rpartition("/")[2].partition(".")[2].startswith("log")]
+def read_logs(logs: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
+    """Put the compilations of logs into `builder`; each comes in pieces."""
+    read = []
+    for pieces in logs:
+        read.append(_Log())
+        read[-1].read(pieces, builder)
+    _put(read, builder)
 
 
 class _Log:

@@ -1,9 +1,8 @@
-"""The reader of execution traces."""
+"""Nodes of execution traces: of PyTorch, and of MLCommons Chakra in two forms."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -11,18 +10,15 @@ import pandas as pd
 from msgspec import Struct, field
 
 from ...errors import FormatError
+from ...readers.codec.protobuf import WireError, varint
+from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
+from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from ..base import Probe, Reader
-from ..codec.protobuf import WireError, fields, varint
-from ..codec.protobuf_columns import PADDING, Fields, text_column
-from ..codec.tolerant_json import decode_object
-from .graph import TABLE, Graph, add_graph
+from .execution_graph import TABLE, Graph, add_graph
 
-_TORCH: Final = (re.compile(rb'"schema"\s*:\s*"\d'), re.compile(rb'"nodes"\s*:\s*\['))
-_WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
 _ID, _NAME, _TYPE, _CONTROL, _DATA, _START, _DURATION, _ATTRIBUTE = 1, 2, 3, 4, 5, 6, 7, 10
 _BOOL: Final = 27
 _US: Final = 1_000
@@ -64,49 +60,19 @@ class _WorkloadFile(Struct):
     workload_graph: list[_WorkloadNode]
 
 
-class ExecutionTraceReader(Reader):
-    """Reads Chakra's ``.et`` and its JSON, and PyTorch's ``ExecutionTraceObserver``.
-
-    Chakra's nodes have durations and dependencies, and lie on lanes. PyTorch's file tells which operator
-    called which, with which tensors, and no durations: it is a table,
-    ``metadata["tables"]["execution_graph"]``.
-    """
-
-    name: ClassVar[str] = "execution_trace"
-    priority: ClassVar[int] = 605
-    describes: ClassVar[str] = "execution traces: Chakra (.et, JSON), PyTorch's ExecutionTraceObserver"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is one of the three."""
-        head = probe.head
-        if head.lstrip()[:1] == b"{":
-            return _WORKLOAD.search(head) is not None or all(mark.search(head) for mark in _TORCH)
-        return _is_chakra(head)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the nodes into `builder`."""
-        if data.lstrip()[:1] != b"{":
-            add_graph(_chakra(data, builder.report), builder)
-        elif _WORKLOAD.search(data) is not None:
-            add_graph(_workload(decode_object(data, _WorkloadFile, "Chakra's")), builder)
-        else:
-            _add_torch(decode_object(data, _TorchFile, "PyTorch's execution trace"), builder)
+def read_chakra(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of Chakra's protocol buffers into `builder`."""
+    add_graph(_chakra(data, builder.report), builder)
 
 
-def _is_chakra(head: bytes) -> bool:
-    """Return whether a message of texts is followed by a node, each with its length in front."""
-    try:
-        size, at = varint(head, 0, min(len(head), 10))
-        if not 0 < size <= len(head) - at:
-            return False
-        first = list(fields(head, (at, at + size)))
-        if not first or any(number > 2 or isinstance(value, int) for number, value in first):
-            return False
-        size, begin = varint(head, at + size, len(head))
-        number, value = next(fields(head, (begin, min(begin + size, len(head)))))
-    except (WireError, StopIteration):
-        return False
-    return number == _ID and isinstance(value, int)
+def read_workload(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of Chakra's JSON into `builder`."""
+    add_graph(_workload(decode_object(data, _WorkloadFile, "Chakra's")), builder)
+
+
+def read_torch(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of PyTorch's file into `builder`."""
+    _add_torch(decode_object(data, _TorchFile, "PyTorch's execution trace"), builder)
 
 
 def _chakra(data: bytes, report: ImportReport) -> Graph:

@@ -30,23 +30,6 @@ _LEAST_TIME: Final = 10**12
 _MOST: Final = 2**53
 
 
-def looks_like_timeline(head: bytes) -> bool:
-    """Return whether the text begins as lists of numbers whose first ones are times."""
-    start = head.lstrip(_SPACE)[:400]
-    if not start.startswith(b"[") or not start[1:].lstrip(_SPACE).startswith(b"["):
-        return False
-    first = start[1:].lstrip(_SPACE)[1:].partition(b"]")[0]
-    words = [word.strip(_SPACE) for word in first.split(b",")]
-    if b"]" not in start:
-        words = words[:-1]
-    if not words or not all(word.lstrip(b"-").isdigit() for word in words):
-        return False
-    numbers = [int(word) for word in words if len(word) < 25]
-    if len(numbers) == 4 and (numbers[0] == -1 or numbers[0] >= _LEAST_TIME) and numbers[1] in (1, 2, 3, 4):
-        return b"]" in start and abs(numbers[2]) < _MOST and 0 <= numbers[3] < len(CATEGORIES)
-    return all(_LEAST_TIME <= number < 10**17 for number in numbers)
-
-
 def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
     """Put a timeline into a builder.
 

@@ -1,1 +1,0 @@
-"""What other profilers print, to the character."""
