@@ -353,12 +353,12 @@ class Profile:
             return operator_table(self.operators(by=by), by, rows)
         chosen = style if style is not None else "paddle" if paddle else "short"
         if chosen == "paddle":
-            return self.compat.paddle_summary(**paddle)
+            return Text(self.compat.paddle_summary(**paddle))
         if paddle or chosen not in _STYLES:
             wrong = f"style={chosen!r}" if chosen not in _STYLES else ", ".join(paddle)
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
-            return self.compat.torch_table(row_limit=rows)
+            return Text(self.compat.torch_table(row_limit=rows))
         return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:

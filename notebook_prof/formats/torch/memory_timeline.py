@@ -26,7 +26,6 @@ CATEGORIES: Final = (
 )
 _PREEXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
 _SPACE: Final = b" \t\r\n"
-_LEAST_TIME: Final = 10**12
 _MOST: Final = 2**53
 
 

@@ -1,11 +1,9 @@
-"""Recordings of memray, and the table that ``memray transform csv`` makes of one: blocks by their stack."""
+"""The table that ``memray transform csv`` makes of a recording: blocks by their stack."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from itertools import chain
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -13,56 +11,16 @@ import pyarrow as pa
 from pyarrow import csv
 
 from ...errors import FormatError
-from ...optional import installed
 from ...trace.builder import TraceBuilder
-from ..base import PiecesReader, Probe
-from .memray_heap import StackFrame, heap_table
-from .memray_recording import read_recording
+from .heap import INSTEAD, StackFrame, heap_table
 
 _HEAD: Final = b"allocator,num_allocations,size,tid,thread_name,stack_trace"
-_MAGIC: Final = b"memray\0"
-_LZ4: Final = b"\x04\x22\x4d\x18"
-_WITHIN: Final = 64
-_INSTEAD: Final = (
-    "memray transform csv FILE makes a table of its blocks, which opens here; "
-    "memray flamegraph FILE makes a page"
-)
 
 
-class MemrayReader(PiecesReader):
-    """Reads recordings of memray (``.bin``), and the table that ``memray transform csv`` makes of one.
-
-    Blocks at the peak of the heap are ``p.memory.heap()``. A recording is read by memray itself, in a process
-    of its own; it has memory over time too, ``p.memory()``. Nothing in the table has a time.
-    """
-
-    name: ClassVar[str] = "memray"
-    priority: ClassVar[int] = 430
-    describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether it is memray's table, or a recording of memray."""
-        return probe.head.startswith(_HEAD) or _is_recording(probe.head)
-
-    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-        """Put the recording, or the table, into `builder`."""
-        pieces = iter(pieces)
-        first = next(pieces, b"")
-        pieces = chain([first], pieces)
-        if not _is_recording(first):
-            _read_table(b"".join(pieces), builder)
-        elif installed("memray"):
-            read_recording(pieces, builder)
-        else:
-            raise FormatError(
-                "it is a recording of memray, which only memray reads, and it is not installed here: "
-                f'pip install "notebook-prof[heap]". Or {_INSTEAD}'
-            )
-
-
-def _read_table(data: bytes, builder: TraceBuilder) -> None:
+def read_table(data: bytes, builder: TraceBuilder) -> None:
+    """Put the blocks of a table into `builder`."""
     if not data.startswith(_HEAD):
-        raise FormatError(f"it is no table of memray's. {_INSTEAD}")
+        raise FormatError(f"it is no table of memray's. {INSTEAD}")
     table = _rows(data, builder)
     if not len(table):
         raise FormatError("memray's table has no rows: nothing was allocated, or the file was cut")
@@ -90,10 +48,6 @@ def _read_table(data: bytes, builder: TraceBuilder) -> None:
         example="allocator, thread_name",
         effect="blocks of all allocators and threads are added up",
     )
-
-
-def _is_recording(head: bytes) -> bool:
-    return head.startswith(_MAGIC) or (head.startswith(_LZ4) and _MAGIC in head[:_WITHIN])
 
 
 def _rows(data: bytes, builder: TraceBuilder) -> pd.DataFrame:

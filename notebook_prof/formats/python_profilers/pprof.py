@@ -2,108 +2,62 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from ...errors import FormatError
+from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.codec.protobuf_columns import PADDING, Fields
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
-from ..call_tree import Frame, Sampled, add_samples
-from ..codec.protobuf import WireError, fields, varint
-from ..codec.protobuf_columns import PADDING, Fields
 from .pprof_labels import add_label_table, thread_tracks
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
 _TIME, _PERIOD_TYPE, _PERIOD = 9, 11, 12
 _DEFAULT_TYPE: Final = 14
-_COMMENTS: Final = 13
-_LAST_FIELD: Final = 15
-_NUMBERS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
-"""Fields of a profile that are numbers; all others have a length."""
 _SCALE: Final = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
 _DELAY: Final = "delay"
 """What Go calls the time that its profiles of contention tell."""
 _COUNTS: Final = ("samples", "events", "cpu")
 
 
-class PprofReader(Reader):
-    """Reads profiles of pprof: of Go, of Julia's PProf, of Parca, py-spy's relatives and others.
-
-    Samples have no times: they are laid one behind another, each as long as its time, or as its count times
-    the period. Samples whose labels name a thread lie on its track; what other labels take is the table
-    ``sample_labels``. The delay of a profile of contention is waiting. Profiles that count bytes, allocations
-    or goroutines tell no time, and are refused.
-    """
-
-    name: ClassVar[str] = "pprof"
-    priority: ClassVar[int] = 615
-    describes: ClassVar[str] = (
-        "pprof: sampled stacks of Go, Julia, Parca (profile.proto, packed by gzip or not)"
-    )
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is that of a profile: types of samples, and no field that profiles lack."""
-        head, at, types, others = probe.head, 0, 0, 0
-        try:
-            while at < len(head):
-                tag, at = varint(head, at, len(head))
-                number, wire = tag >> 3, tag & 7
-                exists = 0 < number <= _LAST_FIELD and wire in (0, 2)
-                packed = number == _COMMENTS and wire == 2
-                if not exists or ((wire == 0) != (number in _NUMBERS) and not packed):
-                    return False
-                size, at = varint(head, at, len(head))
-                if wire == 0:
-                    continue
-                if number == _SAMPLE_TYPE:
-                    inner = list(fields(head, (at, min(at + size, len(head)))))
-                    if not all(n in (1, 2) and isinstance(value, int) for n, value in inner):
-                        return False
-                    types += 1
-                others += number != _SAMPLE_TYPE
-                at += size
-        except WireError:
-            pass
-        return types > 0 and others > 0
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put a profile into `builder`."""
-        content = np.frombuffer(data + bytes(PADDING), np.uint8)
-        profile = Fields(content, np.array([0]), np.array([len(data)]))
-        if profile.broken:
-            builder.report.add(
-                "truncated-file", "loss", example="the last field is cut", effect="what follows is missing"
-            )
-        strings = _strings(profile)
-        samples = profile.inside(profile.occurrences(_SAMPLE))
-        weight, kind = _weights(profile, samples, strings, builder)
-        frames, flat, lengths = _stacks(profile, samples, strings)
-        used = (lengths > 0) & (weight > 0)
-        if not used.any():
-            raise FormatError("the profile of pprof holds no samples with a stack and a time")
+def read_pprof(data: bytes, builder: TraceBuilder) -> None:
+    """Put a profile into `builder`."""
+    content = np.frombuffer(data + bytes(PADDING), np.uint8)
+    profile = Fields(content, np.array([0]), np.array([len(data)]))
+    if profile.broken:
         builder.report.add(
-            "no-time-line",
-            "info",
-            example="samples by call path",
-            effect="totals are estimates from samples; when a function ran is not known",
+            "truncated-file", "loss", example="the last field is cut", effect="what follows is missing"
         )
-        tracks = thread_tracks(samples, strings, used, builder)
-        order = np.argsort(tracks, kind="stable")
-        rows = np.flatnonzero(used)[order]
-        dur, track = weight[rows], tracks[order]
-        end = np.cumsum(dur)
-        first = np.flatnonzero(np.diff(track, prepend=-1))
-        before = np.repeat((end - dur)[first], np.diff(np.append(first, len(track))))
-        start = int(profile.ints(_TIME, 0)[0])
-        ts = max(start, 0) + end - dur - before
-        offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
-        within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-        stacks = flat[np.repeat(offset, length) + within]
-        category = "sync" if kind == _DELAY else "python"
-        add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, category)
-        add_label_table(samples, strings, np.where(used, weight, 0), builder)
+    strings = _strings(profile)
+    samples = profile.inside(profile.occurrences(_SAMPLE))
+    weight, kind = _weights(profile, samples, strings, builder)
+    frames, flat, lengths = _stacks(profile, samples, strings)
+    used = (lengths > 0) & (weight > 0)
+    if not used.any():
+        raise FormatError("the profile of pprof holds no samples with a stack and a time")
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="samples by call path",
+        effect="totals are estimates from samples; when a function ran is not known",
+    )
+    tracks = thread_tracks(samples, strings, used, builder)
+    order = np.argsort(tracks, kind="stable")
+    rows = np.flatnonzero(used)[order]
+    dur, track = weight[rows], tracks[order]
+    end = np.cumsum(dur)
+    first = np.flatnonzero(np.diff(track, prepend=-1))
+    before = np.repeat((end - dur)[first], np.diff(np.append(first, len(track))))
+    start = int(profile.ints(_TIME, 0)[0])
+    ts = max(start, 0) + end - dur - before
+    offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
+    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    stacks = flat[np.repeat(offset, length) + within]
+    category = "sync" if kind == _DELAY else "python"
+    add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, category)
+    add_label_table(samples, strings, np.where(used, weight, 0), builder)
 
 
 def _strings(profile: Fields) -> list[str]:

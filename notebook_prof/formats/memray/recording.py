@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...optional import installed
 from ...own_processes import run
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from . import memray_process
-from .memray_heap import NUMBERS, StackFrame, heap_table
+from . import process
+from .heap import INSTEAD, NUMBERS, StackFrame, heap_table
 
 _NS_PER_MS: Final = 1_000_000
 _CUT_MS: Final = 100
@@ -60,8 +61,14 @@ def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
     Raises
     ------
     FormatError
-        If memray cannot read it: another version wrote it, it is damaged, or it holds nothing.
+        If memray is not installed, or cannot read it: another version wrote it, it is damaged, or it holds
+        nothing.
     """
+    if not installed("memray"):
+        raise FormatError(
+            "it is a recording of memray, which only memray reads, and it is not installed here: "
+            f'pip install "notebook-prof[heap]". Or {INSTEAD}'
+        )
     with NamedTemporaryFile(prefix="notebook-prof-heap-", suffix=".bin") as file:
         file.writelines(pieces)
         file.flush()
@@ -87,7 +94,7 @@ def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
 def _by_memray(path: str) -> tuple[_Contents, list[str]]:
     """Return what memray reads of a file, and the lines that it logs meanwhile."""
     folders = msgspec.json.encode([folder for folder in sys.path if isinstance(folder, str)]).decode()
-    printed = run([sys.executable, "-I", "-c", inspect.getsource(memray_process), folders, path])
+    printed = run([sys.executable, "-I", "-c", inspect.getsource(process), folders, path])
     output, errors = printed if printed is not None else ("", "")
     lines = [line for line in errors.split("\n") if line.strip()]
     if not output and not lines:

@@ -3,68 +3,45 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from ...errors import FormatError
+from ...readers.call_tree import Frame
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..base import Probe, Reader
-from ..call_tree import Frame
 from .pstats_marshal import loads
 
-__all__ = ["PstatsReader"]
-
-
 # a dict (perhaps referred to) whose first key is a tuple of three, or that is empty
-_START: Final = re.compile(rb"[\x7b\xfb](?:[\x29\xa9]\x03|[\x28\xa8]\x03\x00\x00\x00|0\Z)")
 _LONGEST_S: Final = 4e9
 _FUNCTIONS: Final = ("calls", "primitive_calls", "self_ns", "total_ns")
 
 
-class PstatsReader(Reader):
-    """Reads the files of cProfile and pstats, without Python's own unmarshalling.
-
-    They are sums by function, without a time line: a slice is a function with its own time, laid one
-    behind another, longest first. Calls, own and cumulative times are in
-    ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and
-    by caller in ``["callers"]``.
-    """
-
-    name: ClassVar[str] = "pstats"
-    priority: ClassVar[int] = 300
-    describes: ClassVar[str] = "cProfile / pstats statistics (python -m cProfile -o FILE)"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins as a marshalled dict of functions does."""
-        return _START.match(probe.head) is not None
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's functions into `builder`."""
-        stats = loads(data)
-        if not isinstance(stats, dict):
-            raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
-        functions, callers, broken = _rows(stats)
-        example = f"{len(functions):,} others are sound"
-        builder.report.add("broken-row", "loss", broken, example, "these functions are left out")
-        if broken and not functions:
-            raise FormatError("none of its entries is a function's statistics")
-        table = _frame_table(functions, ["name", "file", "line", *_FUNCTIONS])
-        table = table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
-        by_caller = _frame_table(
-            callers, ["name", "file", "line", "caller", "caller_file", "caller_line", *_FUNCTIONS]
-        )
-        builder.metadata.setdefault("tables", {}).update(functions=table, callers=by_caller)
-        builder.report.add(
-            "no-time-line",
-            "info",
-            example="sums by function",
-            effect="own times are exact; cumulative times and calls are in metadata['tables']['functions']",
-        )
-        _add(table, builder)
+def read_pstats(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's functions into `builder`."""
+    stats = loads(data)
+    if not isinstance(stats, dict):
+        raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
+    functions, callers, broken = _rows(stats)
+    example = f"{len(functions):,} others are sound"
+    builder.report.add("broken-row", "loss", broken, example, "these functions are left out")
+    if broken and not functions:
+        raise FormatError("none of its entries is a function's statistics")
+    table = _frame_table(functions, ["name", "file", "line", *_FUNCTIONS])
+    table = table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
+    by_caller = _frame_table(
+        callers, ["name", "file", "line", "caller", "caller_file", "caller_line", *_FUNCTIONS]
+    )
+    builder.metadata.setdefault("tables", {}).update(functions=table, callers=by_caller)
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="sums by function",
+        effect="own times are exact; cumulative times and calls are in metadata['tables']['functions']",
+    )
+    _add(table, builder)
 
 
 def _add(table: pd.DataFrame, builder: TraceBuilder) -> None:

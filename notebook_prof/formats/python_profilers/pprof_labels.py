@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ...readers.codec.protobuf_columns import Fields
 from ...trace.arrays import BoolArray, IntArray, number_rows
 from ...trace.builder import TraceBuilder
-from ..codec.protobuf_columns import Fields
 
 _LABEL: Final = 3
 _KEY, _TEXT, _NUMBER = 1, 2, 3

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from msgspec import Struct
 
 from ...errors import FormatError
+from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.codec.tolerant_json import decode_object
 from ...trace.builder import TraceBuilder
-from ..base import MarkedJsonReader
-from ..call_tree import Frame, Sampled, add_samples
-from ..codec.tolerant_json import decode_object
 
-_MARKS: Final = re.compile(
-    rb'"(?:n_cpu_percent_python|combined_stacks|elapsed_time_sec|entrypoint_dir|max_footprint_mb)"\s*:'
-)
-_ALSO: Final = re.compile(rb'"(?:alloc_samples|args|files|growth_rate|memory|stacks|gpu|filename)"\s*:')
 _LOCATION: Final = re.compile(r"(.*) (\S+):(\d{1,9});?", re.DOTALL)
 _SHARES: Final = ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
 _MIB: Final = 2**20
@@ -36,43 +31,30 @@ class _File(Struct):
     gpu_device: Any = None
 
 
-class ScaleneReader(MarkedJsonReader):
-    """Reads ``scalene --json``.
-
-    Scalene gives shares, no time line: a slice is a call path with its share of the elapsed time, laid
-    one behind another; without call paths, a line with its share. All of Scalene's columns are in
-    ``metadata["tables"]["lines"]`` and ``["functions"]``, its memory footprint over time is a counter.
-    """
-
-    name: ClassVar[str] = "scalene"
-    priority: ClassVar[int] = 400
-    describes: ClassVar[str] = "Scalene JSON: Python, native and system time and memory by line"
-    marks = (_MARKS, _ALSO)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's call paths, lines and footprint into `builder`."""
-        file = decode_object(data, _File, "Scalene's")
-        tables = {kind: _table(file.files, kind) for kind in ("lines", "functions")}
-        builder.metadata.setdefault("tables", {}).update(tables)
-        for key in ("program", "max_footprint_mb", "gpu_device", "elapsed_time_sec"):
-            if isinstance(value := getattr(file, key), str | int | float) and value:
-                builder.metadata[key] = value
-        start = _ns(file.start_time_absolute)
-        frames, flat, lengths, share = _stacks(file.stacks, builder)
-        if not len(share):
-            frames, flat, lengths, share = _from_lines(tables["lines"])
-        whole = float(share.sum())
-        dur = np.rint(share / whole * _ns(file.elapsed_time_sec)) if whole > 0 else np.zeros(len(share))
-        ns = dur.astype(np.int64)
-        builder.report.add(
-            "no-time-line",
-            "info",
-            example="shares of time by call path",
-            effect="totals are Scalene's estimates; when a line ran is not known",
-        )
-        track = builder.track("main")
-        add_samples(builder, track, Sampled(start + np.cumsum(ns) - ns, ns, flat, lengths), frames)
-        _footprint(file.samples, start, builder)
+def read_scalene(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's call paths, lines and footprint into `builder`."""
+    file = decode_object(data, _File, "Scalene's")
+    tables = {kind: _table(file.files, kind) for kind in ("lines", "functions")}
+    builder.metadata.setdefault("tables", {}).update(tables)
+    for key in ("program", "max_footprint_mb", "gpu_device", "elapsed_time_sec"):
+        if isinstance(value := getattr(file, key), str | int | float) and value:
+            builder.metadata[key] = value
+    start = _ns(file.start_time_absolute)
+    frames, flat, lengths, share = _stacks(file.stacks, builder)
+    if not len(share):
+        frames, flat, lengths, share = _from_lines(tables["lines"])
+    whole = float(share.sum())
+    dur = np.rint(share / whole * _ns(file.elapsed_time_sec)) if whole > 0 else np.zeros(len(share))
+    ns = dur.astype(np.int64)
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="shares of time by call path",
+        effect="totals are Scalene's estimates; when a line ran is not known",
+    )
+    track = builder.track("main")
+    add_samples(builder, track, Sampled(start + np.cumsum(ns) - ns, ns, flat, lengths), frames)
+    _footprint(file.samples, start, builder)
 
 
 def _table(files: dict[str, Any], kind: str) -> pd.DataFrame:

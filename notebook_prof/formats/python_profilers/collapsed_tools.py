@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ..call_tree import Frame
+from ...readers.call_tree import Frame
 from .viztracer import frame_of
 
 _HEAD_LINES: Final = 200

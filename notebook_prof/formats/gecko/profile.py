@@ -1,10 +1,9 @@
-"""The Firefox Profiler's JSON: of Firefox, samply, ``perf script gecko`` and Python 3.15's sampler."""
+"""A profile of the Firefox Profiler, and the processes inside of it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,21 +11,17 @@ import pandas as pd
 from msgspec import Raw, Struct
 
 from ...errors import FormatError
+from ...readers.call_tree import sample_durations
+from ...readers.codec.tolerant_json import decode_object
+from ...readers.stack_tree import add_tree_samples
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
-from ..call_tree import sample_durations
-from ..codec.tolerant_json import decode_object
-from ..stack_tree import add_tree_samples
-from .gecko_counters import CPU_SCALE, add_counters, add_cpu_use
-from .gecko_markers import add_markers
-from .gecko_stacks import GeckoCategory, GeckoStacks, gecko_categories, gecko_stacks
-from .gecko_tables import NO_TIME, GeckoTable, to_floats
-from .gecko_tracks import GeckoTracks
+from .counters import CPU_SCALE, add_counters, add_cpu_use
+from .markers import add_markers
+from .stacks import GeckoCategory, GeckoStacks, gecko_categories, gecko_stacks
+from .tables import NO_TIME, GeckoTable, to_floats
+from .tracks import GeckoTracks
 
-_META: Final = re.compile(rb'"meta"\s*:\s*\{')
-_MARKS: Final = re.compile(rb'"(?:preprocessedProfileVersion|gcpoison|asyncstack|stackwalk)"\s*:')
-_TABLES: Final = (re.compile(rb'"stackTable"\s*:\s*\{'), re.compile(rb'"frameTable"\s*:\s*\{'))
 _NOTHING: Final = Raw(b"null")
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _STACKS: Final = ("stackTable", "frameTable", "funcTable", "resourceTable")
@@ -69,38 +64,15 @@ class _Shared(NamedTuple):
     stacks: GeckoStacks | None
 
 
-class GeckoReader(Reader):
-    """Reads profiles of the Firefox Profiler, as it saves them ("processed") and as Firefox records them.
-
-    Each thread of each process is a track. A sample stands for the time until the next one, but for no more
-    than twice the usual time; with weights, for as many intervals, which end with the one in which it was
-    taken; with weights in ms, for these. Samples without a stack are idle and make no slices; stacks of the
-    category Idle are ``sync``.
-    """
-
-    name: ClassVar[str] = "gecko"
-    priority: ClassVar[int] = 415
-    describes: ClassVar[str] = (
-        "Firefox Profiler's JSON: of Firefox, samply, perf script gecko, profiling.sampling --gecko"
-    )
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is an object with a profile's ``meta``, or with its tables of stacks."""
-        head = probe.head
-        if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
-            return False
-        marked = _META.search(head) is not None and _MARKS.search(head) is not None
-        return marked or all(pattern.search(head) is not None for pattern in _TABLES)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the profile's threads, markers and counters into `builder`."""
-        profile = decode_object(data, _Profile, "the Firefox Profiler's")
-        begin = profile.meta.get("startTime")
-        import_ = _Import(builder, _number(begin) >= _EPOCH_MS)
-        import_.add(profile)
-        if not import_.threads:
-            raise FormatError("the profile has no thread with samples or markers")
-        import_.finish(profile.meta)
+def read_profile(data: bytes, builder: TraceBuilder) -> None:
+    """Put the profile's threads, markers and counters into `builder`."""
+    profile = decode_object(data, _Profile, "the Firefox Profiler's")
+    begin = profile.meta.get("startTime")
+    import_ = _Import(builder, _number(begin) >= _EPOCH_MS)
+    import_.add(profile)
+    if not import_.threads:
+        raise FormatError("the profile has no thread with samples or markers")
+    import_.finish(profile.meta)
 
 
 class _Import:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import struct
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ...errors import FormatError
+from ...readers.base import decompress
+from ...readers.call_tree import Frame, sample_durations
+from ...readers.codec.protobuf_columns import PADDING, varints
+from ...readers.codec.record_chain import Bytes, Terminated, record_starts
+from ...readers.stack_tree import add_tree_samples, stack_tree
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader, decompress
-from ..call_tree import Frame, sample_durations
-from ..codec.protobuf_columns import PADDING, varints
-from ..codec.record_chain import Bytes, Terminated, record_starts
-from ..stack_tree import add_tree_samples, stack_tree
 
 _MAGIC: Final = {b"HCAT": "<", b"TACH": ">"}
 _HEADER: Final = 64
@@ -40,44 +40,30 @@ class _Header(NamedTuple):
     frames: int
 
 
-class TachyonReader(Reader):
-    """Reads ``profiling.sampling --binary``: each thread is a track.
-
-    A sample stands for the time until the next one, but for no more than twice the usual time.
-    """
-
-    name: ClassVar[str] = "tachyon"
-    priority: ClassVar[int] = 425
-    describes: ClassVar[str] = "binary stacks of Tachyon, Python 3.15's profiling.sampling"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins with Tachyon's mark, in either order of bytes."""
-        return probe.head[:4] in _MAGIC
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's samples into `builder`."""
-        header, order = _header(data, builder), _MAGIC[data[:4]]
-        frames = _frames(data, header, builder)
-        text = data[_HEADER : header.strings_at]
-        if header.compression == _ZSTD:
-            text = decompress(text, builder.report)
-        elif header.compression:
-            raise FormatError(f"compression {header.compression} of Tachyon is not known")
-        records = _Records(np.frombuffer(text, np.uint8), order)
-        if records.end < len(text):
-            builder.report.add(
-                "truncated-file", "loss",
-                example=f"byte {records.end:,} of {len(text):,} begins no whole record",
-                effect="what follows is missing",
-            )  # fmt: skip
-        builder.metadata["exporter"] = "tachyon"
-        builder.metadata["tachyon"] = {"python": header.python, "interval_us": header.interval_us}
-        count = _add(records, frames, builder)
+def read_tachyon(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's samples into `builder`."""
+    header, order = _header(data, builder), _MAGIC[data[:4]]
+    frames = _frames(data, header, builder)
+    text = data[_HEADER : header.strings_at]
+    if header.compression == _ZSTD:
+        text = decompress(text, builder.report)
+    elif header.compression:
+        raise FormatError(f"compression {header.compression} of Tachyon is not known")
+    records = _Records(np.frombuffer(text, np.uint8), order)
+    if records.end < len(text):
         builder.report.add(
-            "truncated-file", "loss", max(header.samples - count, 0),
-            example=f"{header.samples:,} samples by the header, {count:,} in the file",
-            effect="samples are missing",
+            "truncated-file", "loss",
+            example=f"byte {records.end:,} of {len(text):,} begins no whole record",
+            effect="what follows is missing",
         )  # fmt: skip
+    builder.metadata["exporter"] = "tachyon"
+    builder.metadata["tachyon"] = {"python": header.python, "interval_us": header.interval_us}
+    count = _add(records, frames, builder)
+    builder.report.add(
+        "truncated-file", "loss", max(header.samples - count, 0),
+        example=f"{header.samples:,} samples by the header, {count:,} in the file",
+        effect="samples are missing",
+    )  # fmt: skip
 
 
 def _header(data: bytes, builder: TraceBuilder) -> _Header:

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...readers.matching import match
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
-from ..matching import match
-from .gecko_tables import NO_TIME, GeckoTable, ms_to_ns, to_floats
+from .tables import NO_TIME, GeckoTable, ms_to_ns, to_floats
 
 _INSTANT, _INTERVAL, _START, _END = 0, 1, 2, 3
 _NAMED: Final = ("Text", "UserTiming")

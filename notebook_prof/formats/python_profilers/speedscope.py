@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from msgspec import Raw, Struct, field
 
 from ...errors import bounded_repr
+from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.codec.tolerant_json import decode_object
+from ...readers.matching import match
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..base import MarkedJsonReader
-from ..call_tree import Frame, Sampled, add_samples
-from ..codec.tolerant_json import decode_object
-from ..matching import match
 
-_MARKS: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
 _NANOSECONDS: Final = {
     "nanoseconds": 1,
     "microseconds": 1_000,
@@ -62,33 +59,21 @@ class _File(Struct):
     exporter: Any = None
 
 
-class SpeedscopeReader(MarkedJsonReader):
-    """Reads ``*.speedscope.json``: each profile is a track, evented or sampled.
-
-    Samples that follow one another and agree in their outer frames share these slices. Units that are
-    no times (``bytes``, ``none``) are drawn as nanoseconds and told in the report.
-    """
-
-    name: ClassVar[str] = "speedscope"
-    priority: ClassVar[int] = 410
-    describes: ClassVar[str] = "speedscope JSON, evented or sampled, as many Python profilers export it"
-    marks = (_MARKS,)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's profiles into `builder`."""
-        file = decode_object(data, _File, "speedscope's")
-        frames = [_frame(each) for each in file.shared.frames]
-        if isinstance(file.exporter, str):
-            builder.metadata["exporter"] = file.exporter
-        for number, text in enumerate(file.profiles):
-            try:
-                profile = msgspec.json.decode(text, type=_Profile)
-            except _BROKEN as error:
-                builder.report.add(
-                    "broken-profile", "loss", example=f"profile {number}: {error}", effect="left out"
-                )
-                continue
-            _add(profile, number, frames, builder)
+def read_speedscope(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's profiles into `builder`."""
+    file = decode_object(data, _File, "speedscope's")
+    frames = [_frame(each) for each in file.shared.frames]
+    if isinstance(file.exporter, str):
+        builder.metadata["exporter"] = file.exporter
+    for number, text in enumerate(file.profiles):
+        try:
+            profile = msgspec.json.decode(text, type=_Profile)
+        except _BROKEN as error:
+            builder.report.add(
+                "broken-profile", "loss", example=f"profile {number}: {error}", effect="left out"
+            )
+            continue
+        _add(profile, number, frames, builder)
 
 
 def _frame(frame: _Frame) -> Frame:

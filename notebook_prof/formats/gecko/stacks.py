@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...readers.call_tree import Frame
+from ...readers.stack_tree import StackTree, stack_tree
 from ...trace.arrays import IntArray
 from ...trace.nesting import inherit
 from ...trace.report import ImportReport
-from ..call_tree import Frame
-from ..stack_tree import StackTree, stack_tree
-from .gecko_tables import GeckoTable
+from .tables import GeckoTable
 
 _LOCATION: Final = re.compile(r"(?P<name>.*) \((?P<file>.*?):(?P<line>\d{1,9})(?::\d+)?\)(?: \[.*\])?", re.S)
 _LIBRARY: Final = re.compile(r"(?P<name>.*) \(in (?P<file>[^()]*)\)", re.S)

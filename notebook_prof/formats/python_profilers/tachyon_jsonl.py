@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -11,12 +10,10 @@ import pandas as pd
 from msgspec import Raw, Struct, field
 
 from ...errors import FormatError
+from ...readers.call_tree import Frame
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..base import Probe, Reader
-from ..call_tree import Frame
 
-_START: Final = re.compile(rb'\s*\{"type":\s*"meta",\s*"v":\s*\d[^\n]{0,400}"sample_interval_usec":')
 _MOST_NS: Final = 1 << 61
 _NOTHING: Final = Raw(b"[]")
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -67,36 +64,20 @@ class _File(Struct):
     entries: list[_Entry] = field(default_factory=list)
 
 
-class TachyonJsonlReader(Reader):
-    """Reads ``profiling.sampling --jsonl``: samples by position in the source, of all threads together.
-
-    Neither stacks nor times are in the file: a slice is a position with its own samples, laid one behind
-    another, most first. ``metadata["tables"]["frames"]`` has all positions, with the samples in which they
-    were on the stack: ``name file line column self_samples cumulative_samples self_ns cumulative_ns``.
-    """
-
-    name: ClassVar[str] = "tachyon_jsonl"
-    priority: ClassVar[int] = 426
-    describes: ClassVar[str] = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether the first line is Tachyon's head."""
-        return _START.match(probe.head) is not None
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the sums of the file into `builder`."""
-        file = _file(data, builder)
-        if file.interval_us <= 0 or not file.entries:
-            raise FormatError("Tachyon's lines hold no sums of samples, or no interval of them: was it cut?")
-        if file.interval_us * 1000 * sum(entry.cumulative + entry.own for entry in file.entries) > _MOST_NS:
-            raise FormatError("Tachyon's sums are longer than 70 years: the file is damaged")
-        table = _table(file)
-        builder.metadata["exporter"] = "tachyon"
-        builder.metadata["tachyon"] = {"interval_us": file.interval_us, "mode": file.mode}
-        builder.metadata["time_line"] = False
-        builder.metadata.setdefault("tables", {})["frames"] = table
-        _add(table[table["self_samples"] > 0], builder)
-        _report(file, int(table["self_samples"].sum()), builder)
+def read_tachyon_sums(data: bytes, builder: TraceBuilder) -> None:
+    """Put the sums of the file into `builder`."""
+    file = _file(data, builder)
+    if file.interval_us <= 0 or not file.entries:
+        raise FormatError("Tachyon's lines hold no sums of samples, or no interval of them: was it cut?")
+    if file.interval_us * 1000 * sum(entry.cumulative + entry.own for entry in file.entries) > _MOST_NS:
+        raise FormatError("Tachyon's sums are longer than 70 years: the file is damaged")
+    table = _table(file)
+    builder.metadata["exporter"] = "tachyon"
+    builder.metadata["tachyon"] = {"interval_us": file.interval_us, "mode": file.mode}
+    builder.metadata["time_line"] = False
+    builder.metadata.setdefault("tables", {})["frames"] = table
+    _add(table[table["self_samples"] > 0], builder)
+    _report(file, int(table["self_samples"].sum()), builder)
 
 
 def _file(data: bytes, builder: TraceBuilder) -> _File:

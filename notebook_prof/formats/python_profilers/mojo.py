@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from ...errors import FormatError
+from ...readers.call_tree import Frame
+from ...readers.codec.record_chain import Bytes, Terminated, record_starts
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
-from ..base import Probe, Reader
-from ..call_tree import Frame
-from ..codec.record_chain import Bytes, Terminated, record_starts
-from ..python_profilers.austin import BINARY, check_mode
-from ..python_profilers.collapsed_tools import AUSTIN, colon_frame
-from ..python_profilers.collapsed_tracks import Stacks, add_tracks
+from .austin import check_mode
+from .collapsed_tools import AUSTIN, colon_frame
+from .collapsed_tracks import Stacks, add_tracks
 
 _METADATA, _STACK, _FRAME, _INVALID, _FRAME_REF, _KERNEL, _GC, _IDLE = range(1, 9)
 _TIME, _MEMORY, _STRING, _STRING_REF, _REPEAT, _TASK, _WAITER = range(9, 16)
@@ -29,58 +28,42 @@ _NO_SAMPLES: Final = "it holds no samples with a time; Austin writes one at the 
 _LARGEST: Final = 2**62
 
 
-class MojoReader(Reader):
-    """Reads binary files of Austin, versions 1 to 4, as the text that austin-python makes of them.
-
-    Each thread is a track; its samples are laid one behind another in the order in which they were taken.
-    """
-
-    name: ClassVar[str] = "mojo"
-    priority: ClassVar[int] = 420
-    describes: ClassVar[str] = "MOJO, Austin's binary stacks, which Austin 4 always writes"
-
-    def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins with MOJO's mark and a small version."""
-        return probe.head.startswith(BINARY) and len(probe.head) > 3 and probe.head[3] < 0x40
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's samples into `builder`."""
-        version = data[3] if len(data) > 3 else 0
-        if not 1 <= version <= _NEWEST:
-            raise FormatError(f"MOJO {version} is not known, only 1 to {_NEWEST}: use a newer notebook_prof")
-        events = _Events(np.frombuffer(data, np.uint8), version)
-        if events.end < len(data):
-            builder.report.add(
-                "truncated-file",
-                "loss",
-                example=f"byte {events.end:,} of {len(data):,} begins no whole event",
-                effect="what follows is missing",
-            )
-        facts = events.facts(data)
-        builder.metadata["exporter"], builder.metadata["austin"] = "austin", facts
-        check_mode(facts)
-        samples = _Samples(events, builder)
-        if not samples.count:
-            raise FormatError(
-                "it holds no samples with a time; Austin writes one at the end of each interval"
-            )
-        frames, names = events.frames(data, samples.rows)
-        used = np.repeat(samples.usable, samples.lengths)
-        stacks = Stacks(
-            frames[used], samples.lengths[samples.usable], names, *events.threads(data, samples.starts)
+def read_mojo(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's samples into `builder`."""
+    version = data[3] if len(data) > 3 else 0
+    if not 1 <= version <= _NEWEST:
+        raise FormatError(f"MOJO {version} is not known, only 1 to {_NEWEST}: use a newer notebook_prof")
+    events = _Events(np.frombuffer(data, np.uint8), version)
+    if events.end < len(data):
+        builder.report.add(
+            "truncated-file",
+            "loss",
+            example=f"byte {events.end:,} of {len(data):,} begins no whole event",
+            effect="what follows is missing",
         )
-        add_tracks(
-            builder,
-            stacks,
-            np.asarray(samples.time * _NS, np.float64),
-            AUSTIN.labels(stacks.heads),
-            facts.get("mode") != "cpu",
-        )
-        if facts.get("mode") == "cpu":
-            builder.report.add(
-                "no-time-line", "info", example="time on the CPU",
-                effect="totals are estimates from samples; when a function ran is not known",
-            )  # fmt: skip
+    facts = events.facts(data)
+    builder.metadata["exporter"], builder.metadata["austin"] = "austin", facts
+    check_mode(facts)
+    samples = _Samples(events, builder)
+    if not samples.count:
+        raise FormatError("it holds no samples with a time; Austin writes one at the end of each interval")
+    frames, names = events.frames(data, samples.rows)
+    used = np.repeat(samples.usable, samples.lengths)
+    stacks = Stacks(
+        frames[used], samples.lengths[samples.usable], names, *events.threads(data, samples.starts)
+    )
+    add_tracks(
+        builder,
+        stacks,
+        np.asarray(samples.time * _NS, np.float64),
+        AUSTIN.labels(stacks.heads),
+        facts.get("mode") != "cpu",
+    )
+    if facts.get("mode") == "cpu":
+        builder.report.add(
+            "no-time-line", "info", example="time on the CPU",
+            effect="totals are estimates from samples; when a function ran is not known",
+        )  # fmt: skip
 
 
 class _Events:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
 from ...errors import FormatError, bounded_repr
+from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.codec.tolerant_json import decode_object
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
-from ..base import MarkedJsonReader
-from ..call_tree import Frame, Sampled, add_samples
-from ..codec.tolerant_json import decode_object
 
-_MARKS: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')
-_ALSO: Final = re.compile(rb'"(?:sample_count|start_time|target_description)"\s*:')
 _LONGEST_S: Final = 4e9
 _SELF: Final = "[self]"
 _THREAD: Final = "\x00<thread>\x00"
@@ -42,31 +38,19 @@ class _File(Struct):
     cpu_time: Any = None
 
 
-class PyinstrumentReader(MarkedJsonReader):
-    """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``).
-
-    The JSON is a tree of times without a time line: calls of one place are one slice, laid one behind
-    another in the order of the tree. A session has the samples in the order in which they were taken.
-    """
-
-    name: ClassVar[str] = "pyinstrument"
-    priority: ClassVar[int] = 405
-    describes: ClassVar[str] = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
-    marks = (_MARKS, _ALSO)
-
-    def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Put the file's tree or samples into `builder`."""
-        file = decode_object(data, _File, "pyinstrument's")
-        for key in ("sample_count", "target_description", "cpu_time"):
-            if isinstance(value := getattr(file, key), str | int | float):
-                builder.metadata[key] = value
-        start, _ = _ns([file.start_time])
-        if file.frame_records is not UNSET:
-            _add_records(file.frame_records, int(start[0]), builder)
-        elif file.root_frame is UNSET:
-            raise FormatError("there is neither 'root_frame' nor 'frame_records' in it")
-        elif file.root_frame is not None:
-            _add_tree(file.root_frame, int(start[0]), builder.track("main"), builder)
+def read_pyinstrument(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's tree or samples into `builder`."""
+    file = decode_object(data, _File, "pyinstrument's")
+    for key in ("sample_count", "target_description", "cpu_time"):
+        if isinstance(value := getattr(file, key), str | int | float):
+            builder.metadata[key] = value
+    start, _ = _ns([file.start_time])
+    if file.frame_records is not UNSET:
+        _add_records(file.frame_records, int(start[0]), builder)
+    elif file.root_frame is UNSET:
+        raise FormatError("there is neither 'root_frame' nor 'frame_records' in it")
+    elif file.root_frame is not None:
+        _add_tree(file.root_frame, int(start[0]), builder.track("main"), builder)
 
 
 def _add_tree(root: _Node, start: int, track: int, builder: TraceBuilder) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...readers.call_tree import Frame, Sampled, add_samples
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..call_tree import Frame, Sampled, add_samples
 from .collapsed_tools import ThreadLabel
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...trace.arrays import FloatArray
 from ...trace.builder import TraceBuilder
-from .gecko_tables import NO_TIME, GeckoTable
-from .gecko_tracks import GeckoThread, GeckoTracks, process_id
+from .tables import NO_TIME, GeckoTable
+from .tracks import GeckoThread, GeckoTracks, process_id
 
 CPU_SCALE: Final = {"ns": 1, "µs": 1_000, "us": 1_000, "ms": 1_000_000}
 """Nanoseconds of what ``sampleUnits`` calls a unit of CPU time; cycles are none."""

@@ -19,6 +19,10 @@ _LIBRARY: Final = re.compile(
 """Files that are not the user's own; also those of C, which a table of ``memray run --native`` has."""
 _IMPORTING: Final = "<frozen importlib"
 NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
+INSTEAD: Final = (
+    "memray transform csv FILE makes a table of its blocks, which opens here; "
+    "memray flamegraph FILE makes a page"
+)
 
 
 class StackFrame(NamedTuple):
