@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any
 
-DISPLAY_GROUP: Final = "notebook_prof.display"
+from .. import extensions
 
 
 def widget_of(shown: Any) -> Any:
@@ -16,7 +15,7 @@ def widget_of(shown: Any) -> Any:
     NotImplementedError
         If nothing is registered that could.
     """
-    for entry in entry_points(group=DISPLAY_GROUP):
+    for entry in extensions.points("display").values():
         return entry.load()(shown, as_widget=True)
     raise NotImplementedError
 
@@ -29,7 +28,7 @@ def display(shown: Any, **options: Any) -> None:
     NotImplementedError
         If nothing is registered that could: IPython goes on to ``_repr_mimebundle_``.
     """
-    for entry in entry_points(group=DISPLAY_GROUP):
+    for entry in extensions.points("display").values():
         entry.load()(shown, **options)
         return
     raise NotImplementedError
