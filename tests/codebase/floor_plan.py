@@ -19,6 +19,7 @@ SAYS = {
     "readers": "files → Trace",
     "writers": "Trace → files",
     "analysis": "Trace → tables",
+    "formats": "foreign systems",
     "collectors": "running code → Trace",
     "service": "questions → answers",
     "testing": "drawn and made traces",
