@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from notebook_prof.formats.perfetto.spans import packet_spans
+from notebook_prof.formats.perfetto.packets import packet_spans
 from notebook_prof.readers.codec import columns as columns_module
 from notebook_prof.readers.codec import protobuf_columns
 from notebook_prof.readers.codec.columns import coded_contents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -11,11 +12,202 @@ from ...errors import FormatError
 from ...readers.codec.tolerant_json import decode_events
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from .counters import counters
-from .kinds import DISPATCH, categories, is_device, scopes
+from ...trace.nesting import nest
+from ...trace.taxonomy import is_collective_kernel
 from .nodes import Nodes, physical_nodes
 from .rows import File, Ranges, Row, Timed, links, ranges, thread_track, timed
 from .tensors import Operators, operators, tensors
+
+ALIASES: Final = {
+    "gpu_usgae_ratio": "gpu_usage_ratio",
+    "nr_redunant_tensor": "nr_redundant_tensor",
+}
+"""MegEngine's spelling → ours."""
+
+_ALLOCATED: Final = "_alloc_mem"
+_UNITS: Final = {
+    "gpu_usage_ratio": "%",
+    "train_time_ratio": "%",
+    "device_ahead_ms": "ms",
+    "dtr_overhead_us": "µs",
+}
+
+
+def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
+    """Put counters into `builder`, a track a name.
+
+    ``<device>_alloc_mem`` is a memory track in bytes; its changes are also rows of `allocations`, of
+    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent,
+    and what has no unit is a count (``nr_alive_tensor``).
+
+    Returns
+    -------
+    dict of str to str
+        Spellings of the file that were corrected, with what they became.
+    """
+    by_name: dict[str, list[int]] = {}
+    for i, row in enumerate(events.rows):
+        if row.ph == "C" and row.name is not None:
+            by_name.setdefault(row.name, []).append(i)
+    for name, at in by_name.items():
+        values = [(events.rows[i].args or {}).get("value") for i in at]
+        ok = np.array([isinstance(v, int | float) and abs(v) < 1e300 for v in values], bool)
+        builder.report.add(
+            "broken-row",
+            "loss",
+            int((~ok).sum()),
+            example=f"counter {name!r} without a number",
+            effect="these values are left out",
+        )
+        numbers = np.array([value if good else 0 for value, good in zip(values, ok, strict=True)], np.float64)
+        ours = ALIASES.get(name, name)
+        if ours.endswith(_ALLOCATED):
+            device = nodes.device(ours.removesuffix(_ALLOCATED))
+            track = builder.track(ours, "memory", device=device, unit="bytes")
+            _allocations(events, np.array(at)[ok], numbers[ok], device, builder)
+        else:
+            track = builder.track(ours, "counter", unit=_UNITS.get(ours, ""))
+        builder.counter(track, events.ts[at][ok], numbers[ok])
+    return {theirs: ours for theirs, ours in ALIASES.items() if theirs in by_name}
+
+
+def _allocations(
+    events: Timed, at: IntArray, totals: npt.NDArray[np.float64], device: int, builder: TraceBuilder
+) -> None:
+    """Put the allocator's total as allocations; the first value is the level at the start."""
+    if not len(at):
+        return
+    order = np.lexsort((np.arange(len(at)), events.ts[at]))
+    at, level = at[order], np.clip(totals[order], -(2.0**62), 2.0**62).astype(np.int64)
+    tracks = {int(i): thread_track(events, int(i), builder) for i in np.unique(events.thread[at])}
+    builder.allocations(
+        ts=events.ts[at],
+        addr=0,
+        bytes=np.diff(level, prepend=level[0]),
+        device=device,
+        allocated=level,
+        reserved=0,
+        track=np.array([tracks[int(i)] for i in events.thread[at]], np.int64),
+    )
+    builder.report.add(
+        "memory-without-addresses",
+        "info",
+        len(at),
+        effect="allocations are changes of the allocator's total: blocks cannot be told apart",
+        advice="record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor",
+    )
+
+
+DISPATCH: Final = "OpDispatch"
+_TENSOR: Final = re.compile(r"(?:Input|Output|Put|Del|Drop|ReGen|RecFree) -?\d+")
+_WAITS: Final = frozenset({"TensorWaitProp", "GetValue"})
+_OVERHEAD: Final = frozenset({"TensorGetProp", "StartProfile", "StopProfile", "AutoEvict", "StopStep"})
+_PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_grad": "optimizer"}
+_DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithread|npu)(?:\d+|x)?(?::\d+)*")
+
+
+def is_device(name: str) -> bool:
+    """Return whether a thread's name is a computing node.
+
+    Examples
+    --------
+    >>> is_device("xpux:0"), is_device("gpu0"), is_device("worker")
+    (True, True, False)
+    """
+    return _DEVICE.fullmatch(name) is not None
+
+
+def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
+    """Return the category of every range.
+
+    On a device: kernels, copies, fills, collectives. On a thread: what carries an operator's id is an
+    operator, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
+    (module; see `scopes`).
+    """
+    words = [
+        _on_device(name, cat) if device else _on_host(name, "__id__" in args)
+        for name, cat, args, device in zip(
+            ranges.name, ranges.cat, ranges.args, on_device.tolist(), strict=True
+        )
+    ]
+    result = np.empty(len(words), object)
+    result[:] = words
+    return result
+
+
+def scopes(
+    ranges: Ranges, category: npt.NDArray[np.object_]
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """Return the module and phase of the scopes; what is inside inherits them.
+
+    ``backward`` and ``XBackward`` prove the backward phase, ``step`` and ``clear_grad`` the optimizer's.
+    A scope around any of these (a whole iteration) is an annotation. The others are modules, called in
+    the forward unless a phase is around them; `module` is the path of their names. Rewrites `category`
+    of scopes that are no modules.
+
+    Returns
+    -------
+    module, phase : ndarray of object
+        None where not known.
+    """
+    n = len(ranges.name)
+    module, phase = np.full(n, None, object), np.full(n, None, object)
+    rows = np.flatnonzero(category == "module")
+    if not len(rows):
+        return module, phase
+    depth, parent, _ = nest(ranges.thread[rows], ranges.ts[rows], ranges.dur[rows])
+    own = [_scope_phase(ranges.name[i]) for i in rows]
+    around = _has_inside(parent, np.array([word is not None for word in own]))
+    paths: list[str | None] = [None] * len(rows)
+    phases: list[str | None] = list(own)
+    for i in np.argsort(depth, kind="stable").tolist():
+        above = int(parent[i])
+        path = paths[above] if above >= 0 else None
+        if own[i] is None and not around[i]:
+            phases[i] = (phases[above] if above >= 0 else None) or "forward"
+            name = ranges.name[rows[i]]
+            paths[i] = f"{path}.{name}" if path else name
+        else:
+            paths[i] = path
+            phases[i] = own[i] or (phases[above] if above >= 0 else None)
+            category[rows[i]] = "annotation"
+    module[rows], phase[rows] = paths, phases
+    return module, phase
+
+
+def _has_inside(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows have a marked one anywhere inside."""
+    result = np.zeros(len(parent), bool)
+    up = parent[marked]
+    while len(up := np.unique(up[up >= 0])):
+        result[up] = True
+        up = parent[up]
+    return result
+
+
+def _scope_phase(name: str) -> str | None:
+    return "backward" if name.endswith("Backward") else _PHASE_OF_SCOPE.get(name)
+
+
+def _on_device(name: str, cat: str) -> str:
+    lowered = name.lower()
+    if cat != "Kernel" or lowered.startswith("mem"):
+        if "memset" in lowered:
+            return "memset"
+        if "memcpy" in lowered or "todevice" in lowered or "tohost" in lowered:
+            return "memcpy"
+    return "collective" if is_collective_kernel(name) else "kernel"
+
+
+def _on_host(name: str, has_id: bool) -> str:
+    if name == DISPATCH:
+        return "launch"
+    if has_id:
+        return "operator"
+    if name in _WAITS:
+        return "sync"
+    return "overhead" if name in _OVERHEAD or _TENSOR.fullmatch(name) else "module"
+
 
 _PHASES: Final = frozenset("BEXiICMstf")
 

@@ -40,7 +40,7 @@ class MemrayReader(PiecesReader):
 
             read_recording(pieces, builder)
         else:
-            from .table import read_table
+            from .heap import read_table
 
             read_table(b"".join(pieces), builder)
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 
 from ...errors import FormatError
 from ...readers.base import DatabaseReader, Probe
+from ...readers.codec.columns import TableSource
 from ...readers.codec.sqlite import Database
 from ...readers.folder import Folder, FolderReader
 from ...trace.builder import TraceBuilder
@@ -42,9 +43,7 @@ class NsysReader(DatabaseReader, FolderReader):
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
         """Put an SQLite export into `builder`."""
-        from .tables import read_tables
-
-        read_tables(database, builder)
+        _read_tables(database, builder)
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put streams of Arrow into `builder`."""
@@ -53,20 +52,53 @@ class NsysReader(DatabaseReader, FolderReader):
                 "it is a report of Nsight Systems in a form that only Nsight reads. Export it, and open the "
                 "result: nsys export --type sqlite --include-blobs=true FILE"
             )
-        from .tables import read_tables
-
         source = ArrowTables.of_streams(data)
         if not _is_nsys(source.tables):
             raise FormatError(
                 f"it is a stream of Arrow tables, but not of Nsight Systems: {names_of_streams(source)}"
             )
-        read_tables(source, builder)
+        _read_tables(source, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
         """Put a folder of tables into `builder`."""
-        from .tables import read_tables
+        _read_tables(ArrowTables.of_folder(folder, builder.report), builder)
 
-        read_tables(ArrowTables.of_folder(folder, builder.report), builder)
+
+def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
+    """Put a report into `builder`, wherever its tables lie."""
+    from .counters import (
+        add_gpu_metrics,
+        add_memory,
+        add_network,
+        add_page_faults,
+        add_scheduling,
+        report_diagnostics,
+    )
+    from .device import add_device_work
+    from .host import add_calls, add_overhead, add_system_calls
+    from .ranges import add_ranges
+    from .session import Session
+    from .stacks import add_stack_samples
+
+    session = Session(source, builder)
+    work = add_device_work(session)
+    add_ranges(session)  # it may name threads
+    add_calls(session, work)
+    add_system_calls(session)
+    add_overhead(session)
+    add_stack_samples(session)
+    add_gpu_metrics(session)
+    add_network(session)
+    add_page_faults(session)
+    add_scheduling(session)
+    add_memory(session)
+    report_diagnostics(session)
+    session.report_unread()
+    if builder.is_empty:
+        raise FormatError(
+            "the report of Nsight Systems holds no kernels, calls, ranges, samples or counters; record with "
+            "--trace=cuda,nvtx,osrt"
+        )
 
 
 def _is_nsys(tables: Iterable[str]) -> bool:

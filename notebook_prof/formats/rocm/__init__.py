@@ -37,7 +37,7 @@ class RocmReader(DatabaseReader):
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
         """Put a database into `builder`."""
-        from .database import read_database
+        from .rocpd import read_database
 
         read_database(database, builder)
 

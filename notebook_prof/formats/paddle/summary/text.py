@@ -9,18 +9,9 @@ import pandas as pd
 
 from ....errors import OptionError, nearest
 from ....trace import Trace
-from . import (
-    Events,
-    device_table,
-    distribution_table,
-    kernel_table,
-    memory_table,
-    model_table,
-    operator_table,
-    overview_table,
-    user_table,
-)
-from .events import STATISTICS, sort_key
+from .events import STATISTICS, Events, sort_key
+from .operators import kernel_table, operator_table, user_table
+from .overview import device_table, distribution_table, memory_table, model_table, overview_table
 
 
 class RuledTable:
