@@ -5,8 +5,8 @@ process, in cores. Agreement is the share of a line by `time.perf_counter` in th
 share in the trace, in points. What happens without ptrace (a process that is not dumpable, and no
 capability), to children that end at once and when the process is killed is tried in processes of their own.
 
-The figures of a quiet machine are in ``benchmarks/results/performance.md``. In a notebook's kernel with its ten threads
-py-spy took 0.6 to 0.9 of a core at 400 looks a second and 0.2 at 100: hence its `FRAMES_PER_S`.
+The figures of a quiet machine are in ``benchmarks/results/performance.md``. In a notebook's kernel with its
+ten threads py-spy took 0.6 to 0.9 of a core at 400 looks a second and 0.2 at 100: hence its `FRAMES_PER_S`.
 """
 
 from __future__ import annotations

@@ -148,13 +148,13 @@ def by_read_sql(path: Path) -> Callable[[], int]:
 
 def by_reader(path: Path, side: str) -> Callable[[], int]:
     """What does it with the reader."""
+    from notebook_prof.formats.nsys import NsysReader
+    from notebook_prof.formats.nsys.device import DeviceWork
+    from notebook_prof.formats.nsys.host import launching_calls
+    from notebook_prof.formats.nsys.session import Session, pid_of
     from notebook_prof.readers import read_trace
     from notebook_prof.readers.codec.columns import INTS, TEXTS
     from notebook_prof.readers.codec.sqlite import Database
-    from notebook_prof.readers.nsys.device import DeviceWork
-    from notebook_prof.readers.nsys.host import launching_calls
-    from notebook_prof.readers.nsys.reader import NsysReader
-    from notebook_prof.readers.nsys.session import Session, pid_of
     from notebook_prof.trace import TraceBuilder
 
     def columns() -> int:

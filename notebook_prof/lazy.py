@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +17,7 @@ class LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if (home := self._homes.get(name)) is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{self.__name__}.{home}"), name)
+        value = getattr(importlib.import_module(home), name)
         setattr(self, name, value)
         return value
 
@@ -30,11 +30,28 @@ class LazyPackage(ModuleType):
         return sorted(self._homes)
 
 
-def lazy(package: str, modules: Mapping[str, str]) -> list[str]:
-    """Make a package import names when first used; call it in its ``__init__``. Returns ``__all__``."""
-    # `modules` maps a module, relative to the package, to its names, separated by spaces
+def lazy(package: str, modules: Mapping[str, str], elsewhere: Collection[str] = ()) -> list[str]:
+    """Let a package import names when they are first used; call it in its ``__init__``.
+
+    Parameters
+    ----------
+    package : str
+        Its ``__name__``.
+    modules : mapping of str to str
+        Module, relative to the package, to the names that it gives, separated by spaces.
+    elsewhere : collection of str
+        Further names, as ``module:name`` from `notebook_prof` on.
+
+    Returns
+    -------
+    list of str
+        All names, for ``__all__``.
+    """
     made = sys.modules[package]
-    homes = {name: module for module, names in modules.items() for name in names.split()}
+    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names.split()}
+    for target in elsewhere:
+        module, _, name = target.partition(":")
+        homes[name] = f"{__package__}.{module}"
     made.__dict__["_homes"] = homes
     made.__class__ = LazyPackage
     return sorted(homes)

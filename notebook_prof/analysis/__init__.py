@@ -11,9 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..extensions import OURS
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from ..formats.mindspore.cluster import (
+        cluster_advice as cluster_advice,
+    )
+    from ..formats.mindspore.cluster import (
+        cluster_links as cluster_links,
+    )
+    from ..formats.mindspore.cluster import (
+        cluster_steps as cluster_steps,
+    )
     from .advice.advice import advice as advice
     from .critical_path.doubts import critical_path_doubts as critical_path_doubts
     from .critical_path.hops import (
@@ -41,15 +51,6 @@ if TYPE_CHECKING:
     from .distributed.collectives import collectives as collectives
     from .distributed.communication import distributed as distributed
     from .distributed.exposed_by import exposed_collectives as exposed_collectives
-    from .distributed.mindspore_cluster import (
-        cluster_advice as cluster_advice,
-    )
-    from .distributed.mindspore_cluster import (
-        cluster_links as cluster_links,
-    )
-    from .distributed.mindspore_cluster import (
-        cluster_steps as cluster_steps,
-    )
     from .input.loader_batches import (
         loader_batches as loader_batches,
     )
@@ -151,7 +152,6 @@ __all__ = lazy(
         "distributed.collectives": "collectives",
         "distributed.communication": "distributed",
         "distributed.exposed_by": "exposed_collectives",
-        "distributed.mindspore_cluster": "cluster_advice cluster_links cluster_steps",
         "input.loader_batches": "loader_batches loader_transforms loader_workers",
         "input.loader_bounds": "loader_bounds loader_throughput",
         "input.operators": "input_operators input_queues",
@@ -192,4 +192,5 @@ __all__ = lazy(
         "work.arguments": "operator_arguments",
         "work.training": "training",
     },
+    OURS["analyses"].values(),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis.time.calls import calls
-from ..compat.megengine import AGGREGATES, ORDERS, top_calls
+from ..formats.megengine.ranking import AGGREGATES, ORDERS, top_calls
 from ..readers import read_trace
 from ..selection import Query, passing
 from .drawing import markdown

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pandas as pd
 
 from .. import analysis
-from ..compat.paddle_summary.events import SORTED_KEYS
-from ..compat.paddle_summary.text import UNITS, VIEWS
 from ..errors import OptionError, nearest
+from ..formats.paddle.summary.events import SORTED_KEYS
+from ..formats.paddle.summary.text import UNITS, VIEWS
 from ..profiles.files import open_profile
 from ..profiles.topics import TOPICS
 from ..units import format_bytes, format_count, format_ns, format_share

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any
 
-DISPLAY_GROUP: Final = "notebook_prof.display"
+from .. import extensions
 
 
 def widget_of(shown: Any) -> Any:
-    """Return the live views of an object; NotImplementedError if no display is registered."""
-    for entry in entry_points(group=DISPLAY_GROUP):
+    """Return the live views of something, for a front-end that displays what it is given.
+
+    Raises
+    ------
+    NotImplementedError
+        If nothing is registered that could.
+    """
+    for entry in extensions.points("display").values():
         return entry.load()(shown, as_widget=True)
     raise NotImplementedError
 
 
 def display(shown: Any, **options: Any) -> None:
-    """Show an object where it is evaluated; IPython calls this through ``_ipython_display_``."""
-    # NotImplementedError, if no display is registered, makes IPython use ``_repr_mimebundle_``
-    for entry in entry_points(group=DISPLAY_GROUP):
+    """Show something where it is evaluated; IPython calls this through ``_ipython_display_``.
+
+    Raises
+    ------
+    NotImplementedError
+        If nothing is registered that could: IPython goes on to ``_repr_mimebundle_``.
+    """
+    for entry in extensions.points("display").values():
         entry.load()(shown, **options)
         return
     raise NotImplementedError

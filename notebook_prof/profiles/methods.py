@@ -35,7 +35,9 @@ class Method:
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load
-        self.analysis: str = load.__code__.co_names[-1]  # of ``lambda: analysis.steps``, without loading it
+        code = getattr(load, "__code__", None)
+        # of ``lambda: analysis.steps``, without loading it
+        self.analysis: str = code.co_names[-1] if code else ""
         self._owner: type = object
         self._name = ""
 
@@ -52,7 +54,8 @@ class Method:
 def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(analysis)
     first, *further = signature.parameters.values()
-    tabular = "DataFrame" in str(signature.return_annotation) and "where" not in signature.parameters
+    takes_more = {"where", "options"}.isdisjoint(signature.parameters)
+    tabular = "DataFrame" in str(signature.return_annotation) and takes_more
 
     @functools.wraps(analysis)
     def bound(self: Any, *args: Any, **kwargs: Any) -> Any:

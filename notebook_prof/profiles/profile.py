@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ from .deferred_trace import DeferredTrace
 from .display import display, widget_of
 from .export import Export
 from .methods import method
-from .other_tools import Compat
+from .other_tools import Compat, topic, topics
 from .plot import Plot
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
@@ -308,8 +308,19 @@ class Profile:
 
     @property
     def compat(self) -> Compat:
-        """The output of other profilers: ``torch_table``, ``paddle_summary``, ``megengine``."""
+        """What other profilers print, as ``p.compat.torch_table()``; ``p.compat`` lists all."""
         return Compat(self)
+
+    if not TYPE_CHECKING:  # what no class has stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            """A topic that another package registers."""
+            if name[0] == "_" or name not in topics():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return topic(name)(self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *topics()})
 
     @property
     def export(self) -> Export:
@@ -347,12 +358,12 @@ class Profile:
             return operator_table(self.operators(by=by), by, rows)
         chosen = style if style is not None else "paddle" if paddle else "short"
         if chosen == "paddle":
-            return self.compat.paddle_summary(**paddle)
+            return Text(self.compat.paddle_summary(**paddle))
         if paddle or chosen not in _STYLES:
             wrong = f"style={chosen!r}" if chosen not in _STYLES else ", ".join(paddle)
             raise OptionError(f"summary cannot be written with {wrong}: {nearest(chosen, _STYLES)}")
         if chosen == "torch":
-            return self.compat.torch_table(row_limit=rows)
+            return Text(self.compat.torch_table(row_limit=rows))
         return summary_text(self.verdict, self.account(), self.lines(), self.operators(), rows)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:

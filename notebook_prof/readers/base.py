@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -24,6 +24,7 @@ __all__ = [
     "Probe",
     "Reader",
     "decompress",
+    "pieces_of",
 ]
 
 HEAD_BYTES: Final = 64 * 1024
@@ -102,6 +103,11 @@ class Reader(ABC):
         """
 
 
+def pieces_of(data: bytes) -> Iterator[bytes]:
+    """Give what is in memory in pieces, as a file is read."""
+    return (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+
+
 class PiecesReader(Reader):
     """A reader that needs a file only piece by piece, so that the file may be larger than memory."""
 
@@ -124,7 +130,7 @@ class PiecesReader(Reader):
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
         """Put everything that the file holds into `builder`; see `Reader.read`."""
-        self.read_pieces((data[at : at + _PIECE] for at in range(0, len(data), _PIECE)), builder)
+        self.read_pieces(pieces_of(data), builder)
 
 
 class MmapReader(Reader):

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
+from .. import extensions
 from ..errors import FormatError, OptionError, nearest
 from ..trace.builder import TraceBuilder
 from ..trace.report import ImportReport
@@ -22,30 +22,8 @@ from .base import HEAD_BYTES, DatabaseReader, MmapReader, PiecesReader, Probe, R
 from .codec.compression import Pieces
 from .codec.sqlite import MAGIC, opened
 from .codec.stream import in_pieces
-from .execution_trace import ExecutionTraceReader
 from .folder import Folder, FolderReader
-from .jax import JaxReader
-from .kineto import KinetoReader
-from .megengine import MegEngineReader
-from .mindspore import MindSporeReader
-from .native import NativeReader
-from .nsys import NsysReader
-from .paddle import PaddleReader
-from .perfetto import PerfettoReader
 from .progress import Progress
-from .proton import ProtonReader
-from .python_profilers.collapsed import CollapsedReader
-from .python_profilers.pprof import PprofReader
-from .python_profilers.pstats import PstatsReader
-from .python_profilers.pyinstrument import PyinstrumentReader
-from .python_profilers.scalene import ScaleneReader
-from .python_profilers.speedscope import SpeedscopeReader
-from .python_profilers.viztracer import VizTracerReader
-from .rocm import RocmCsvReader, RocmReader
-from .samplers import GeckoReader, MemrayReader, MojoReader, TachyonJsonlReader, TachyonReader
-from .torch_compile import TorchCompileReader
-from .torch_memory import TorchMemoryReader
-from .trace_event import TraceEventReader
 
 _KEY: Final = re.compile(rb'"([^"\\\n]{1,40})"\s*:')
 _GPERFTOOLS: Final = (
@@ -86,7 +64,6 @@ def describe(head: bytes) -> str:
     return f"the file starts with {head[:40]!r}"
 
 
-_GROUP = "notebook_prof.readers"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -99,36 +76,7 @@ def readers() -> tuple[Reader, ...]:
     OptionError
         If two readers share a name or a priority.
     """
-    registered: list[Reader] = [
-        CollapsedReader(),
-        ExecutionTraceReader(),
-        GeckoReader(),
-        JaxReader(),
-        KinetoReader(),
-        MindSporeReader(),
-        MegEngineReader(),
-        MemrayReader(),
-        MojoReader(),
-        NativeReader(),
-        NsysReader(),
-        PaddleReader(),
-        PerfettoReader(),
-        PprofReader(),
-        ProtonReader(),
-        PstatsReader(),
-        PyinstrumentReader(),
-        RocmCsvReader(),
-        RocmReader(),
-        ScaleneReader(),
-        SpeedscopeReader(),
-        TachyonJsonlReader(),
-        TachyonReader(),
-        TorchCompileReader(),
-        TorchMemoryReader(),
-        TraceEventReader(),
-        VizTracerReader(),
-    ]
-    registered += [point.load()() for point in entry_points(group=_GROUP)]
+    registered: list[Reader] = [extensions.load("readers", name)() for name in extensions.names("readers")]
     registered.sort(key=lambda reader: -reader.priority)
     for label, values in (
         ("name", [reader.name for reader in registered]),

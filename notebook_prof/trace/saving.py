@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import entry_points
 from typing import Any, Final
 
+from .. import extensions
 from ..errors import OptionError, nearest
 
-GROUP: Final = "notebook_prof.writers"
 SUFFIXES: Final = {
     ".nbprof": "native",
     ".nbprof.zip": "native",
@@ -23,8 +22,14 @@ SUFFIXES: Final = {
 
 
 def writer(format: str) -> Any:
-    """Return the writer of this name, a function of a Trace and a path; OptionError if unknown."""
-    writers = {point.name: point for point in entry_points(group=GROUP)}
+    """Return the writer of this name: a function of a Trace and a path.
+
+    Raises
+    ------
+    OptionError
+        If there is no such writer.
+    """
+    writers = extensions.points("writers")
     if not writers:
         raise OptionError("no writers are registered: notebook_prof is not installed; pip install it again")
     if format not in writers:

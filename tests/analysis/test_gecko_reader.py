@@ -14,7 +14,7 @@ import pytest
 from notebook_prof.analysis import host_waits, verdict
 from notebook_prof.errors import FormatError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.python_profilers.call_tree import sample_durations
+from notebook_prof.readers.call_tree import sample_durations
 from notebook_prof.trace import Trace
 
 from .. import samples

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis import device, kernels, operators, steps, verdict
 from notebook_prof.errors import NotebookProfError
+from notebook_prof.formats.jax import decoder, xplane
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.jax import decoder, xplane
 from notebook_prof.trace import ImportReport, Trace
 
 COLUMNS = ["ts", "dur", "name", "category", "step", "module", "self_ns"]

@@ -18,8 +18,8 @@ import pytest
 from notebook_prof import open_profile
 from notebook_prof.analysis import memory, memory_heap, memory_peak, verdict
 from notebook_prof.errors import FormatError
+from notebook_prof.formats.memray.recording import _Facts, _report_end
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.samplers.memray_recording import _Facts, _report_end
 from notebook_prof.trace import TraceBuilder
 
 from .. import samples
@@ -94,7 +94,7 @@ def test_those_are_the_figures_of_its_own_reader() -> None:
 
 
 def test_recordings_are_refused_without_memray(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("notebook_prof.readers.samplers.memray.installed", lambda module: False)
+    monkeypatch.setattr("notebook_prof.formats.memray.recording.installed", lambda module: False)
     with pytest.raises(FormatError, match=r"notebook-prof\[heap\].*memray transform csv FILE"):
         read_trace(recordings / "packed.bin")
 

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from notebook_prof.analysis import kernels, memory_peak, operators
+from notebook_prof.formats.paddle.chrome import read_json
+from notebook_prof.formats.paddle.protobuf import read_protobuf
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.paddle.chrome import read_json
-from notebook_prof.readers.paddle.protobuf import read_protobuf
 from notebook_prof.trace import Trace
 from notebook_prof.trace.intervals import length
 from notebook_prof.trace.nesting import nest

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.compat.paddle_summary import Events, memory_table, operator_table, user_table
-from notebook_prof.compat.paddle_summary.text import VIEWS
 from notebook_prof.errors import OptionError
+from notebook_prof.formats.paddle.summary.events import Events
+from notebook_prof.formats.paddle.summary.operators import operator_table, user_table
+from notebook_prof.formats.paddle.summary.overview import memory_table
+from notebook_prof.formats.paddle.summary.text import VIEWS
 from notebook_prof.profiles.other_tools import Compat
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder

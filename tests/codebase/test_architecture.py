@@ -1,12 +1,14 @@
 """What `docs/architecture.md` says of the code is so."""
 
 import re
+import subprocess
+import sys
 
 from .floor_plan import PLAN, drawn
 from .source import PACKAGE, ROOT, tree
+from .walks import files, walks
 
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-STOP = re.compile(r"`([a-z_/]+\.py)` (?:`(\w+)(?:\.(\w+))?`)?")
 FILE = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.py)`")
 
 
@@ -22,11 +24,40 @@ def test_every_file_that_is_named_exists() -> None:
 
 def test_every_stop_of_a_walk_exists() -> None:
     """A stop is a file, and behind it a function or a class, perhaps with a method."""
-    walks = TEXT[TEXT.index("## Five walks") :]
-    stops = STOP.findall(walks)
-    assert len(stops) > 30
+    stops = {stop for stops in walks().values() for stop in stops}
+    assert len(stops) > 80
     for file, name, method in stops:
-        named = [node for node in tree(PACKAGE / file).body if getattr(node, "name", None) == name]
-        assert not name or named, f"{file} has no {name}"
-        inner = {getattr(node, "name", None) for node in getattr(named[0], "body", [])} if named else set()
+        path = ROOT / file if file.startswith("js/") else PACKAGE / file
+        assert path.is_file(), f"there is no {file}"
+        if not name:
+            continue
+        named = [node for node in tree(path).body if getattr(node, "name", None) == name]
+        assert named, f"{file} has no {name}"
+        inner = {getattr(node, "name", None) for node in getattr(named[0], "body", [])}
         assert not method or method in inner, f"{file} {name} has no {method}"
+
+
+def test_walks_are_short() -> None:
+    """So many files may somebody have to read who follows one."""
+    most = {
+        "A cell": 30,
+        "A file": 14,
+        "A brush": 17,
+        "A gap": 13,
+        "A comparison": 20,
+        "Ranks": 16,
+        "A report": 14,
+        "A new format": 2,
+        "A new advice rule": 5,
+        "A new tab": 5,
+    }
+    counts = {title: len(files(stops)) for title, stops in walks().items()}
+    assert counts.keys() == most.keys()
+    assert {title: count for title, count in counts.items() if count > most[title]} == {}
+
+
+def test_every_stop_is_called_where_a_walk_runs() -> None:
+    run = [sys.executable, "-m", "tests.codebase.walks"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("in which code ran") == 6

@@ -15,6 +15,7 @@ FLOORS = {
     "labels": 1,
     "optional": 1,
     "background": 1,
+    "extensions": 1,
     "interrupts": 1,
     "atomic_files": 1,
     "own_processes": 1,
@@ -24,11 +25,11 @@ FLOORS = {
     "readers": 3,
     "writers": 3,
     "analysis": 4,
-    "compat": 5,
-    "collectors": 5,
+    "formats": 5,
     "service": 5,
     "expectations": 5,
     "testing": 5,
+    "collectors": 6,
     "views": 6,
     "profiles": 7,
     "comparison": 8,
@@ -44,11 +45,11 @@ HOMES = {
     "torch": {"collectors"},
     "cupy": {"collectors"},
     "pynvml": {"collectors"},
-    "memray": {"collectors", "readers"},
+    "memray": {"collectors", "formats"},
     "psutil": {"collectors", "readers"},
     "viztracer": {"collectors"},
-    "msgspec": {"readers", "service", "writers"},
-    "pyarrow": {"readers", "selection", "writers"},
+    "msgspec": {"formats", "readers", "service", "writers"},
+    "pyarrow": {"formats", "readers", "selection", "writers"},
     "dask": {"ranks"},
     "duckdb": {"profiles"},
     "distributed": {"ranks"},
@@ -76,6 +77,50 @@ def test_imports_point_down() -> None:
             if FLOORS[there] >= FLOORS[here]:
                 wrong.append(f"{path.relative_to(ROOT)}:{line} {here} (floor {FLOORS[here]}) imports {name}")
     assert not wrong, "\n".join(wrong)
+
+
+KNOW_A_FORMAT = {
+    "notebook_prof.collectors.jax": {"jax"},
+    "notebook_prof.collectors.torch": {"torch"},
+    "notebook_prof.cli.analyze": {"megengine"},
+    "notebook_prof.cli.summary": {"paddle"},
+}
+"""Who imports a room of `formats`: what records the system, and commands with the options of its tool."""
+
+
+def test_rooms_of_formats_are_known_to_the_table_alone() -> None:
+    """Nothing of the core imports them, nor do they import one another."""
+    wrong = []
+    for path in FILES:
+        here = module_name(path)
+        known: set[str] = set()
+        for part, names in KNOW_A_FORMAT.items():
+            known |= names if f"{here}.".startswith(f"{part}.") else set()
+        known |= {*here.split(".")[2:3]} if room(here) == "formats" else set()
+        wrong += [
+            f"{path.relative_to(ROOT)}:{line} imports {name}"
+            for line, name, typing_only in imports(path)
+            if not typing_only
+            and name.startswith("notebook_prof.formats.")
+            and name.split(".")[2] not in known
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_room_is_imported_when_a_file_of_its_own_is_met() -> None:
+    code = (
+        "import sys; from notebook_prof.readers.registry import read_trace, readers\n"
+        "def loaded():\n"
+        "    print(*sorted(name for name in sys.modules if name.startswith('notebook_prof.formats.')))\n"
+        "readers(); loaded(); read_trace('tests/data/megengine/profiling_train.json.gz'); loaded()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    before, after = ({*line.split()} for line in done.stdout.splitlines())
+    probes = {"mindspore.files", "nsys.arrow_tables", "rocm.csv_tables"}  # which tell their files apart
+    inside = {name.removeprefix("notebook_prof.formats.") for name in before}
+    assert {name for name in inside if "." in name} == probes
+    assert after - before == {f"notebook_prof.formats.megengine.{name}" for name in ("graph", "nodes")}
 
 
 def test_heavy_libraries_stay_at_home() -> None:
@@ -147,7 +192,6 @@ def test_loading_the_extension_leaves_what_no_cell_needs_yet() -> None:
     later = {
         "analysis",
         "comparison",
-        "compat",
         "expectations",
         "ranks",
         "runs",
@@ -157,7 +201,8 @@ def test_loading_the_extension_leaves_what_no_cell_needs_yet() -> None:
     }
     assert rooms & later == set()
     readers = {name.split(".")[1] for name in modules if name.startswith("readers.")}
-    kineto = {"base", "codec", "event_arguments", "folder", "kineto", "torch_compile"}  # PyTorch's own
+    kineto = {"base", "codec", "event_arguments", "folder", "kineto"}  # PyTorch's own
     assert readers <= kineto
+    assert {name.split(".")[1] for name in modules if name.startswith("formats.")} <= {"torch"}
     assert "profiles.profile" not in modules
     assert len(modules) < 200, "490 with all analyses, comparisons and readers"

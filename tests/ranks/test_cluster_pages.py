@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
-from notebook_prof.analysis.distributed.mindspore_cluster import cluster_advice, cluster_links, cluster_steps
 from notebook_prof.errors import OptionError
+from notebook_prof.formats.mindspore.cluster import cluster_advice, cluster_links, cluster_steps
 from notebook_prof.trace import Trace, TraceBuilder
 
 NAMES = ["interval_ns", "computation_ns", "communication_alone_ns", "stage_ns", "receive_alone_ns"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from notebook_prof import Profile, TraceBuilder, open_profile
 from notebook_prof.analysis import hotspots
 from notebook_prof.errors import FormatError, NotebookProfError
+from notebook_prof.formats.python_profilers import CollapsedReader
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.python_profilers.collapsed import CollapsedReader
 from notebook_prof.trace import Trace
 
 from ..damage import damaged

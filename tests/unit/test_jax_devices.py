@@ -8,8 +8,9 @@ import numpy as np
 
 from notebook_prof.analysis import trust
 from notebook_prof.collectors.jax.collector import of_devices
-from notebook_prof.readers.jax import assemble, decode
-from notebook_prof.readers.jax.columns import Line, Space, coded
+from notebook_prof.formats.jax.assemble import assemble
+from notebook_prof.formats.jax.columns import Line, Space, coded
+from notebook_prof.formats.jax.decoder import decode
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.report import ImportReport
 

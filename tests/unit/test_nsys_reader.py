@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from notebook_prof.errors import FormatError
+from notebook_prof.formats.nsys.ranges import phase_of_range, step_of_range
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.nsys.ranges import phase_of_range, step_of_range
 from notebook_prof.trace import Trace
 
 START = 1_700_000_000_000_000_000

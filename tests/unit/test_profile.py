@@ -155,10 +155,10 @@ def test_display_goes_through_the_entry_point(profile, monkeypatch):
         def load():
             return shown.append
 
-    monkeypatch.setattr("notebook_prof.profiles.display.entry_points", lambda group: [Entry] if group else [])
+    monkeypatch.setattr("notebook_prof.extensions.points", lambda group: {"widget": Entry} if group else {})
     profile._ipython_display_()
     assert shown == [profile]
-    monkeypatch.setattr("notebook_prof.profiles.display.entry_points", lambda group: [])
+    monkeypatch.setattr("notebook_prof.extensions.points", lambda group: {})
     with pytest.raises(NotImplementedError):  # IPython goes on to the bundle
         profile._ipython_display_()
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from notebook_prof.formats.perfetto.packets import packet_spans
 from notebook_prof.readers.codec import columns as columns_module
 from notebook_prof.readers.codec import protobuf_columns
 from notebook_prof.readers.codec.columns import coded_contents
 from notebook_prof.readers.codec.protobuf import WireError, fields
 from notebook_prof.readers.codec.protobuf_columns import PADDING, Fields, varints
-from notebook_prof.readers.perfetto.spans import packet_spans
 from notebook_prof.trace import ImportReport
 
 from ..draws import draws

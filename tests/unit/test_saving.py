@@ -71,7 +71,7 @@ def test_to_chrome_compresses_by_suffix(trace: Trace, tmp_path: Path) -> None:
 def test_without_writers_a_sentence_says_so(
     trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("notebook_prof.trace.saving.entry_points", lambda group: [])
+    monkeypatch.setattr("notebook_prof.extensions.points", lambda group: {})
     with pytest.raises(OptionError, match="not installed"):
         trace.to_chrome(tmp_path / "run.json")
 

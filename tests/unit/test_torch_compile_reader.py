@@ -15,8 +15,8 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.errors import FormatError
-from notebook_prof.readers.torch_compile.metrics import compilation_row
-from notebook_prof.readers.torch_compile.reader import TorchCompileReader
+from notebook_prof.formats.torch import TorchCompileReader
+from notebook_prof.formats.torch.compilations import compilation_row
 from notebook_prof.trace import TraceBuilder
 
 NAME = "dedicated_log_torch_trace_sample.log"

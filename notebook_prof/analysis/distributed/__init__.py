@@ -1,1 +1,1 @@
-"""Communication between ranks, and a MindSpore cluster's own tables."""
+"""Communication between ranks."""

@@ -85,10 +85,11 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
     2. If code outside of steps takes more than half of a cell, without our own start and stop, or there are
-       no steps: the user's longest line, followed inwards as long as one line takes 70 % of its caller. *wait-bound* if the cell's thread
-       neither ran nor waited for a core for half of it, or its callees wait by name; *import-bound* for an
-       import; *library-bound* if the longest function below it is an installed library's; *compute-bound* if
-       operators of a framework take most of it; else *python-bound*. *mixed* if no line takes half.
+       no steps: the user's longest line, followed inwards as long as one line takes 70 % of its caller.
+       *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or its callees wait
+       by name; *import-bound* for an import; *library-bound* if the longest function below it is an installed
+       library's; *compute-bound* if operators of a framework take most of it; else *python-bound*. *mixed* if
+       no line takes half.
     3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from 10
        % it follows the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps is in that
        phase; the larger one. Without device work it comes second if another phase of the steps takes longer,

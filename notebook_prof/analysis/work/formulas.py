@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ... import extensions
 from .calls import Call, Work
 from .contraction import attention, convolution, convolution_backward, matmul
-from .paddle import paddle_formula
 from .pointwise import copy, elementwise, embedding, norm, pooling, reduction, softmax
 
 Formula = Callable[[Call], "Work | None"]
@@ -61,9 +61,16 @@ def work_of(
 
 
 def formula_of(name: str, source: str = "") -> Formula | None:
-    """Return the formula for an operator's name in recordings of `source`; None without one."""
-    if source == "paddle":
-        return paddle_formula(name)
+    """Return the formula for an operator's name in recordings of `source`; None without one.
+
+    Examples
+    --------
+    >>> formula_of("aten::_softmax").__name__, formula_of("aten::view")
+    ('softmax', None)
+    """
+    if source in extensions.OURS["formulas"]:
+        formula: Formula | None = extensions.load("formulas", source)(name)
+        return formula
     if not name.startswith("aten::"):
         return None
     word = name[len("aten::") :]

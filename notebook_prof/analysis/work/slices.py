@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ... import extensions
 from ...trace import Trace
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.intervals import as_ints
 from ..scope import ints, of_kind
 from .formulas import formula_of, work_of
-from .megengine import can_tell, footprints
 
 KINDS: Final = (
     "matmul",
@@ -138,11 +138,12 @@ def _text(value: Any) -> str | None:
 
 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Return the file's work of each operator by its number, as in MegEngine's static graphs."""
+    """Return the work that the file has for each operator by its number."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
-    if isinstance(table, pd.DataFrame) and can_tell(table):
-        table = footprints(table)
+    source = str(trace.metadata.get("source"))
+    if isinstance(table, pd.DataFrame) and source in extensions.OURS["footprints"]:
+        table = extensions.load("footprints", source)(table)
     if not isinstance(table, pd.DataFrame) or not {"id", "flop_count", "memory_bytes"} <= set(table.columns):
         return None
     number = pd.to_numeric(table["id"], errors="coerce").fillna(-1).astype("int64").to_numpy()

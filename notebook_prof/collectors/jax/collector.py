@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
+from ...formats.jax.assemble import assemble
+from ...formats.jax.columns import Line, Space
+from ...formats.jax.decoder import decode
 from ...optional import installed, require
-from ...readers.jax import assemble, decode
-from ...readers.jax.columns import Line, Space
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from ...errors import RecordingError
+from ...formats.torch.memory_snapshot import read_snapshot
 from ...optional import installed, require
-from ...readers.torch_memory.snapshot import read_snapshot
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector

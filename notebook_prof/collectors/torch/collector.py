@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pandas as pd
 
+from ...formats.torch.compilations import COMPILATIONS, compilation_row
 from ...optional import installed, require
 from ...readers.kineto import KinetoColumns, assemble
-from ...readers.torch_compile.metrics import COMPILATIONS, compilation_row
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport

@@ -231,3 +231,25 @@ def _decoded(values: Any, encoding: str) -> Any:
             pass
     texts = (None if value is None else value.decode(encoding, "replace") for value in values.to_pylist())
     return pa.array(texts, pa.large_string())
+
+
+def text_codes(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> Coded:
+    """Return the texts at these places by code; -1 where a begin is negative."""
+    rows = np.flatnonzero(begin >= 0)
+    if len(rows) == len(begin):
+        codes, first = coded_contents(data, begin, end - begin)
+    elif len(rows):
+        codes, first = coded_contents(data, begin[rows], end[rows] - begin[rows])
+        first = rows[first]
+    else:
+        return Coded(np.full(len(begin), -1, np.int64), [])
+    present = np.ones(len(first), bool)
+    column = joined([texts_of(data, begin[first], end[first] - begin[first], present)], TEXTS)
+    assert isinstance(column, Texts)
+    texts = column.coded()
+    own = texts.codes[codes]
+    if len(rows) == len(begin):
+        return Coded(own, texts.values)
+    result = np.full(len(begin), -1, np.int64)
+    result[rows] = own
+    return Coded(result, texts.values)

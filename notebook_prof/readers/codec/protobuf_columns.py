@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, FloatArray, IntArray
-from .columns import texts_of, windows
+from ...trace.strings import Coded
+from .columns import text_codes, texts_of, windows
 from .protobuf import WireError
 from .protobuf import fields as fields_of_one
 
@@ -308,6 +309,16 @@ class Fields:
     def inside(self, every: Occurrences) -> Fields:
         """Return the fields of the messages that these fields hold."""
         return Fields(self.data, np.maximum(every.begin, 0), np.where(every.begin < 0, 0, every.end))
+
+
+def text_column(fields: Fields, number: int) -> Coded:
+    """Return a text field of each message; code -1 where it has none."""
+    return text_codes(fields.data, *fields.contents(number))
+
+
+def coded_texts(fields: Fields, every: Occurrences) -> Coded:
+    """Return the content of fields as texts by code."""
+    return text_codes(fields.data, every.begin, every.end)
 
 
 def _concatenated(parts: Sequence[tuple[IntArray, ...]], count: int) -> tuple[IntArray, ...]:

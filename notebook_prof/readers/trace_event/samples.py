@@ -9,7 +9,7 @@ import numpy as np
 
 from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
-from ..python_profilers.call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
+from ..call_tree import MAX_DEPTH, Frame, Sampled, add_samples, depth_limit
 from .events import Events, atom
 from .tracks import Tracks
 

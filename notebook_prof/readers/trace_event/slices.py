@@ -12,8 +12,8 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
+from ..call_tree import Frame
 from ..matching import match
-from ..python_profilers.call_tree import Frame
 from .arguments import Arguments
 from .events import Events
 from .rows import Row

@@ -1,16 +1,17 @@
 """The tabs of the dashboard: a file each, with its ``TAB``.
 
-The rail, the report, ``p.plot`` and the table in the guide are made from this declaration alone: a new file
-here
-with a ``TAB`` is a new tab.
+The declaration is all that there is to a tab: the rail, the report, ``p.plot`` and the table in the guide are
+made of it. A new file here with a ``TAB`` is a new tab, as is what a package registers as an entry point of
+``notebook_prof.tabs``.
 """
 
 from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
-from typing import Final
+from typing import Any
 
+from ... import extensions
 from .base import (
     Absent,
     Card,
@@ -32,11 +33,20 @@ from .base import (
 def _declared() -> dict[str, Tab]:
     modules = {info.name: import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
     tabs = {name: module.TAB for name, module in modules.items() if hasattr(module, "TAB")}
+    tabs = {name: extensions.load("tabs", name) for name in extensions.names("tabs")} | tabs
     return dict(sorted(tabs.items(), key=lambda item: item[1].place))
 
 
-TABS: Final[dict[str, Tab]] = _declared()
-"""Tabs by name, in the order of the rail, without the operator table, which belongs to the page."""
+TABS: dict[str, Tab]
+"""Tabs by name, in the order of the rail; the operator table is the page's own and not among them."""
+
+
+def __getattr__(name: str) -> Any:
+    # when somebody asks: a package's module with a tab imports this one
+    if name != "TABS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _declared())
+
 
 __all__ = [
     "TABS",

@@ -1,0 +1,89 @@
+"""What formats add to the rest of the package, by name: ours from one table, others from entry points.
+
+The table is all that the core knows of `notebook_prof.formats`. A package of somebody else registers the same
+names as entry points of the groups ``notebook_prof.readers``, ``.analyses``, ``.printers`` and ``.tabs``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
+from typing import Any, Final
+
+from .errors import OptionError
+
+OURS: Final[Mapping[str, Mapping[str, str]]] = {
+    "readers": {
+        "collapsed": "formats.python_profilers:CollapsedReader",
+        "execution_trace": "formats.torch:ExecutionTraceReader",
+        "gecko": "formats.gecko:GeckoReader",
+        "jax": "formats.jax:JaxReader",
+        "kineto": "readers.kineto:KinetoReader",
+        "megengine": "formats.megengine:MegEngineReader",
+        "memray": "formats.memray:MemrayReader",
+        "mindspore": "formats.mindspore:MindSporeReader",
+        "mojo": "formats.python_profilers:MojoReader",
+        "native": "readers.native:NativeReader",
+        "nsys": "formats.nsys:NsysReader",
+        "paddle": "formats.paddle:PaddleReader",
+        "perfetto": "formats.perfetto:PerfettoReader",
+        "pprof": "formats.python_profilers:PprofReader",
+        "proton": "formats.proton:ProtonReader",
+        "pstats": "formats.python_profilers:PstatsReader",
+        "pyinstrument": "formats.python_profilers:PyinstrumentReader",
+        "rocm": "formats.rocm:RocmReader",
+        "rocm_csv": "formats.rocm:RocmCsvReader",
+        "scalene": "formats.python_profilers:ScaleneReader",
+        "speedscope": "formats.python_profilers:SpeedscopeReader",
+        "tachyon": "formats.python_profilers:TachyonReader",
+        "tachyon_jsonl": "formats.python_profilers:TachyonJsonlReader",
+        "torch_compile": "formats.torch:TorchCompileReader",
+        "torch_memory": "formats.torch:TorchMemoryReader",
+        "trace_event": "readers.trace_event:TraceEventReader",
+        "viztracer": "formats.python_profilers:VizTracerReader",
+    },
+    "printers": {
+        "torch_table": "formats.torch.table:torch_table",
+        "paddle_summary": "formats.paddle.summary.text:paddle_summary",
+        "paddle_timer": "formats.paddle.timer:paddle_timer",
+        "megengine": "formats.megengine.ranking:ranked_calls",
+    },
+    "analyses": {
+        f"mindspore.{name}": f"formats.mindspore.cluster:{name}"
+        for name in ("cluster_steps", "cluster_links", "cluster_advice")
+    },
+    "formulas": {"paddle": "formats.paddle.work:paddle_formula"},
+    "footprints": {"megengine": "formats.megengine.footprints:with_footprints"},
+}
+"""Modules are named from `notebook_prof` on."""
+
+
+@cache
+def points(group: str) -> dict[str, EntryPoint]:
+    """Return what installed packages register in a group, by name; the first time takes 10 ms."""
+    return {point.name: point for point in entry_points(group=f"notebook_prof.{group}")}
+
+
+def names(group: str) -> list[str]:
+    """Return all names of a group, ours first.
+
+    Raises
+    ------
+    OptionError
+        If a package registers a name that is taken.
+    """
+    ours, others = OURS.get(group, {}), points(group)
+    if twice := sorted(ours.keys() & others.keys()):
+        raise OptionError(f"two {group} have the name {twice[0]}; uninstall one of the packages")
+    return [*ours, *others]
+
+
+def load(group: str, name: str) -> Any:
+    """Import what is registered under a name."""
+    if (target := OURS.get(group, {}).get(name)) is None:
+        return points(group)[name].load()
+    module, _, attribute = target.partition(":")
+    return attrgetter(attribute)(importlib.import_module(f"{__package__}.{module}"))

@@ -1,0 +1,43 @@
+"""The Firefox Profiler's JSON: of Firefox, samply, ``perf script gecko`` and Python 3.15's sampler."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+
+from ...readers.base import Probe, Reader
+from ...trace.builder import TraceBuilder
+
+_META: Final = re.compile(rb'"meta"\s*:\s*\{')
+_MARKS: Final = re.compile(rb'"(?:preprocessedProfileVersion|gcpoison|asyncstack|stackwalk)"\s*:')
+_TABLES: Final = (re.compile(rb'"stackTable"\s*:\s*\{'), re.compile(rb'"frameTable"\s*:\s*\{'))
+
+
+class GeckoReader(Reader):
+    """Reads profiles of the Firefox Profiler, as it saves them ("processed") and as Firefox records them.
+
+    Each thread of each process is a track. A sample stands for the time until the next one, but for no more
+    than twice the usual time; with weights, for as many intervals, which end with the one in which it was
+    taken; with weights in ms, for these. Samples without a stack are idle and make no slices; stacks of the
+    category Idle are ``sync``.
+    """
+
+    name: ClassVar[str] = "gecko"
+    priority: ClassVar[int] = 415
+    describes: ClassVar[str] = (
+        "Firefox Profiler's JSON: of Firefox, samply, perf script gecko, profiling.sampling --gecko"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is an object with a profile's ``meta``, or with its tables of stacks."""
+        head = probe.head
+        if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
+            return False
+        marked = _META.search(head) is not None and _MARKS.search(head) is not None
+        return marked or all(pattern.search(head) is not None for pattern in _TABLES)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the profile's threads, markers and counters into `builder`."""
+        from .profile import read_profile
+
+        read_profile(data, builder)

@@ -1,0 +1,274 @@
+"""A profile of the Firefox Profiler, and the processes inside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Raw, Struct
+
+from ...errors import FormatError
+from ...readers.call_tree import sample_durations
+from ...readers.codec.tolerant_json import decode_object
+from ...readers.stack_tree import add_tree_samples
+from ...trace.arrays import FloatArray, IntArray
+from ...trace.builder import TraceBuilder
+from .counters import CPU_SCALE, add_counters, add_cpu_use
+from .markers import add_markers
+from .stacks import GeckoCategory, GeckoStacks, gecko_categories, gecko_stacks
+from .tables import NO_TIME, GeckoTable, to_floats
+from .tracks import GeckoTracks
+
+_NOTHING: Final = Raw(b"null")
+_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_STACKS: Final = ("stackTable", "frameTable", "funcTable", "resourceTable")
+_USED: Final = {"stack", "time", "timeDeltas", "weight", "threadCPUDelta"}
+_DEEPEST: Final = 8
+_EPOCH_MS: Final = 1e11
+"""A profile that says that it began before 1973 counts from another moment than the epoch."""
+
+
+class _Thread(Struct):
+    name: Any = ""
+    pid: Any = None
+    tid: Any = None
+    processName: Any = None
+    samples: Raw = _NOTHING
+    markers: Raw = _NOTHING
+    stackTable: Raw = _NOTHING
+    frameTable: Raw = _NOTHING
+    funcTable: Raw = _NOTHING
+    resourceTable: Raw = _NOTHING
+    stringArray: Any = None
+    stringTable: Any = None
+    nativeAllocations: Raw = _NOTHING
+    jsAllocations: Raw = _NOTHING
+
+
+class _Profile(Struct):
+    meta: dict[str, Any] = {}
+    threads: list[Raw] = []
+    processes: list[Raw] = []
+    counters: list[Raw] = []
+    shared: dict[str, Raw] = {}
+
+
+class _Shared(NamedTuple):
+    """What the threads of a profile have in common: strings, tables, and stacks if those are."""
+
+    strings: list[str] | None
+    tables: Mapping[str, Raw]
+    stacks: GeckoStacks | None
+
+
+def read_profile(data: bytes, builder: TraceBuilder) -> None:
+    """Put the profile's threads, markers and counters into `builder`."""
+    profile = decode_object(data, _Profile, "the Firefox Profiler's")
+    begin = profile.meta.get("startTime")
+    import_ = _Import(builder, _number(begin) >= _EPOCH_MS)
+    import_.add(profile)
+    if not import_.threads:
+        raise FormatError("the profile has no thread with samples or markers")
+    import_.finish(profile.meta)
+
+
+class _Import:
+    """Puts a profile and the processes inside of it into a builder."""
+
+    def __init__(self, builder: TraceBuilder, has_epoch: bool) -> None:
+        self._builder = builder
+        self._has_epoch = has_epoch
+        self._tracks = GeckoTracks(builder)
+        self._by_category: list[pd.DataFrame] = []
+        self._unused: set[str] = set()
+        self._in_bytes = 0
+        self.threads = 0
+
+    def add(self, profile: _Profile, depth: int = 0) -> None:
+        """Add one process or, of a processed profile, all of them."""
+        base = round(_number(profile.meta.get("startTime")) * 1000) * 1000 if self._has_epoch else 0
+        categories = gecko_categories(profile.meta.get("categories"))
+        shared = self._shared(profile, categories)
+        threads = list(self._decoded(profile.threads, _Thread, "thread"))
+        for thread in filter(_has_tables, threads):
+            self._add_thread(thread, profile.meta, shared, categories, base)
+        pid = next((each.pid for each in threads), None)
+        add_counters(
+            self._builder, self._tracks, [msgspec.json.decode(text) for text in profile.counters], pid, base,
+            profile.meta.get("sampleUnits"),
+        )  # fmt: skip
+        if depth >= _DEEPEST:
+            self._builder.report.add(
+                "broken-profile", "loss", len(profile.processes),
+                example=f"processes inside of {depth} others", effect="left out",
+            )  # fmt: skip
+            return
+        for child in self._decoded(profile.processes, _Profile, "process"):
+            self.add(child, depth + 1)
+
+    def finish(self, meta: Mapping[str, Any]) -> None:
+        """Add what is known of all threads."""
+        builder = self._builder
+        for key, name in (("product", "product"), ("importedFrom", "exporter")):
+            if isinstance(meta.get(key), str):
+                builder.metadata[name] = meta[key]
+        if self._by_category:
+            builder.table("sample_categories", pd.concat(self._by_category), times=())
+        builder.report.add(
+            "columns-not-used",
+            "info",
+            len(self._unused),
+            example=", ".join(sorted(self._unused)),
+            effect="what they tell of samples and allocations is left out; times are complete",
+        )
+        if self._in_bytes == self.threads:
+            raise FormatError(
+                "its samples weigh bytes, and none tells a time. Open it in profiler.firefox.com"
+            )
+        if builder.is_empty:
+            builder.report.add("no-events", "info", 1, f"{self.threads:,} threads", "all tables are empty")
+
+    def _decoded(self, texts: list[Raw], kind: type[Any], what: str) -> Iterator[Any]:
+        for number, text in enumerate(texts):
+            try:
+                yield msgspec.json.decode(text, type=kind)
+            except _BROKEN as error:
+                self._builder.report.add(
+                    "broken-profile", "loss", example=f"{what} {number}: {error}", effect="left out"
+                )
+
+    def _shared(self, profile: _Profile, categories: list[GeckoCategory]) -> _Shared:
+        listed = profile.shared.get("stringArray")
+        strings = None if listed is None else _strings(msgspec.json.decode(listed))
+        tables = {name: text for name, text in profile.shared.items() if name in (*_STACKS, "sources")}
+        stacks = None
+        if "stackTable" in tables and strings is not None:
+            stacks = self._stacks(tables, strings, categories)
+        return _Shared(strings, tables, stacks)
+
+    def _stacks(
+        self, tables: Mapping[str, Raw], strings: list[str], categories: list[GeckoCategory]
+    ) -> GeckoStacks:
+        ready = {name: GeckoTable(tables.get(name)) for name in (*_STACKS, "sources")}
+        return gecko_stacks(ready, strings, categories, self._builder.report)
+
+    def _add_thread(
+        self,
+        thread: _Thread,
+        meta: Mapping[str, Any],
+        shared: _Shared,
+        categories: list[GeckoCategory],
+        base: int,
+    ) -> None:
+        self.threads += 1
+        own = thread.stringArray if thread.stringArray is not None else thread.stringTable
+        strings = shared.strings if shared.strings is not None and own is None else _strings(own)
+        place_of = self._tracks.add(thread.name, thread.pid, thread.tid, thread.processName)
+        samples = GeckoTable(thread.samples)
+        if samples.facts.get("weightType") == "bytes":
+            self._in_bytes += 1
+            self._builder.report.add(
+                "unit-not-time", "loss", samples.count, example=place_of.name,
+                effect="samples that weigh bytes are left out", advice="open it in profiler.firefox.com",
+            )  # fmt: skip
+        elif samples.count:
+            stacks = shared.stacks
+            if stacks is None or bytes(thread.stackTable) != b"null":
+                tables = {name: getattr(thread, name) for name in _STACKS}
+                tables = {name: text for name, text in tables.items() if bytes(text) != b"null"}
+                stacks = self._stacks({**shared.tables, **tables}, strings, categories)
+            self._add_samples(
+                samples, stacks, categories, place_of.track, _number(meta.get("interval")), base
+            )
+            scale = CPU_SCALE.get(str((meta.get("sampleUnits") or {}).get("threadCPUDelta")))
+            add_cpu_use(self._builder, place_of, samples, scale, base)
+        self._unused |= {name for name in samples.columns if name not in _USED and name in samples}
+        for name in ("nativeAllocations", "jsAllocations"):
+            if rows := GeckoTable(getattr(thread, name)).count:
+                self._unused.add(f"{name} ({rows:,} rows)")
+        add_markers(self._builder, place_of.markers, place_of.pid, GeckoTable(thread.markers), strings, base)
+
+    def _add_samples(
+        self,
+        samples: GeckoTable,
+        stacks: GeckoStacks,
+        categories: list[GeckoCategory],
+        track: int,
+        interval_ms: float,
+        base: int,
+    ) -> None:
+        ts, stack = samples.times(), samples.integers("stack")
+        ok = (ts != NO_TIME) & (stack < len(stacks.node))
+        self._builder.report.add_where(
+            "broken-row", "loss", ~ok, lambda i: f"sample {i} of a thread", "these samples are left out"
+        )
+        rows = np.flatnonzero(ok)
+        rows = rows[np.argsort(ts[rows], kind="stable")]
+        ts, stack = ts[rows], stack[rows]
+        weight = samples.numbers("weight")[rows] if "weight" in samples else None
+        begin, dur = _spans(ts, weight, str(samples.facts.get("weightType")), interval_ms)
+        self._builder.report.add_where(
+            "negative-weight", "loss", dur < 0, lambda i: f"{dur[i]:,} ns",
+            "these samples are left out", "open one profile, not the difference of two",
+        )  # fmt: skip
+        busy = (stack >= 0) & (dur > 0)
+        if not busy.any():
+            return
+        begin, dur, stack = begin[busy], dur[busy], stack[busy]
+        add_tree_samples(self._builder, track, begin + base, dur, stacks.node[stack], stacks.tree)
+        table = pd.DataFrame(
+            {"category": stacks.category[stack], "subcategory": stacks.subcategory[stack], "dur_ns": dur}
+        )
+        sums = table.groupby(["category", "subcategory"])["dur_ns"].agg(["size", "sum"]).reset_index()
+        sums = sums[sums["category"] >= 0]
+        if len(sums):
+            self._by_category.append(_by_category(sums, categories, track))
+
+
+def _has_tables(thread: _Thread) -> bool:
+    return any(bytes(table).startswith(b"{") for table in (thread.samples, thread.markers))
+
+
+def _by_category(sums: pd.DataFrame, categories: list[GeckoCategory], track: int) -> pd.DataFrame:
+    pairs = list(zip(sums["category"].tolist(), sums["subcategory"].tolist(), strict=True))
+    names = [categories[i].name for i, _ in pairs]
+    inner = [
+        categories[i].subcategories[k] if 0 <= k < len(categories[i].subcategories) else "" for i, k in pairs
+    ]
+    table = {"track": track, "category": names, "subcategory": inner}
+    return pd.DataFrame(
+        {**table, "samples": sums["size"].to_numpy(), "dur_ns": sums["sum"].to_numpy()}
+    ).astype({"track": "int32"})
+
+
+def _spans(
+    ts: IntArray, weight: FloatArray | None, kind: str, interval_ms: float
+) -> tuple[IntArray, IntArray]:
+    """Return begin and duration of each sample; the duration is negative where the weight is."""
+    if weight is None or not len(ts):
+        return ts, sample_durations(ts) if len(ts) else ts
+    weight = np.where(np.isfinite(weight) & (np.abs(weight) < 2.0**40), weight, 0)
+    if kind == "tracing-ms":
+        return ts, np.rint(weight * 1e6).astype(np.int64)
+    if (weight == 1).all():
+        return ts, sample_durations(ts)
+    gaps = np.diff(ts)
+    interval = interval_ms * 1e6 if 0 < interval_ms < 1e9 else float(np.median(gaps) if len(gaps) else 1)
+    dur = np.rint(weight * interval).astype(np.int64)
+    length = np.maximum(dur, 0)
+    # a weight above 1 counts the intervals before the sample; none begins before the last one has ended
+    begin = ts - np.maximum(length - round(interval), 0)
+    behind = np.cumsum(length) - length
+    return np.maximum.accumulate(begin - behind) + behind, dur
+
+
+def _strings(listed: Any) -> list[str]:
+    return [text if isinstance(text, str) else "" for text in listed] if isinstance(listed, list) else []
+
+
+def _number(value: Any) -> float:
+    number = float(to_floats([value])[0])
+    return number if np.isfinite(number) and abs(number) < 2.0**43 else 0.0

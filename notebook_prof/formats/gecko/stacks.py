@@ -1,0 +1,171 @@
+"""Stacks of a profile of the Firefox Profiler: a tree of frames, with what each is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...readers.call_tree import Frame
+from ...readers.stack_tree import StackTree, stack_tree
+from ...trace.arrays import IntArray
+from ...trace.nesting import inherit
+from ...trace.report import ImportReport
+from .tables import GeckoTable
+
+_LOCATION: Final = re.compile(r"(?P<name>.*) \((?P<file>.*?):(?P<line>\d{1,9})(?::\d+)?\)(?: \[.*\])?", re.S)
+_LIBRARY: Final = re.compile(r"(?P<name>.*) \(in (?P<file>[^()]*)\)", re.S)
+_IDLE: Final = "Idle"
+_MOST_LINES: Final = 2**31
+
+
+class GeckoCategory(NamedTuple):
+    """A kind of work, as the profile names it."""
+
+    name: str
+    subcategories: Sequence[str]
+
+
+class GeckoStacks(NamedTuple):
+    """Stacks that samples name.
+
+    Attributes
+    ----------
+    tree : StackTree
+    node : ndarray of int64, shape (n,)
+        Of each stack of the file, in `tree`.
+    category, subcategory : ndarray of int64, shape (n,)
+        -1 where the file tells none.
+    """
+
+    tree: StackTree
+    node: IntArray
+    category: IntArray
+    subcategory: IntArray
+
+
+def gecko_categories(listed: Any) -> list[GeckoCategory]:
+    """Return the categories of a profile's ``meta``; of old profiles there are none.
+
+    Examples
+    --------
+    >>> gecko_categories([{"name": "GC", "subcategories": ["Other"]}, 5])[0].name
+    'GC'
+    """
+    if not isinstance(listed, list):
+        return []
+    rows = [each if isinstance(each, dict) else {} for each in listed]
+    inner = [each.get("subcategories") for each in rows]
+    return [
+        GeckoCategory(
+            str(each.get("name", "")), [str(one) for one in parts] if isinstance(parts, list) else []
+        )
+        for each, parts in zip(rows, inner, strict=True)
+    ]
+
+
+def gecko_stacks(
+    tables: Mapping[str, GeckoTable],
+    strings: Sequence[str],
+    categories: Sequence[GeckoCategory],
+    report: ImportReport,
+) -> GeckoStacks:
+    """Return the stacks of a thread, or of all of them.
+
+    Parameters
+    ----------
+    tables : mapping of str to GeckoTable
+        ``stackTable frameTable funcTable resourceTable sources``.
+    strings : sequence of str
+    categories : sequence of GeckoCategory
+    report : ImportReport
+        Counts stacks whose caller or frame is not there.
+    """
+    stacks, frame_rows = tables["stackTable"], tables["frameTable"]
+    prefix, frame = stacks.integers("prefix"), stacks.integers("frame")
+    row = np.arange(len(prefix))
+    wrong = (prefix >= row) | (frame < 0) | (frame >= frame_rows.count)
+    report.add_where(
+        "broken-row", "loss", wrong, lambda i: f"stack {i} of a profile", "its outer frames are left out"
+    )
+    prefix = np.where(wrong | (prefix < 0), -1, prefix)
+    frames = _frames(tables, strings)
+    frame = np.where(wrong, len(frames), frame)
+    frames.append(Frame("[unknown]", "", 0))
+    category, subcategory = _categories(stacks, frame_rows, prefix, frame)
+    category[category >= len(categories)] = -1
+    idle = np.array([*(each.name == _IDLE for each in categories), False])[category]
+    tree, node = stack_tree(prefix, frame, frames, report, idle)
+    return GeckoStacks(tree, node, category, subcategory)
+
+
+def _categories(
+    stacks: GeckoTable, frame_rows: GeckoTable, prefix: IntArray, frame: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return category and subcategory of each stack: its own, its frame's, or its caller's."""
+    own, inner = stacks.integers("category"), stacks.integers("subcategory")
+    of_frame = np.append(frame_rows.integers("category"), -1)
+    inner_of_frame = np.append(frame_rows.integers("subcategory"), -1)
+    bare = own < 0
+    own = np.where(bare, of_frame[frame], own)
+    inner = np.where(bare, inner_of_frame[frame], inner)
+    row = np.where(own >= 0, np.arange(len(own)), -1)
+    source = inherit(prefix, row)
+    nothing = source < 0
+    return np.where(nothing, -1, own[source]), np.where(nothing, -1, inner[source])
+
+
+def _frames(tables: Mapping[str, GeckoTable], strings: Sequence[str]) -> list[Frame]:
+    frame_rows = tables["frameTable"]
+    line = frame_rows.integers("line", 0).tolist()
+    if "location" in frame_rows:
+        texts = _words(strings, frame_rows.integers("location"))
+        return [location_frame(text, number) for text, number in zip(texts, line, strict=True)]
+    functions, sources = tables["funcTable"], tables["sources"]
+    names = _words(strings, functions.integers("name"))
+    files = _words(strings, functions.integers("fileName"))
+    if "source" in functions:
+        column = "filename" if "filename" in sources else "url"
+        listed = _words(strings, sources.integers(column))
+        files = _words(listed, functions.integers("source"))
+    libraries = _words(strings, tables["resourceTable"].integers("name"))
+    within = _words(libraries, functions.integers("resource"))
+    begins = functions.integers("lineNumber", 0).tolist()
+    places = [
+        (name or "[unknown]", file or library, begin)
+        for name, file, library, begin in zip(names, files, within, begins, strict=True)
+    ]
+    places.append(("[unknown]", "", 0))
+    at = frame_rows.integers("func").tolist()
+    rows = [places[i] if 0 <= i < len(places) else places[-1] for i in at]
+    return [
+        Frame(name, file, _line(number or begin))
+        for (name, file, begin), number in zip(rows, line, strict=True)
+    ]
+
+
+def location_frame(text: str, line: int) -> Frame:
+    """Read a frame as Firefox and ``perf script`` write it; `line` is where it was, 0 if not known.
+
+    Examples
+    --------
+    >>> location_frame("step (https://a.org/x.js:34:5)", 36)
+    Frame(function='step', file='https://a.org/x.js', line=36)
+    >>> location_frame("poll (in libc.so.6)", 0), location_frame("0x1f", 0).function
+    (Frame(function='poll', file='libc.so.6', line=0), '0x1f')
+    """
+    if (match := _LOCATION.fullmatch(text)) is not None:
+        return Frame(match["name"], match["file"], _line(line or int(match["line"])))
+    if (match := _LIBRARY.fullmatch(text)) is not None:
+        return Frame(match["name"], match["file"], _line(line))
+    return Frame(text or "[unknown]", "", _line(line))
+
+
+def _line(number: int) -> int:
+    return number if 0 < number < _MOST_LINES else 0
+
+
+def _words(strings: Sequence[str], rows: IntArray) -> list[str]:
+    return [strings[i] if 0 <= i < len(strings) else "" for i in rows.tolist()]

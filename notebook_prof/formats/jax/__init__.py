@@ -1,0 +1,102 @@
+"""JAX and XLA: planes of ``.xplane.pb``, or their copy in ``trace.json.gz``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import ClassVar, Final
+
+from ...errors import FormatError
+from ...readers.base import Probe
+from ...readers.codec.protobuf import WireError, fields, varint
+from ...readers.folder import Folder, FolderReader
+from ...trace.builder import TraceBuilder
+
+_PLANE: Final = re.compile(
+    rb"(?:/host:|/device:|Task Environment|#Chip|Megascale Trace|/task:|/custom:|/cupti)", re.I
+)
+_JSON: Final = re.compile(rb'"args":\s*\{\s*"name":\s*"/(?:host|device):[A-Za-z]')
+_ENDING: Final = re.compile(r"(.+)\.(?:xplane\.pb|trace\.json\.gz|trace\.json)")
+
+
+class JaxReader(FolderReader):
+    """Reads ``*.xplane.pb`` and ``*.trace.json.gz`` of `jax.profiler`, or the folder around them.
+
+    Of a log folder (``plugins/profile/<run>/``) the latest run is read, from the xplane files where there
+    are some; several hosts are ranks in the order of their names. TensorFlow and PyTorch/XLA write the same.
+    """
+
+    name: ClassVar[str] = "jax"
+    priority: ClassVar[int] = 630
+    describes: ClassVar[str] = (
+        "JAX and XLA: .xplane.pb and trace.json.gz of jax.profiler, or their log folder"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is that of an XSpace, or of JSON whose processes are planes."""
+        head = probe.head
+        if head.lstrip()[:1] == b"{":
+            return _JSON.search(head) is not None
+        return _starts_with_plane(head)
+
+    def recognises_folder(self, folder: Folder) -> bool:
+        """Return whether there are xplane files, or traces in ``plugins/profile``."""
+        return any(
+            name.endswith(".xplane.pb") or ("plugins/profile/" in f"/{name}" and _ENDING.fullmatch(name))
+            for name in folder.names
+        )
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put a file into `builder`."""
+        _add(data, None, builder)
+
+    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
+        """Put the latest run below a folder into `builder`."""
+        runs: dict[str, list[str]] = {}
+        for name in folder.names:
+            if _ENDING.fullmatch(name):
+                runs.setdefault(str(PurePosixPath(name).parent), []).append(name)
+        *older, latest = sorted(runs)
+        builder.report.add(
+            "older-runs",
+            "info",
+            len(older),
+            example=", ".join(older[:3]),
+            effect=f"only the latest, {latest}, is read",
+            advice="open the folder of another run itself",
+        )
+        files = [name for name in runs[latest] if name.endswith(".xplane.pb")]
+        if not files:
+            # perfetto_trace.json.gz holds the same events again
+            named = [name for name in runs[latest] if not name.endswith("perfetto_trace.json.gz")]
+            files = named or runs[latest]
+        for rank, name in enumerate(files):
+            _add(folder.read(name), rank if len(files) > 1 else None, builder)
+
+
+def _add(data: bytes, rank: int | None, builder: TraceBuilder) -> None:
+    from .assemble import assemble
+    from .chrome import read_space
+    from .decoder import decode
+
+    if not data:
+        raise FormatError("the file is empty")
+    is_json = data.lstrip()[:1] in (b"{", b"[")
+    space = read_space(data, builder.report) if is_json else decode(data, builder.report)
+    assemble(space, builder, rank=rank)
+
+
+def _starts_with_plane(head: bytes) -> bool:
+    """Return whether the first field is a plane (1) that begins with an id (1) and a name (2)."""
+    try:
+        if head[:1] != b"\x0a":
+            return False
+        size, at = varint(head, 1, len(head))
+        for number, value in fields(head, (at, min(at + size, len(head)))):
+            if number == 2 and isinstance(value, tuple):
+                return _PLANE.match(head[slice(*value)]) is not None
+            if number != 1:
+                return False
+    except WireError:
+        return False
+    return False

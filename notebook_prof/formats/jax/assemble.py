@@ -1,0 +1,240 @@
+"""From planes, lines and events to a TraceBuilder."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ...readers.event_arguments import NAME, argument_rows, argument_table
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.strings import Coded
+from ...trace.taxonomy import call_category, is_collective_kernel
+from .columns import Line, Space
+
+_DEVICE: Final = re.compile(r"/device:([A-Za-z_]+):(\d{1,4})")
+_STREAM: Final = re.compile(r"Stream #(\d{1,12})")
+_PYTHON: Final = re.compile(r"\$(.+?):(\d{1,9}) (.+)|\$(.*)", re.S)
+_COLLECTIVE: Final = re.compile(
+    r"all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|collective-?(?:permute|broadcast)", re.I
+)
+_CALL: Final = re.compile(r"(?:_*cuda|hip|cu(?=[A-Z])|hsa_|nccl|rccl)\w*")
+_WAIT: Final = re.compile(
+    r"(?:cuda|hip|cu)\w*Synchronize|BlockUntilReady|BlockHostUntil\w+|AwaitValue|\w*::Await\w*"
+    r"|\$\S+:\d+ (?:\w+\.)*block_until_ready$"
+)
+_OVERHEAD: Final = re.compile(r"end: |ThreadpoolListener::|ThreadPool|Wait for completion")
+_DERIVED: Final = ("XLA Modules", "Framework", "Source", "TensorFlow", "XLA TraceMe", "Launch Stats", "Scope")
+_RELATIVE_NS: Final = 10**17
+
+
+def assemble(space: Space, builder: TraceBuilder, *, rank: int | None = None) -> None:
+    """Put a recording into `builder`.
+
+    Threads of ``/host:CPU`` are threads; Python's frames are category python, events with a ``step_num``
+    are steps, XLA's operations on the processor are operators, calls of the GPU's runtime are launches,
+    and what waits (``block_until_ready`` too) is sync.
+    Streams of a device are streams with kernels, copies and collectives; so is ``XLA Ops`` where a device
+    has no streams (TPU). Rows that were worked out from these (modules, name scopes) are annotations on
+    tracks of their own. ``module`` is the HLO module. ``metadata["tables"]["hlo_ops"]`` has a row for each
+    ``hlo_module hlo_op category``: ``count total_ns``; ``["event_arguments"]`` what else events tell, as in
+    generic traces.
+
+    Parameters
+    ----------
+    space : Space
+    builder : TraceBuilder
+    rank : int, optional
+        Of all tracks.
+    """
+    base = _base(space)
+    parts: list[tuple[IntArray, pd.DataFrame]] = []
+    tables: list[pd.DataFrame] = []
+    with_streams = {line.plane for line in space.lines if _STREAM.match(line.name)}
+    for number, line in enumerate(space.lines):
+        if len(line.ts):
+            parts.append(_line(line, number, base, line.plane in with_streams, builder, space, rank, tables))
+    _arguments(tables, builder)
+    _facts(space, builder, rank)
+    if parts:
+        rows = pd.concat([part.assign(handle=handles) for handles, part in parts], ignore_index=True)
+        _steps(rows, builder)
+        _launches(rows, builder)
+        _table(rows, builder)
+
+
+def _base(space: Space) -> int:
+    start = space.facts.get("Task Environment", {}).get("profile_start_time", 0)
+    return int(start) if isinstance(start, int | float) and 0 <= start < 4e18 else 0
+
+
+def _line(
+    line: Line,
+    number: int,
+    base: int,
+    streams: bool,
+    builder: TraceBuilder,
+    space: Space,
+    rank: int | None,
+    tables: list[pd.DataFrame],
+) -> tuple[IntArray, pd.DataFrame]:
+    n = len(line.ts)
+    ts = line.ts + (base if int(line.ts.max()) < _RELATIVE_NS else 0)
+    stats = {name: pd.Series(values, dtype="object") for name, values in line.stats.items()}
+    missing = pd.Series([None] * n, dtype="object")
+    hlo, module = (stats.get(name, missing) for name in ("hlo_op", "hlo_module"))
+    correlation = pd.to_numeric(stats.get("correlation_id", missing), errors="coerce").fillna(-1)
+    correlation = correlation.where(correlation.abs() < 2**53, -1).astype("int64")
+    step = pd.to_numeric(stats.get("step_num", missing), errors="coerce")
+    match = _DEVICE.match(line.plane)
+    if match:
+        category = _device_kinds(line, streams)
+        track, device, stream = _stream(line, number, match, builder, rank)
+        names, stack = line.names, None
+    else:
+        category = _host_kinds(line, hlo, step)
+        pid = space.facts.get(line.plane, {}).get("process_id", 0)
+        tid = line.id if line.id >= 0 else number
+        pid = pid if isinstance(pid, int) and 0 <= pid < 2**31 else 0
+        track, device, stream = builder.track(line.name, pid=pid, tid=tid, rank=rank), None, None
+        names, stack = _python(line.names, builder)
+    handles = builder.slices(
+        ts=ts,
+        dur=line.dur,
+        track=track,
+        name=names,
+        category=category,
+        correlation=correlation.where(category != "annotation", -1),
+        device=device,
+        stream=stream,
+        module=module.where(module.notna(), None),
+        stack=stack,
+    )
+    if line.args is not None:
+        tables.append(argument_rows(track, ts, line.dur, names, line.args))
+    rows = pd.DataFrame({"ts": ts, "dur": line.dur, "category": category, "correlation": correlation})
+    is_step = step.notna() & (step.abs() < 2**31) & (not match)
+    return handles, rows.assign(step=step.where(is_step), hlo_op=hlo, hlo_module=module, device=bool(match))
+
+
+def _host_kinds(line: Line, hlo: pd.Series, step: pd.Series) -> pd.Series:
+    kinds = [_host_kind(name) for name in line.names.values]
+    category = pd.Series(np.array(kinds, dtype=object)[line.names.codes])
+    category = category.where(hlo.isna() | ~category.isin(["annotation"]), "operator")
+    return category.where(step.isna(), "annotation")
+
+
+def _host_kind(name: str) -> str:
+    for pattern, kind in ((_WAIT, "sync"), (_OVERHEAD, "overhead"), (_CALL, call_category(name))):
+        if pattern.match(name):
+            return kind
+    return "python" if name.startswith("$") else "annotation"
+
+
+def _device_kinds(line: Line, streams: bool) -> pd.Series:
+    if not _STREAM.match(line.name) and (streams or line.name == "Steps" or line.name.startswith(_DERIVED)):
+        return pd.Series(["annotation"] * len(line.ts), dtype="object")
+    kinds = [_device_kind(name) for name in line.names.values]
+    category = pd.Series(np.array(kinds, dtype=object)[line.names.codes])
+    if "memcpy_details" in line.stats:
+        copies = pd.Series(line.stats["memcpy_details"], dtype="object").notna()
+        category = category.where(~copies | (category != "kernel"), "memcpy")
+    return category
+
+
+def _device_kind(name: str) -> str:
+    lowered = name.lower()
+    if _COLLECTIVE.search(name) or is_collective_kernel(name):
+        return "collective"
+    if "memset" in lowered or "fillbuffer" in lowered:
+        return "memset"
+    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
+
+
+def _stream(
+    line: Line, number: int, match: re.Match[str], builder: TraceBuilder, rank: int | None
+) -> tuple[int, int, int | None]:
+    device = int(match[2])
+    if own := _STREAM.match(line.name):
+        stream = int(own[1])
+        name = f"{match[1]} {device} stream {stream}"
+        return builder.track(name, "stream", device=device, stream=stream, rank=rank), device, stream
+    # derived rows have no stream of their own; numbers below zero keep their tracks apart
+    name = f"{match[1]} {device} {line.name}"
+    return builder.track(name, "stream", device=device, stream=-2 - number, rank=rank), device, None
+
+
+def _python(names: Coded, builder: TraceBuilder) -> tuple[Coded, IntArray | None]:
+    """Take the ``$`` of Python's frames off names, and make a stack of one frame for each."""
+    texts, stacks = [], []
+    stack_of = builder.stack
+    for name in names.values:
+        match = _PYTHON.fullmatch(name)
+        texts.append(name[1:] if match else name)
+        framed = match is not None and match[1] is not None
+        stacks.append(stack_of([(match[3], match[1], int(match[2]))]) if match and framed else -1)
+    leaf = np.array([*stacks, -1], np.int64)[names.codes]
+    return Coded(names.codes, texts), leaf if (leaf >= 0).any() else None
+
+
+def _steps(rows: pd.DataFrame, builder: TraceBuilder) -> None:
+    steps = rows[rows["step"].notna()].drop_duplicates("step")
+    if len(steps):
+        builder.steps(steps["step"].astype("int64"), steps["ts"], steps["dur"].clip(lower=0), "file")
+        builder.metadata.setdefault("steps_source", "file")
+
+
+def _launches(rows: pd.DataFrame, builder: TraceBuilder) -> None:
+    """Put a launch for each piece of device work whose correlation a call of the runtime has."""
+    with_id = rows[rows["correlation"] > 0]
+    calls = with_id[~with_id["device"] & with_id["category"].isin(["launch", "sync"])]
+    calls = calls.drop_duplicates("correlation").set_index("correlation")["handle"]
+    work = with_id[with_id["device"] & (with_id["category"] != "annotation")]
+    source = calls.reindex(work["correlation"])
+    launched = source.notna().to_numpy()
+    builder.flows("launch", source.to_numpy()[launched].astype(np.int64), work["handle"].to_numpy()[launched])
+    on_device = rows["device"] & (rows["category"] != "annotation")
+    builder.report.add(
+        "device-work-without-launch",
+        "info",
+        int(on_device.sum()) - int(launched.sum()),
+        effect="kernels and copies without a call of the runtime have no step from it",
+    )
+
+
+def _table(rows: pd.DataFrame, builder: TraceBuilder) -> None:
+    rows = rows[
+        rows["hlo_op"].notna() & rows["category"].isin(["operator", "kernel", "collective", "memcpy"])
+    ]
+    if not len(rows):
+        return
+    texts = rows.astype({"hlo_op": "str", "category": "str"}).assign(
+        hlo_module=rows["hlo_module"].fillna("").astype("str")
+    )
+    groups = texts.groupby(["hlo_module", "hlo_op", "category"])["dur"]
+    table = groups.agg(count="size", total_ns="sum").reset_index()
+    table = table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    tables = builder.metadata.setdefault("tables", {})
+    earlier = tables.get("hlo_ops")
+    tables["hlo_ops"] = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
+
+
+def _arguments(parts: list[pd.DataFrame], builder: TraceBuilder) -> None:
+    tables = builder.metadata.setdefault("tables", {})
+    earlier = [tables[NAME]] if NAME in tables else []
+    if (table := argument_table([*earlier, *parts])) is not None:
+        tables[NAME] = table
+
+
+def _facts(space: Space, builder: TraceBuilder, rank: int | None) -> None:
+    facts_by_plane = {plane: dict(facts) for plane, facts in space.facts.items()}
+    for facts in facts_by_plane.values():
+        facts.pop("profile_options", None)
+    if facts_by_plane:
+        builder.metadata["planes" if rank is None else f"planes_of_rank_{rank}"] = facts_by_plane
+    for key in ("jax_version", "jaxlib_version"):
+        if isinstance(value := facts_by_plane.get("/host:metadata", {}).get(key), str):
+            builder.metadata[key] = value

@@ -1,0 +1,224 @@
+"""Filter, aggregate and rank calls of operators, as MegEngine's ``profile_analyze`` does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...analysis.time.calls import calls
+from ...errors import OptionError, nearest
+from ...trace import Trace
+
+AGGREGATES: Final = ("max", "min", "sum", "mean")
+ORDERS: Final = ("time", "computation", "memory", "flops", "bandwidth", "in_shapes", "out_shapes")
+_SECOND: Final = 1e9
+
+
+def top_calls(
+    table: pd.DataFrame,
+    *,
+    on: str = "device",
+    end_key: str = "end",
+    top: int = 3,
+    types: Sequence[str] | None = None,
+    name: str | None = None,
+    input_dtype: str | None = None,
+    aggregate: str | None = None,
+    aggregate_by: str | None = None,
+    order_by: str = "time",
+    min_time_s: float = -np.inf,
+    max_time_s: float = np.inf,
+) -> pd.DataFrame:
+    """Rank calls by time, work or rate.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Calls, as `calls` gives them.
+    on : str
+        ``device`` or ``host``.
+    end_key : str
+        ``end``: time until the work ended; ``kern``: until the call to the kernel returned.
+    top : int
+        How many rows; 0 for all.
+    types : sequence of str, optional
+        Keep operators of exactly these types.
+    name : str, optional
+        Keep operators whose name matches this regular expression from its start.
+    input_dtype : str, optional
+        Keep operators that have an input of this type; those whose types are not known are left out.
+    aggregate : str, optional
+        ``max min sum mean``; over all that is kept, or with `aggregate_by` over each type.
+    aggregate_by : str, optional
+        ``type``; `aggregate` is ``sum`` unless given.
+    order_by : str
+        ``time computation memory flops bandwidth in_shapes out_shapes``: largest first; with ``+`` in front
+        smallest first. What is not known counts as largest.
+    min_time_s, max_time_s : float
+        Keep calls (before aggregation) with a time between these, both included.
+
+    Returns
+    -------
+    DataFrame
+        ``name type id`` str, ``count`` int64, ``time_s cumulative_s`` float64, ``share cumulative_share``
+        float64 (of the time of *all* calls, kept or not), ``computation`` FLOP, ``flops_per_s``,
+        ``memory_bytes``, ``bytes_per_s`` float64, NaN where not known and infinite in no time;
+        ``in_shapes out_shapes in_layouts`` as in `calls`. Equals stay in the order of execution.
+
+    Raises
+    ------
+    OptionError
+        For an unknown order or aggregate, or a regular expression that is none.
+
+    Notes
+    -----
+    The rules are those of ``megengine.tools.profile_analyze``: missing numbers count as 0 in ``mean`` and
+    ``sum``, rates of an aggregate are its sums divided. Where that tool ends with an error in its stand-in
+    for missing numbers, what it means to do is done.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> from notebook_prof.analysis import calls
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 9], dur=[9, 3], name=["mm", "add"], track=b.track("main"))
+    >>> top_calls(calls(b.seal()), on="host")[["name", "share"]].values.tolist()
+    [['mm', 0.75], ['add', 0.25]]
+    """
+    column = f"{on}_ns" if end_key == "end" else f"{on}_kern_ns"
+    total = float(table[f"{on}_ns"].sum()) / _SECOND
+    ran = table[table[column].notna()]
+    time_s = ran[column].astype("float64") / _SECOND
+    in_time = (time_s >= min_time_s) & (time_s <= max_time_s)
+    kept = ran[_mask(ran, types, name, input_dtype) & in_time]
+    ranked = (
+        _rows(kept, column)
+        if not (aggregate or aggregate_by)
+        else _groups(kept, column, _checked(aggregate or "sum", AGGREGATES, "aggregate"), aggregate_by)
+    )
+    for rate, work in (("flops_per_s", "computation"), ("bytes_per_s", "memory_bytes")):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ranked[rate] = ranked[work].to_numpy() / ranked["time_s"].to_numpy()
+    ranked = _ordered(ranked, order_by)
+    ranked = ranked.head(top) if top > 0 else ranked
+    ranked["cumulative_s"] = ranked["time_s"].cumsum()
+    for share, time in (("share", "time_s"), ("cumulative_share", "cumulative_s")):
+        ranked[share] = ranked[time] / total if total else 0.0
+    return ranked.reset_index(drop=True)
+
+
+def ranked_calls(trace: Trace, *, on: str | None = None, **options: Any) -> pd.DataFrame:
+    """Rank calls of operators, as MegEngine's ``profile_analyze`` does.
+
+    Parameters
+    ----------
+    trace : Trace
+    on : str, optional
+        ``device`` or ``host``; ``device`` unless given, or ``host`` where no call ran on a device.
+    **options
+        ``end_key top types name input_dtype aggregate aggregate_by order_by min_time_s max_time_s``, as
+        `top_calls` takes them.
+
+    Returns
+    -------
+    DataFrame
+        As `top_calls` gives it.
+
+    Raises
+    ------
+    OptionError
+        For an unknown order or aggregate, or a regular expression that is none.
+
+    Examples
+    --------
+    >>> from notebook_prof import Profile
+    >>> from notebook_prof.testing import draw
+    >>> p = Profile(draw("main: [mm     ][add]"))
+    >>> p.compat.megengine(top=1)[["name", "count"]].values.tolist()
+    [['mm', 1]]
+    """
+    table = calls(trace)
+    side = on if on is not None else "device" if table["device_ns"].notna().any() else "host"
+    return top_calls(table, on=side, **options)
+
+
+def _mask(
+    ran: pd.DataFrame, types: Sequence[str] | None, name: str | None, input_dtype: str | None
+) -> pd.Series[bool]:
+    keep = pd.Series(True, index=ran.index)
+    if types:
+        keep &= ran["type"].isin(list(types))
+    if name is not None:
+        try:
+            pattern = re.compile(name)
+        except re.error as error:
+            raise OptionError(f"{name!r} is not a regular expression: {error}") from error
+        keep &= ran["name"].map(lambda text: pattern.match(text) is not None).astype(bool)
+    if input_dtype is not None:
+        keep &= (
+            ran["in_dtypes"]
+            .map(lambda dtypes: isinstance(dtypes, list) and input_dtype in dtypes)
+            .astype(bool)
+        )
+    return keep
+
+
+def _rows(kept: pd.DataFrame, column: str) -> pd.DataFrame:
+    table = kept[["name", "type", "id", "in_shapes", "out_shapes", "in_layouts"]].copy()
+    table["count"] = 1
+    table["time_s"] = kept[column].astype("float64") / _SECOND
+    table["computation"] = kept["flops"].astype("float64")
+    table["memory_bytes"] = kept["bytes"].astype("float64")
+    return table
+
+
+def _groups(kept: pd.DataFrame, column: str, aggregate: str, by: str | None) -> pd.DataFrame:
+    if by not in (None, "type"):
+        raise OptionError(f"calls cannot be aggregated by {by!r}: choose type")
+    key = kept["type"] if by else pd.Series("all", index=kept.index)
+    values = pd.DataFrame(
+        {
+            "time_s": kept[column].astype("float64") / _SECOND,
+            "computation": kept["flops"].astype("float64"),
+            "memory_bytes": kept["bytes"].astype("float64"),
+        }
+    )
+    groups = values.fillna(0.0).groupby(key.to_numpy(), sort=False)
+    table = groups.agg(aggregate)
+    unknown = values.isna().groupby(key.to_numpy(), sort=False).all()
+    table = table.mask(unknown).reset_index(names="type")
+    table["count"] = groups.size().to_numpy()
+    table["name"], table["id"] = "", "N/A"
+    return table.assign(in_shapes=None, out_shapes=None, in_layouts=None)
+
+
+def _ordered(table: pd.DataFrame, order_by: str) -> pd.DataFrame:
+    ascending = order_by.startswith("+")
+    word = _checked(order_by.lstrip("+-"), ORDERS, "order")
+    column = {"time": "time_s", "memory": "memory_bytes", "flops": "flops_per_s", "bandwidth": "bytes_per_s"}
+    values: Any = table[column.get(word, word)]
+    if word.endswith("shapes"):
+        values = values.map(_sizes)
+        ranked = sorted(range(len(table)), key=values.tolist().__getitem__, reverse=not ascending)
+        return table.iloc[ranked].copy()
+    order = np.argsort(values.fillna(np.inf).to_numpy() * (1 if ascending else -1), kind="stable")
+    return table.iloc[order].copy()
+
+
+def _sizes(shapes: Any) -> list[list[int]]:
+    try:
+        sizes = json.loads(shapes) if isinstance(shapes, str) else []
+    except json.JSONDecodeError:
+        return []
+    return [entry for entry in sizes if all(isinstance(size, int) for size in entry)]
+
+
+def _checked(word: str, words: Sequence[str], what: str) -> str:
+    if word not in words:
+        raise OptionError(f"there is no {what} {word!r}: {nearest(word, words)}")
+    return word

@@ -1,0 +1,313 @@
+"""MegEngine's ``chrome_timeline.json`` of a dynamic graph."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import FormatError
+from ...readers.codec.tolerant_json import decode_events
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.nesting import nest
+from ...trace.taxonomy import is_collective_kernel
+from .nodes import Nodes, physical_nodes
+from .rows import File, Ranges, Row, Timed, links, ranges, thread_track, timed
+from .tensors import Operators, operators, tensors
+
+ALIASES: Final = {
+    "gpu_usgae_ratio": "gpu_usage_ratio",
+    "nr_redunant_tensor": "nr_redundant_tensor",
+}
+"""MegEngine's spelling → ours."""
+
+_ALLOCATED: Final = "_alloc_mem"
+_UNITS: Final = {
+    "gpu_usage_ratio": "%",
+    "train_time_ratio": "%",
+    "device_ahead_ms": "ms",
+    "dtr_overhead_us": "µs",
+}
+
+
+def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
+    """Put counters into `builder`, a track a name.
+
+    ``<device>_alloc_mem`` is a memory track in bytes; its changes are also rows of `allocations`, of
+    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent,
+    and what has no unit is a count (``nr_alive_tensor``).
+
+    Returns
+    -------
+    dict of str to str
+        Spellings of the file that were corrected, with what they became.
+    """
+    by_name: dict[str, list[int]] = {}
+    for i, row in enumerate(events.rows):
+        if row.ph == "C" and row.name is not None:
+            by_name.setdefault(row.name, []).append(i)
+    for name, at in by_name.items():
+        values = [(events.rows[i].args or {}).get("value") for i in at]
+        ok = np.array([isinstance(v, int | float) and abs(v) < 1e300 for v in values], bool)
+        builder.report.add(
+            "broken-row",
+            "loss",
+            int((~ok).sum()),
+            example=f"counter {name!r} without a number",
+            effect="these values are left out",
+        )
+        numbers = np.array([value if good else 0 for value, good in zip(values, ok, strict=True)], np.float64)
+        ours = ALIASES.get(name, name)
+        if ours.endswith(_ALLOCATED):
+            device = nodes.device(ours.removesuffix(_ALLOCATED))
+            track = builder.track(ours, "memory", device=device, unit="bytes")
+            _allocations(events, np.array(at)[ok], numbers[ok], device, builder)
+        else:
+            track = builder.track(ours, "counter", unit=_UNITS.get(ours, ""))
+        builder.counter(track, events.ts[at][ok], numbers[ok])
+    return {theirs: ours for theirs, ours in ALIASES.items() if theirs in by_name}
+
+
+def _allocations(
+    events: Timed, at: IntArray, totals: npt.NDArray[np.float64], device: int, builder: TraceBuilder
+) -> None:
+    """Put the allocator's total as allocations; the first value is the level at the start."""
+    if not len(at):
+        return
+    order = np.lexsort((np.arange(len(at)), events.ts[at]))
+    at, level = at[order], np.clip(totals[order], -(2.0**62), 2.0**62).astype(np.int64)
+    tracks = {int(i): thread_track(events, int(i), builder) for i in np.unique(events.thread[at])}
+    builder.allocations(
+        ts=events.ts[at],
+        addr=0,
+        bytes=np.diff(level, prepend=level[0]),
+        device=device,
+        allocated=level,
+        reserved=0,
+        track=np.array([tracks[int(i)] for i in events.thread[at]], np.int64),
+    )
+    builder.report.add(
+        "memory-without-addresses",
+        "info",
+        len(at),
+        effect="allocations are changes of the allocator's total: blocks cannot be told apart",
+        advice="record with sample_rate > 0 for more points, or format='memory_flow.svg' for each tensor",
+    )
+
+
+DISPATCH: Final = "OpDispatch"
+_TENSOR: Final = re.compile(r"(?:Input|Output|Put|Del|Drop|ReGen|RecFree) -?\d+")
+_WAITS: Final = frozenset({"TensorWaitProp", "GetValue"})
+_OVERHEAD: Final = frozenset({"TensorGetProp", "StartProfile", "StopProfile", "AutoEvict", "StopStep"})
+_PHASE_OF_SCOPE: Final = {"backward": "backward", "step": "optimizer", "clear_grad": "optimizer"}
+_DEVICE: Final = re.compile(r"(?:cpu|gpu|xpu|rocm|cuda|cambricon|atlas|multithread|npu)(?:\d+|x)?(?::\d+)*")
+
+
+def is_device(name: str) -> bool:
+    """Return whether a thread's name is a computing node.
+
+    Examples
+    --------
+    >>> is_device("xpux:0"), is_device("gpu0"), is_device("worker")
+    (True, True, False)
+    """
+    return _DEVICE.fullmatch(name) is not None
+
+
+def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
+    """Return the category of every range.
+
+    On a device: kernels, copies, fills, collectives. On a thread: what carries an operator's id is an
+    operator, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
+    (module; see `scopes`).
+    """
+    words = [
+        _on_device(name, cat) if device else _on_host(name, "__id__" in args)
+        for name, cat, args, device in zip(
+            ranges.name, ranges.cat, ranges.args, on_device.tolist(), strict=True
+        )
+    ]
+    result = np.empty(len(words), object)
+    result[:] = words
+    return result
+
+
+def scopes(
+    ranges: Ranges, category: npt.NDArray[np.object_]
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """Return the module and phase of the scopes; what is inside inherits them.
+
+    ``backward`` and ``XBackward`` prove the backward phase, ``step`` and ``clear_grad`` the optimizer's.
+    A scope around any of these (a whole iteration) is an annotation. The others are modules, called in
+    the forward unless a phase is around them; `module` is the path of their names. Rewrites `category`
+    of scopes that are no modules.
+
+    Returns
+    -------
+    module, phase : ndarray of object
+        None where not known.
+    """
+    n = len(ranges.name)
+    module, phase = np.full(n, None, object), np.full(n, None, object)
+    rows = np.flatnonzero(category == "module")
+    if not len(rows):
+        return module, phase
+    depth, parent, _ = nest(ranges.thread[rows], ranges.ts[rows], ranges.dur[rows])
+    own = [_scope_phase(ranges.name[i]) for i in rows]
+    around = _has_inside(parent, np.array([word is not None for word in own]))
+    paths: list[str | None] = [None] * len(rows)
+    phases: list[str | None] = list(own)
+    for i in np.argsort(depth, kind="stable").tolist():
+        above = int(parent[i])
+        path = paths[above] if above >= 0 else None
+        if own[i] is None and not around[i]:
+            phases[i] = (phases[above] if above >= 0 else None) or "forward"
+            name = ranges.name[rows[i]]
+            paths[i] = f"{path}.{name}" if path else name
+        else:
+            paths[i] = path
+            phases[i] = own[i] or (phases[above] if above >= 0 else None)
+            category[rows[i]] = "annotation"
+    module[rows], phase[rows] = paths, phases
+    return module, phase
+
+
+def _has_inside(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows have a marked one anywhere inside."""
+    result = np.zeros(len(parent), bool)
+    up = parent[marked]
+    while len(up := np.unique(up[up >= 0])):
+        result[up] = True
+        up = parent[up]
+    return result
+
+
+def _scope_phase(name: str) -> str | None:
+    return "backward" if name.endswith("Backward") else _PHASE_OF_SCOPE.get(name)
+
+
+def _on_device(name: str, cat: str) -> str:
+    lowered = name.lower()
+    if cat != "Kernel" or lowered.startswith("mem"):
+        if "memset" in lowered:
+            return "memset"
+        if "memcpy" in lowered or "todevice" in lowered or "tohost" in lowered:
+            return "memcpy"
+    return "collective" if is_collective_kernel(name) else "kernel"
+
+
+def _on_host(name: str, has_id: bool) -> str:
+    if name == DISPATCH:
+        return "launch"
+    if has_id:
+        return "operator"
+    if name in _WAITS:
+        return "sync"
+    return "overhead" if name in _OVERHEAD or _TENSOR.fullmatch(name) else "module"
+
+
+_PHASES: Final = frozenset("BEXiICMstf")
+
+
+def read_timeline(data: bytes, builder: TraceBuilder) -> None:
+    """Read the timeline of a dynamic graph.
+
+    Threads are told by their names, since their numbers differ from run to run. Operators are slices on
+    the worker's thread, with the shapes of their inputs, linked to their kernels on the device's track by
+    MegEngine's id (`correlation`). Each ``StopStep`` ends a step; steps count from 0.
+    ``metadata["tables"]`` holds ``operators`` and ``tensors`` (see `tensors`), ``tensor_links`` (see
+    `rows.links`), and ``counter_aliases`` (see `counters`).
+
+    Raises
+    ------
+    FormatError
+        If there are no events.
+    """
+    file, listed = decode_events(data, File, Row, builder.report)
+    rows = listed if listed is not None else (file.rows if file is not None else [])
+    events = timed(rows, _base_ns(file, rows), builder.report)
+    if not events.rows:
+        raise FormatError("there is no event with a time in it")
+    for word in sorted({row.ph for row in events.rows} - _PHASES):
+        count = sum(row.ph == word for row in events.rows)
+        example = f"events of phase {word!r}"
+        builder.report.add("row-not-used", "loss", count, example, "they are not in the tables")
+    table = ranges(events, builder.report)
+    nodes = Nodes(builder, physical_nodes(str(args["device"]) for args in table.args if "device" in args))
+    operators_read = _slices(table, events, nodes, builder)
+    tables = builder.metadata.setdefault("tables", {})
+    tables["operators"], tables["tensors"] = operators_read.table, tensors(table)
+    tables["tensor_links"] = links(events)
+    tables["counter_aliases"] = counters(events, nodes, builder)
+    _steps(events, builder)
+
+
+def _base_ns(file: File | None, rows: list[Row]) -> int:
+    """Return the Unix time at which the profile started; older files tell it in an event."""
+    metadata = file.metadata if file is not None else None
+    if not isinstance(metadata, dict) or "localTime" not in metadata:
+        metadata = next((row.args for row in rows if row.name == "Metadata" and row.args), {})
+    text = str(metadata.get("localTime", ""))
+    return int(text) if text.isdecimal() and len(text) < 20 and int(text) < 1 << 62 else 0
+
+
+def _slices(table: Ranges, events: Timed, nodes: Nodes, builder: TraceBuilder) -> Operators:
+    devices, tracks = [], []
+    for i in range(len(events.keys)):
+        name = events.names.get(i, "")
+        devices.append(nodes.device(name) if is_device(name) else -1)
+        tracks.append(nodes.track(name) if is_device(name) else thread_track(events, i, builder))
+    device = np.array(devices, np.int64)[table.thread]
+    category = categories(table, device >= 0)
+    operators_read = operators(table, category)
+    module, phase = scopes(table, category)
+    handles = builder.slices(
+        ts=table.ts,
+        dur=table.dur,
+        track=np.array(tracks, np.int64)[table.thread],
+        name=np.array(table.name, dtype=object),
+        category=category,
+        phase=phase,
+        module=module,
+        correlation=operators_read.id,
+        device=device,
+        shapes=operators_read.shapes,
+    )
+    _arrows(table, operators_read.id, category, device >= 0, handles, builder)
+    return operators_read
+
+
+def _arrows(
+    table: Ranges,
+    key: IntArray,
+    category: npt.NDArray[np.object_],
+    on_device: npt.NDArray[np.bool_],
+    handles: IntArray,
+    builder: TraceBuilder,
+) -> None:
+    """Link, by MegEngine's id, each dispatch on Python's thread to its operator, and that to its kernels."""
+    dispatched = np.array([name == DISPATCH for name in table.name], bool)
+    operator = category == "operator"
+    for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):
+        call, work = np.flatnonzero(source & (key >= 0)), np.flatnonzero(target & (key >= 0))
+        call = call[np.argsort(key[call], kind="stable")]
+        at = np.searchsorted(key[call], key[work], side="right") - 1
+        same = (at >= 0) & (np.append(key[call], -1)[at] == key[work])
+        builder.flows(kind, handles[call[at[same]]], handles[work[same]])
+
+
+def _steps(events: Timed, builder: TraceBuilder) -> None:
+    stops = [i for i, row in enumerate(events.rows) if row.name == "StopStep" and row.ph in "iI"]
+    if not stops:
+        return
+    thread = events.thread[stops]
+    named = [i for i in stops if events.names.get(int(events.thread[i])) in ("interpreter", "channel")]
+    chosen = named or [i for i, owner in zip(stops, thread, strict=True) if owner == thread[0]]
+    ends = np.sort(events.ts[chosen])
+    own = events.ts[events.thread == events.thread[chosen[0]]]
+    starts = np.concatenate([[own.min()], ends[:-1]])
+    builder.steps(np.arange(len(ends)), starts, ends - starts, "file")
+    builder.metadata.setdefault("steps_source", "file")

@@ -1,0 +1,49 @@
+"""Recordings of memray, and the table that ``memray transform csv`` makes of one: blocks by their stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import ClassVar, Final
+
+from ...readers.base import PiecesReader, Probe
+from ...trace.builder import TraceBuilder
+
+_HEAD: Final = b"allocator,num_allocations,size,tid,thread_name,stack_trace"
+_MAGIC: Final = b"memray\0"
+_LZ4: Final = b"\x04\x22\x4d\x18"
+_WITHIN: Final = 64
+
+
+class MemrayReader(PiecesReader):
+    """Reads recordings of memray (``.bin``), and the table that ``memray transform csv`` makes of one.
+
+    Blocks at the peak of the heap are ``p.memory.heap()``. A recording is read by memray itself, in a process
+    of its own; it has memory over time too, ``p.memory()``. Nothing in the table has a time.
+    """
+
+    name: ClassVar[str] = "memray"
+    priority: ClassVar[int] = 430
+    describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether it is memray's table, or a recording of memray."""
+        return probe.head.startswith(_HEAD) or _is_recording(probe.head)
+
+    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
+        """Put the recording, or the table, into `builder`."""
+        pieces = iter(pieces)
+        first = next(pieces, b"")
+        pieces = chain([first], pieces)
+        if _is_recording(first):
+            from .recording import read_recording
+
+            read_recording(pieces, builder)
+        else:
+            from .heap import read_table
+
+            read_table(b"".join(pieces), builder)
+
+
+def _is_recording(head: bytes) -> bool:
+    return head.startswith(_MAGIC) or (head.startswith(_LZ4) and _MAGIC in head[:_WITHIN])

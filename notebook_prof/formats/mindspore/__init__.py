@@ -1,0 +1,141 @@
+"""MindSpore and MindInsight: profiler folders of versions r0.5 to 2.10, and Ascend's msprof timelines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from ...errors import FormatError, OptionError, nearest
+from ...readers.base import Probe, Reader
+from ...readers.folder import Folder, FolderReader
+from ...trace.builder import TraceBuilder
+from .files import File, Source, is_profile, kind_of, profile_files
+
+_OPTIONS: Final = ("fp_point", "bp_point")
+_ENVIRONMENT: Final = {
+    "fp_point": ("FP_POINT", "PROFILING_FP_START"),
+    "bp_point": ("BP_POINT", "PROFILING_BP_END"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """One file as a source."""
+
+    data: bytes
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes, whatever the name."""
+        return self.data
+
+
+class MindSporeReader(FolderReader):
+    """Reads a profiler folder as one Trace, or a single file of it.
+
+    Options of `read_trace`: ``fp_point`` and ``bp_point`` name the operators that begin the forward and end
+    the backward of a step, as the environment's ``FP_POINT`` and ``BP_POINT`` do (also
+    ``PROFILING_FP_START`` and ``PROFILING_BP_END``); arguments win, then the environment, then the file.
+
+    Examples
+    --------
+    >>> MindSporeReader().configured(fp="Conv2D-op1")
+    Traceback (most recent call last):
+    notebook_prof.errors.OptionError: no option 'fp' of the reader 'mindspore': choose from fp_point, bp_point
+    """
+
+    name: ClassVar[str] = "mindspore"
+    priority: ClassVar[int] = 640
+    describes: ClassVar[str] = (
+        "MindSpore and MindInsight profiler folders (CPU, GPU, Ascend), and Ascend msprof trace_view.json"
+    )
+
+    def __init__(self, points: Mapping[str, str] | None = None) -> None:
+        self._points = dict(points or {})
+
+    def configured(self, **options: object) -> Reader:
+        """Return this reader with ``fp_point`` and ``bp_point`` set."""
+        for key, value in options.items():
+            if key not in _OPTIONS:
+                raise OptionError(f"no option {key!r} of the reader 'mindspore': {nearest(key, _OPTIONS)}")
+            if value is not None and not isinstance(value, str):
+                raise OptionError(f"{key} must be the name of an operator, not {value!r}")
+        return MindSporeReader({key: str(value) for key, value in options.items() if value is not None})
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is that of one of the known files."""
+        return kind_of(probe.head) is not None
+
+    def recognises_folder(self, folder: Folder) -> bool:
+        """Return whether files have names that only these profilers give."""
+        return is_profile(profile_files(folder.names))
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put what a single file tells into `builder`."""
+        kind = kind_of(data[: 64 * 1024]) or ("trace_view" if data.lstrip().startswith(b"[") else None)
+        if kind is None:
+            raise FormatError(f"it is none of the files of a MindSpore profile; it starts with {data[:40]!r}")
+        self._read([File(kind, "")], _Single(data), builder)
+
+    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
+        """Put all files of one profile into `builder`.
+
+        Raises
+        ------
+        FormatError
+            If there are several profiles below the folder.
+        """
+        files = profile_files(folder.names)
+        files_by_part: dict[tuple[str, int, str], list[File]] = {}
+        for file in files:
+            files_by_part.setdefault((file.kind, file.rank, file.part), []).append(file)
+        apart = sorted({file.folder for same in files_by_part.values() for file in same if _are_apart(same)})
+        if apart:
+            raise FormatError(
+                f"there are several MindSpore profiles in it; open one of them: {', '.join(apart[:8])}"
+                + (" …" if len(apart) > 8 else "")
+            )
+        used = [same[0] for same in files_by_part.values()]
+        self._read(used, folder, builder)
+        used_names = {file.name for file in used}
+        others = [name for name in folder.names if name not in used_names]
+        builder.report.add(
+            "file-not-used",
+            "info",
+            len(others),
+            example=", ".join(others[:3]),
+            effect="files that are no part of a profile, or of a kind that is not known",
+        )
+
+    def _read(self, files: list[File], source: Source, builder: TraceBuilder) -> None:
+        from .ranks import Rank
+        from .staging import Staging
+
+        numbers = {file.rank for file in files if file.rank >= 0}
+        # files without a number (msprof's of 2.2 and later) belong to the only rank that there is
+        lowest = min(numbers, default=0)
+        staging = Staging(builder, numbered=bool(numbers), **self._named_points())
+        for rank in sorted(numbers or {0}):
+            files_of_rank = [
+                file for file in files if file.rank == rank or (file.rank < 0 and rank == lowest)
+            ]
+            Rank({file.kind: file for file in files_of_rank}, source, staging, rank).read()
+        staging.pour()
+        if not staging.used:
+            raise FormatError("nothing that can be read is in it")
+
+    def _named_points(self) -> dict[str, Any]:
+        if self._points:
+            return {**self._points, "named_by": "argument"}
+        options = {
+            option: value
+            for option, names in _ENVIRONMENT.items()
+            if (value := next((os.environ[name] for name in names if os.environ.get(name)), ""))
+        }
+        return {**options, "named_by": "environment"} if options else {}
+
+
+def _are_apart(files: list[File]) -> bool:
+    """Return whether files of one kind and rank lie in different folders."""
+    return len({file.folder for file in files}) > 1

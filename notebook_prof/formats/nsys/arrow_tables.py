@@ -1,0 +1,138 @@
+"""Tables in Arrow streams and Parquet files, as columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import numpy as np
+
+from ...readers.codec.columns import FLOATS, INTS, MISSING, TEXTS, Column, Kind, Texts
+from ...readers.folder import Folder
+from ...trace.report import ImportReport
+
+STREAM: Final = b"\xff\xff\xff\xff"
+_PARQUET: Final = b"PAR1"
+_ENDINGS: Final = (".arrow", ".arrows", ".parquet")
+
+
+class ArrowTables:
+    """Tables of a folder, one a file, or of one file with several streams.
+
+    Parameters
+    ----------
+    loaders : mapping of str to callable
+        By table: columns to read → a `pyarrow.Table`.
+    tables : mapping of str to tuple of str
+    counts : mapping of str to int
+        Rows by table.
+
+    Attributes
+    ----------
+    tables : mapping of str to tuple of str
+    """
+
+    def __init__(
+        self,
+        loaders: Mapping[str, Callable[[list[str]], Any]],
+        tables: Mapping[str, tuple[str, ...]],
+        counts: Mapping[str, int],
+    ) -> None:
+        self._loaders, self.tables, self._counts = loaders, tables, counts
+
+    @staticmethod
+    def names_in(folder: Folder) -> set[str]:
+        """Return the tables of a folder, by the names of those files that begin like Arrow or Parquet."""
+        names = {PurePosixPath(name).stem: name for name in folder.names if name.endswith(_ENDINGS)}
+        if "StringIds" not in names or not folder.head(names["StringIds"]).startswith((STREAM, _PARQUET)):
+            return set()
+        return set(names)
+
+    @classmethod
+    def of_folder(cls, folder: Folder, report: ImportReport) -> ArrowTables:
+        """Return the tables of a folder; files that cannot be read are counted as ``broken-file``."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        loaders: dict[str, Callable[[list[str]], Any]] = {}
+        tables, counts = {}, {}
+        for name in folder.names:
+            if not name.endswith(_ENDINGS):
+                continue
+            table = PurePosixPath(name).stem
+            try:
+                if folder.head(name).startswith(_PARQUET):
+                    # only the columns that are asked for are read
+                    file = pq.ParquetFile(folder.path_of(name))
+                    loaders[table] = file.read
+                    tables[table], counts[table] = tuple(file.schema_arrow.names), file.metadata.num_rows
+                else:
+                    whole = _checked(pa.ipc.open_stream(io.BytesIO(folder.read(name))).read_all())
+                    loaders[table] = whole.select
+                    tables[table], counts[table] = tuple(whole.column_names), whole.num_rows
+            except (pa.ArrowException, OSError) as error:
+                report.add("broken-file", "loss", example=f"{name}: {error}", effect="this table is missing")
+        return cls(loaders, tables, counts)
+
+    @classmethod
+    def of_streams(cls, data: bytes) -> ArrowTables:
+        """Return the tables of streams that follow one another, as far as they are whole."""
+        import pyarrow as pa
+
+        loaders: dict[str, Callable[[list[str]], Any]] = {}
+        tables, counts = {}, {}
+        source = pa.BufferReader(data)
+        while source.tell() < len(data):
+            try:
+                whole = _checked(pa.ipc.open_stream(source).read_all())
+            except (pa.ArrowException, OSError):
+                break
+            name = (whole.schema.metadata or {}).get(b"table_name", b"").decode(errors="replace")
+            loaders[name] = whole.select
+            tables[name], counts[name] = tuple(whole.column_names), whole.num_rows
+        return cls(loaders, tables, counts)
+
+    def count(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return self._counts.get(table, 0)
+
+    def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
+        """Return columns of a table; those that it does not have are left out."""
+        columns = [name for name in kinds if name in self.tables.get(table, ())]
+        if not columns:
+            return {}
+        whole = self._loaders[table](columns)
+        return {name: _column(whole.column(name), kinds[name]) for name in columns}
+
+
+def names_of_streams(source: ArrowTables) -> str:
+    """Return the names of the tables, for messages."""
+    return ", ".join(repr(name) for name in list(source.tables)[:5]) or "no table is whole"
+
+
+def _checked(table: Any) -> Any:
+    table.validate(full=True)
+    return table
+
+
+def _column(column: Any, kind: Kind) -> Column:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if kind == TEXTS:
+        is_text = not (numeric or pa.types.is_boolean(column.type) or pa.types.is_null(column.type))
+        whole = column.cast(pa.large_string()) if is_text else pa.nulls(len(column), pa.large_string())
+        return Texts(whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole)
+    if pa.types.is_boolean(column.type):
+        column, numeric = column.cast(pa.int8()), True
+    if not numeric:
+        missing = MISSING if kind == INTS else np.nan
+        return np.full(len(column), missing)
+    if kind == FLOATS:
+        return np.asarray(pc.cast(column, pa.float64(), safe=False).fill_null(np.nan).to_numpy())
+    # uint64 wraps as in SQLite, which has no unsigned numbers
+    whole = pc.cast(column, pa.int64(), safe=False).fill_null(MISSING)
+    return np.asarray(whole.to_numpy(), np.int64)

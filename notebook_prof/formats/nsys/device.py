@@ -1,0 +1,296 @@
+"""What ran on GPUs: kernels, copies, fills, whole graphs, and waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...readers.codec.columns import INTS, MISSING
+from ...readers.codec.rows import Rows, groups, marked
+from ...trace.arrays import IntArray
+from ...trace.strings import Coded
+from ...trace.taxonomy import is_collective_kernel
+from .session import GRAPHS, KERNELS, MEMCPY, MEMSET, NO_ID, Session, pid_of
+
+_KEYS: Final = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
+_GRID: Final = ("gridX", "gridY", "gridZ")
+_BLOCK: Final = ("blockX", "blockY", "blockZ")
+_COLUMNS: Final = {
+    KERNELS: (
+        *_KEYS,
+        *("demangledName", "shortName", "mangledName", "graphId", "graphNodeId"),
+        *("registersPerThread", "staticSharedMemory", "dynamicSharedMemory"),
+        *(*_GRID, *_BLOCK),
+    ),
+    MEMCPY: (*_KEYS, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"),
+    MEMSET: (*_KEYS, "bytes", "memKind", "graphNodeId"),
+    GRAPHS: (*_KEYS, "graphId"),
+}
+_COPY: Final = (
+    *("", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"),
+    *("HtoD", "DtoH", "DtoD"),
+)
+_UNIFIED: Final = (11, 12, 13)
+"""Kinds of copies that the driver makes by itself, for managed memory."""
+_MEMORY: Final = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static")
+_WAITS: Final = ("Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+_UNIFIED_STREAM: Final = -2
+
+
+class DeviceWork(NamedTuple):
+    """What calls may have launched.
+
+    Attributes
+    ----------
+    pid, correlation, handle : ndarray of int64, shape (n,)
+    """
+
+    pid: IntArray
+    correlation: IntArray
+    handle: IntArray
+
+
+def add_device_work(session: Session) -> DeviceWork:
+    """Put kernels, copies, fills and graphs into the builder, each on its stream, and waits beside them.
+
+    ``metadata["tables"]["device_events"]`` tells how they were launched, in the columns of Kineto's.
+    """
+    rows = {table: session.rows(table, dict.fromkeys(names, INTS)) for table, names in _COLUMNS.items()}
+    processes = (np.unique(pid_of(part.ints("globalPid"))).tolist() for part in rows.values())
+    session.number_ranks(pid for pids in processes for pid in pids)
+    events = _Events()
+    parts = [
+        add(session, rows[table], events)
+        for table, add in ((KERNELS, _kernels), (MEMCPY, _copies), (MEMSET, _fills), (GRAPHS, _graphs))
+        if len(rows[table])
+    ]
+    _waits(session, events)
+    if events.parts:
+        session.builder.metadata.setdefault("tables", {})["device_events"] = events.table()
+    none = np.empty(0, np.int64)
+    columns = zip(*parts, strict=True) if parts else ((), (), ())
+    return DeviceWork(*(np.concatenate([none, *column]) for column in columns))
+
+
+class _Events:
+    """Rows of the table ``device_events``, a part for each table of the report."""
+
+    def __init__(self) -> None:
+        self.parts: list[pd.DataFrame] = []
+        self._names: list[Coded] = []
+
+    def add(self, columns: dict[str, Any], name: Coded) -> None:
+        """Add rows; columns in which nothing is known are left out."""
+        kept = {key: value for key, value in columns.items() if key == "kind" or not pd.isna(value).all()}
+        self.parts.append(pd.DataFrame(kept, index=range(len(name.codes))))
+        self._names.append(name)
+
+    def table(self) -> pd.DataFrame:
+        """Return all rows, in the columns of Kineto's."""
+        number: dict[str, int] = {}
+        codes = []
+        for name in self._names:
+            own = [number.setdefault(text, len(number)) for text in name.values]
+            codes.append(np.array([*own, -1], np.int64)[name.codes])
+        table = pd.concat(self.parts, ignore_index=True)
+        names = pd.Categorical.from_codes(np.concatenate(codes), categories=list(number))
+        table.insert(4, "name", names)
+        return table.astype({"kind": "category"})
+
+
+def _kernels(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+    name = session.names(_first_of(rows, "demangledName", "shortName", "mangledName"))
+    name = _with_default(name, "unknown kernel")
+    collective = marked(name, is_collective_kernel)
+    category = Coded(collective.astype(np.int64), ["kernel", "collective"])
+    facts: dict[str, Any] = {
+        "grid": _triples(rows, _GRID),
+        "block": _triples(rows, _BLOCK),
+        "registers_per_thread": _optional(rows, "registersPerThread"),
+        "shared_memory_bytes": _sum(rows, "staticSharedMemory", "dynamicSharedMemory"),
+        "graph": _optional(rows, "graphId", zero_is_none=True),
+        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
+    }
+    return _add(session, rows, name, category, "kernel", events, facts)
+
+
+def _copies(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+    code, first = groups(*(rows.ints(name) for name in ("copyKind", "srcKind", "dstKind")))
+    kinds = zip(
+        *(rows.ints(name)[first].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True
+    )
+    name = Coded(code, [_copy_name(*kind) for kind in kinds])
+    facts = {
+        "bytes": _optional(rows, "bytes"),
+        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
+    }
+    unified = np.isin(rows.ints("copyKind"), _UNIFIED)
+    work = _add(session, rows, name, "memcpy", "gpu_memcpy", events, facts, unified)
+    # migrations were launched by nobody: their numbers mean nothing
+    return DeviceWork(*(column[~unified] for column in work))
+
+
+def _fills(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+    code, first = groups(rows.ints("memKind"))
+    kinds = [_memory(kind) for kind in rows.ints("memKind")[first].tolist()]
+    name = Coded(code, [f"Memset ({kind})" if kind else "Memset" for kind in kinds])
+    facts = {
+        "bytes": _optional(rows, "bytes"),
+        "graph_node": _optional(rows, "graphNodeId", zero_is_none=True),
+    }
+    return _add(session, rows, name, "memset", "gpu_memset", events, facts)
+
+
+def _graphs(session: Session, rows: Rows, events: _Events) -> DeviceWork:
+    """Add launches of CUDA graphs that were recorded as a whole: one row for all of their kernels."""
+    code, first = groups(rows.ints("graphId"))
+    name = Coded(code, [f"CUDA graph {graph}" for graph in rows.ints("graphId")[first].tolist()])
+    session.builder.report.add(
+        "graph-as-kernel",
+        "loss",
+        len(rows),
+        example=name.values[0],
+        effect="each launch of these graphs is one row of category kernel: how many kernels ran, and which, "
+        "is not known",
+        advice="record with --cuda-graph-trace=node",
+    )
+    return _add(session, rows, name, "kernel", "kernel", events, {"graph": _optional(rows, "graphId")})
+
+
+def _waits(session: Session, events: _Events) -> None:
+    """Add waits for devices; the host waits in the call that has the same correlation."""
+    columns = (*_KEYS, "syncType", "eventId", "eventSyncId")
+    rows = session.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", dict.fromkeys(columns, INTS))
+    if not len(rows):
+        return
+    kind = rows.ints("syncType", 0)
+    name = Coded(np.where((kind > 0) & (kind < len(_WAITS)), kind, 0), _WAITS)
+    facts: dict[str, Any] = {"sync_kind": pd.Categorical.from_codes(name.codes, list(_WAITS))}
+    event = rows.ints("eventId")
+    on_event = (event >= 0) & (event != NO_ID)
+    if on_event.any():
+        facts["wait_on_event"] = _masked(event, ~on_event)
+        record = _records(session, rows)
+        for column in ("wait_on_stream", "wait_on_correlation"):
+            facts[column] = _masked(record[column], ~on_event | (record[column] < 0))
+    _add(session, rows, name, "sync", "cuda_sync", events, facts)
+
+
+def _records(session: Session, waits: Rows) -> pd.DataFrame:
+    """Return the stream and the call of what recorded the event that each wait is for; -1 if not known."""
+    columns = ("globalPid", "eventId", "eventSyncId", "streamId", "correlationId")
+    records = session.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", dict.fromkeys(columns, INTS))
+    keys = ["globalPid", "eventId", "eventSyncId"]
+    table = pd.DataFrame({name: records.ints(name) for name in columns}).drop_duplicates(keys, keep="last")
+    table = table[table["eventSyncId"] >= 0]
+    own = pd.DataFrame({name: waits.ints(name) for name in keys})
+    merged = own.merge(table, on=keys, how="left").fillna(-1).astype("int64")
+    return merged.rename(columns={"streamId": "wait_on_stream", "correlationId": "wait_on_correlation"})
+
+
+def _add(
+    session: Session,
+    rows: Rows,
+    name: Coded,
+    category: Any,
+    kind: str,
+    events: _Events,
+    facts: dict[str, Any],
+    unified: Any = None,
+) -> DeviceWork:
+    ts, dur = session.times(rows)
+    pid = pid_of(rows.ints("globalPid"))
+    device = session.devices(pid, rows.ints("deviceId", 0))
+    stream = rows.ints("streamId")
+    stream = np.where((stream < 0) | (stream == NO_ID), -1, stream)
+    lane = stream if unified is None else np.where(unified, _UNIFIED_STREAM, stream)
+    correlation = rows.ints("correlationId")
+    handle = session.builder.slices(
+        ts=ts,
+        dur=dur,
+        track=_streams(session, pid, device, lane),
+        name=name,
+        category=category,
+        correlation=np.maximum(correlation, -1),
+        device=device,
+        stream=stream,
+    )
+    where = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
+    events.add({**where, "kind": kind, **facts}, name)
+    return DeviceWork(pid, correlation, handle)
+
+
+def _streams(session: Session, pid: IntArray, device: IntArray, stream: IntArray) -> IntArray:
+    processes, of_process = np.unique(pid, return_inverse=True)
+    ranks = [session.ranks.get(process, -1) for process in processes.tolist()]
+    rank = np.array(ranks, np.int64)[of_process]
+    code, first = groups(rank, device, stream)
+    tracks = []
+    for i in first.tolist():
+        number, own = int(device[i]), int(stream[i])
+        name = f"GPU {number}" + (f" stream {own}" if own >= 0 else "")
+        name += " unified memory" if own == _UNIFIED_STREAM else ""
+        known_stream = None if own == -1 else own
+        of_rank = int(rank[i]) if rank[i] >= 0 else None
+        tracks.append(session.builder.track(name, "stream", device=number, stream=known_stream, rank=of_rank))
+    return np.array(tracks, np.int64)[code]
+
+
+def _copy_name(kind: int, source: int, target: int) -> str:
+    """Return what Kineto calls a copy.
+
+    Examples
+    --------
+    >>> _copy_name(1, 1, 2), _copy_name(11, 4, 4), _copy_name(8, -1, -1)
+    ('Memcpy HtoD (Pinned -> Device)', 'Memcpy HtoD (unified memory)', 'Memcpy DtoD')
+    """
+    name = f"Memcpy {_COPY[kind]}".rstrip() if 0 <= kind < len(_COPY) else "Memcpy"
+    if kind in _UNIFIED:
+        return f"{name} (unified memory)"
+    ends = [_memory(source), _memory(target)]
+    return f"{name} ({ends[0]} -> {ends[1]})" if all(ends) else name
+
+
+def _memory(kind: int) -> str:
+    return _MEMORY[kind] if 0 <= kind < len(_MEMORY) else ""
+
+
+def _first_of(rows: Rows, *names: str) -> IntArray:
+    """Return the first of several columns that has a number, row by row."""
+    result = rows.ints(names[0], MISSING)
+    for name in names[1:]:
+        result = np.where(result == MISSING, rows.ints(name, MISSING), result)
+    return result
+
+
+def _with_default(names: Coded, word: str) -> Coded:
+    if (names.codes >= 0).all():
+        return names
+    return Coded(np.where(names.codes < 0, len(names.values), names.codes), [*names.values, word])
+
+
+def _triples(rows: Rows, names: Sequence[str]) -> Any:
+    """Return sizes in three dimensions as text, each distinct one made once."""
+    if not all(rows.has(name) for name in names):
+        return pd.Categorical([None] * len(rows))
+    code, first = groups(*(rows.ints(name) for name in names))
+    triples = np.stack([rows.ints(name)[first] for name in names], axis=1).tolist()
+    return pd.Categorical.from_codes(code, [str(triple) for triple in triples])
+
+
+def _masked(values: IntArray, absent: Any) -> Any:
+    return pd.arrays.IntegerArray(np.asarray(values, np.int64), np.asarray(absent, bool))
+
+
+def _optional(rows: Rows, name: str, *, zero_is_none: bool = False) -> Any:
+    values = rows.ints(name, MISSING)
+    return _masked(values, (values == MISSING) | ((values == 0) & zero_is_none))
+
+
+def _sum(rows: Rows, *names: str) -> Any:
+    columns = [rows.ints(name, MISSING) for name in names]
+    absent = np.logical_and.reduce([column == MISSING for column in columns])
+    return _masked(np.sum([np.where(column == MISSING, 0, column) for column in columns], axis=0), absent)

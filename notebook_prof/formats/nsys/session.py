@@ -1,0 +1,192 @@
+"""What all tables of a report share: strings, processes and threads, devices, clocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from ...readers.codec.columns import INTS, MISSING, TEXTS, Kind, TableSource
+from ...readers.codec.rows import Rows, Strings, groups, read_rows, texts, texts_in
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+
+KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+NVTX: Final = "NVTX_EVENTS"
+NO_ID: Final = 0xFFFFFFFF
+"""What CUPTI writes for a stream or an event that there is none of."""
+MAX_DEVICE: Final = int(np.iinfo(np.int16).max)
+
+_LATEST_NS: Final = 1 << 61
+_FACTS: Final = {
+    "name": "name",
+    "totalGlobalMem": "totalMemory",
+    "numSms": "smCount",
+    "computeMajor": "computeMajor",
+    "computeMinor": "computeMinor",
+    "maxThreadsPerBlock": "maxThreadsPerBlock",
+    "regsPerBlock": "maxRegistersPerBlock",
+    "regsPerMultiprocessor": "maxRegistersPerSm",
+    "warpSize": "threadsPerWarp",
+    "sharedMemPerBlock": "maxShmemPerBlock",
+    "sharedMemPerBlockOptin": "maxShmemPerBlockOptin",
+    "sharedMemPerMultiprocessor": "maxShmemPerSm",
+}
+"""Kineto's words for what a report tells of a GPU."""
+
+
+def pid_of(global_id: IntArray) -> IntArray:
+    """Return the process in a global number: 8 bits each of hardware and machine, 24 of process and thread.
+
+    Examples
+    --------
+    >>> pid_of(np.array([281476838981743])).tolist()
+    [111]
+    """
+    return np.asarray(np.where(global_id < 0, 0, (global_id >> 24) & 0xFFFFFF))
+
+
+class Session:
+    """A report while it is read: its tables, and the builder.
+
+    Parameters
+    ----------
+    source : TableSource
+    builder : TraceBuilder
+        Gets ``metadata["nsys"]`` (versions) and ``["device_properties"]``, nothing of the environment.
+
+    Attributes
+    ----------
+    base : int
+        Start of the session in Unix ns; 0 where the report does not tell.
+    end : int
+        End of the session in Unix ns: what has no end lasts until it.
+    ranks : dict of int to int
+        Rank by process, where several processes use GPUs; see `number_ranks`.
+    thread_names : dict of int to str
+        By global number.
+    """
+
+    def __init__(self, source: TableSource, builder: TraceBuilder) -> None:
+        self.source, self.builder = source, builder
+        self._tables_used: set[str] = set()
+        strings = self.rows("StringIds", {"id": INTS, "value": TEXTS})
+        self.names = Strings(strings.ints("id"), strings.texts("value")).names
+        start = self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": INTS}).ints("utcEpochNs", 0)
+        self.base = int(start[0]) if len(start) and 0 < start[0] < _LATEST_NS else 0
+        self.ranks: dict[int, int] = {}
+        self._gpu_of = self._physical_devices()
+        self.thread_names = self._names_of_threads()
+        details = self.rows("ANALYSIS_DETAILS", {"duration": INTS}).ints("duration", 0)
+        self.end = self.base + (int(details[0]) if len(details) and 0 < details[0] < _LATEST_NS else 0)
+        self._facts()
+
+    def rows(self, table: str, kinds: Mapping[str, Kind]) -> Rows:
+        """Return columns of a table; no rows where the report has no such table."""
+        self._tables_used.add(table)
+        return read_rows(self.source, table, kinds)
+
+    def times(self, rows: Rows, begin: str = "start", end: str = "end") -> tuple[IntArray, IntArray]:
+        """Return starts in Unix ns and durations; what has no end lasts until the end of the session."""
+        ts = np.clip(rows.ints(begin, 0), -_LATEST_NS, _LATEST_NS) + self.base
+        ends = rows.ints(end, MISSING)
+        last = max(self.end, int(ts.max(initial=self.base)))
+        ends = np.where(ends == MISSING, last, np.clip(ends, -_LATEST_NS, _LATEST_NS) + self.base)
+        return ts, ends - ts
+
+    def number_ranks(self, pids: Iterable[int]) -> None:
+        """Make processes that use GPUs ranks, in the order of their numbers, if there are several."""
+        ordered = sorted(set(pids))
+        self.ranks = {pid: rank for rank, pid in enumerate(ordered)} if len(ordered) > 1 else {}
+
+    def threads(self, global_tid: IntArray) -> IntArray:
+        """Return the tracks of threads."""
+        code, first = groups(global_tid)
+        used = global_tid[first]
+        tracks = []
+        for number, pid in zip(used.tolist(), pid_of(used).tolist(), strict=True):
+            tid = number & 0xFFFFFF if number >= 0 else 0
+            name = self.thread_names.get(number) or f"thread {tid}"
+            tracks.append(self.builder.track(name, pid=pid, tid=tid, rank=self.ranks.get(pid)))
+        return np.array(tracks, np.int64)[code]
+
+    def beside_threads(self, global_tid: IntArray, what: str) -> tuple[IntArray, list[int]]:
+        """Return the lanes beside threads: the number of each row's, and the tracks of all of them."""
+        code, first = groups(global_tid)
+        tracks = []
+        for number in global_tid[first].tolist():
+            pid, tid = int(pid_of(np.array([number]))[0]), number & 0xFFFFFF if number >= 0 else 0
+            thread = self.thread_names.get(number) or "thread"
+            name = f"{thread} {tid} · {what}"
+            tracks.append(self.builder.track(name, "process", pid=pid, rank=self.ranks.get(pid)))
+        return code, tracks
+
+    def devices(self, pid: IntArray, device: IntArray) -> IntArray:
+        """Return the numbers of physical GPUs, where the report tells them, for those of CUDA."""
+        code, first = groups(pid, device)
+        keys = zip(pid[first].tolist(), device[first].tolist(), strict=True)
+        numbers = [self._gpu_of.get(key, key[1]) for key in keys]
+        return np.clip(np.array(numbers, np.int64)[code], 0, MAX_DEVICE)
+
+    def report_unread(self) -> None:
+        """Tell which tables with rows were not looked at, and what the source could not read."""
+        about = re.compile(
+            r"ENUM_|TARGET_INFO_|META_DATA_|EXPORT_META|StringIds|ThreadNames|PROCESSES|ANALYSIS_|ProcessStreams"
+            r"|sqlite_|UnwindMethodType|NVTX_PAYLOAD_"
+        )
+        left = {name for name in self.source.tables if not about.match(name)} - self._tables_used
+        counts = {name: count for name in sorted(left) if (count := self.source.count(name))}
+        self.builder.report.add(
+            "table-not-used",
+            "info",
+            sum(counts.values()),
+            example=", ".join(f"{name} ({count:,} rows)" for name, count in list(counts.items())[:4]),
+            effect="what these tables tell is not shown",
+            advice="open the report in Nsight Systems to see it",
+        )
+
+    def _physical_devices(self) -> dict[tuple[int, int], int]:
+        rows = self.rows("TARGET_INFO_CUDA_DEVICE", {"pid": INTS, "cudaId": INTS, "gpuId": INTS})
+        columns = (rows.ints(name).tolist() for name in ("pid", "cudaId", "gpuId"))
+        return {(pid, cuda): gpu for pid, cuda, gpu in zip(*columns, strict=True) if gpu >= 0}
+
+    def _names_of_threads(self) -> dict[int, str]:
+        """Return names by global number; of several, that of the highest priority."""
+        rows = self.rows("ThreadNames", {"nameId": INTS, "priority": INTS, "globalTid": INTS})
+        order = np.argsort(rows.ints("priority"), kind="stable")
+        names = texts(self.names(rows.ints("nameId")[order]))
+        numbers = rows.ints("globalTid")[order].tolist()
+        return {number: name for number, name in zip(numbers, names, strict=True) if name}
+
+    def _facts(self) -> None:
+        metadata = self.builder.metadata
+        for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+            rows = self.rows(table, {"name": TEXTS, "value": TEXTS})
+            if (name := rows.texts("name")) is not None and (value := rows.texts("value")) is not None:
+                pairs = dict(zip(texts_in(name), texts_in(value), strict=True))
+                metadata["nsys"] = {
+                    ours: pairs[theirs]
+                    for ours, theirs in (
+                        ("product_version", "EXPORT_PRODUCT_VERSION"),
+                        ("schema_version", "EXPORT_SCHEMA_VERSION"),
+                    )
+                    if pairs.get(theirs)
+                }
+        kinds: dict[str, Kind] = {"id": INTS, **dict.fromkeys(_FACTS.values(), INTS), "name": TEXTS}
+        rows = self.rows("TARGET_INFO_GPU", kinds)
+        name = rows.texts("name")
+        if not len(rows) or name is None:
+            return
+        names = texts_in(name)
+        facts = {ours: rows.ints(theirs) for ours, theirs in _FACTS.items() if theirs != "name"}
+        metadata["device_properties"] = [
+            {"id": number, "name": names[i]}
+            | {fact: int(values[i]) for fact, values in facts.items() if values[i] >= 0}
+            for i, number in enumerate(rows.ints("id").tolist())
+        ]
+        metadata["devices"] = names

@@ -1,0 +1,293 @@
+"""From the bytes of a ``.paddle_trace.json`` file to columns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+
+from ...errors import FormatError
+from ...readers.codec.numbers import to_ns
+from ...readers.codec.tolerant_json import decode_events
+from ...trace.report import ImportReport
+from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
+from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, has_category
+from .settle import settle, starts_in_ns
+from .shapes import shapes_text
+
+_NOTHING: Final = Raw(b"")
+
+
+class Args(Struct, gc=False):
+    """The arguments of a row; each kind of row has some of them."""
+
+    start_time: str | None = None
+    correlation: int | None = field(name="correlation id", default=None)
+    device: int | None = None
+    context: int | None = None
+    stream: int | None = None
+    registers: int | None = field(name="registers per thread", default=None)
+    shared: int | None = field(name="shared memory", default=None)
+    blocks_per_sm: float | None = field(name="blocks per SM", default=None)
+    warps_per_sm: float | None = field(name="warps per SM", default=None)
+    grid: Raw = _NOTHING
+    block: Raw = _NOTHING
+    occupancy: float | None = field(name="theoretical achieved occupancy %", default=None)
+    bytes: int | None = None
+    value: int | None = None
+    place: str = ""
+    addr: str | int = 0
+    increase_bytes: int = 0
+    current_allocated: int = 0
+    current_reserved: int = 0
+    peak_allocated: int = 0
+    peak_reserved: int = 0
+    input_shapes: Raw = _NOTHING
+    input_dtypes: Raw = _NOTHING
+    callstack: str | None = None
+    name: str | int | None = None
+
+
+class Row(Struct, gc=False):
+    """One element of ``traceEvents``; the last one is empty. Times stay text."""
+
+    ph: str = ""
+    cat: str | None = ""
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: Raw = _NOTHING
+    dur: Raw = _NOTHING
+    args: Args | None = None
+
+
+class File(Struct):
+    """The object around the rows. The span number changed its spelling between 2.6.2 and 3.3.1."""
+
+    rows: list[Row] | UnsetType = field(name="traceEvents", default=UNSET)
+    schema: Any = field(name="schemaVersion", default=None)
+    span: Any = field(name="span_index", default=None)
+    old_span: Any = field(name="span_indx", default=None)
+    devices: Any = field(name="deviceProperties", default=None)
+    extra: Any = field(name="ExtraInfo", default=None)
+
+
+_DURATION: Final = re.compile(r"\[[^\[\]]*\]$")
+_THREAD: Final = re.compile(r"(\d+)(?:\((?:Python|C\+\+)\))?")
+_NO_ARGS: Final = Args()
+_MAX: Final = 1 << 63
+
+
+def read_json(data: bytes, report: ImportReport) -> PaddleColumns:
+    """Read the JSON that Paddle writes with ``export_chrome_tracing``, schema 1.0.0 to 1.0.2.
+
+    Parameters
+    ----------
+    data : bytes
+        Decompressed.
+    report : ImportReport
+        Counts every row that is not used, by reason.
+
+    Returns
+    -------
+    PaddleColumns
+        Starts are whole microseconds in the file; see `settle` for what is made of them.
+
+    Raises
+    ------
+    FormatError
+        If there are no events.
+    """
+    file, listed = decode_events(data, File, Row, report)
+    file = file or File()
+    if listed is None and file.rows is UNSET:
+        raise FormatError("there is no list 'traceEvents' in it: this is no trace of paddle.profiler")
+    rows = listed if listed is not None else file.rows or []
+    events = _usable([row for row in rows if row.ph == "X"], report, "dur")
+    memory = _usable([row for row in rows if row.ph == "i"], report, "ts")
+    unused = Counter(row.ph for row in rows if row.ph and row.ph not in ("X", "i", "M", "s", "f"))
+    for phase, count in unused.items():
+        report.add("row-not-used", "loss", count, f"events of phase {phase!r}", "they are not in the tables")
+    on_device = [row for row in events if row.cat in DEVICE_TYPES]
+    columns = PaddleColumns(
+        rows=frame(ROW_COLUMNS, [_row(row) for row in events]),
+        device_events=frame(DEVICE_COLUMNS, [_device_event(row) for row in on_device]),
+        memory=frame(MEMORY_COLUMNS, [_memory(row) for row in memory]),
+        inputs=frame(INPUT_COLUMNS, _inputs(events)),
+        extra={str(k): str(v) for k, v in file.extra.items()} if isinstance(file.extra, dict) else {},
+        facts=_facts(file),
+    )
+    columns.rows["ts"], columns.rows["dur"] = _ns(events, "ts"), _ns(events, "dur")
+    columns.device_events["start_unix_ns"] = _ns(on_device, "ts")
+    columns.memory["ts"] = _ns(memory, "ts")
+    settle(columns.rows, _offsets(events))
+    instants = columns.memory
+    tid = instants["tid"].to_numpy()
+    owner = _owners(rows, events, memory)
+    owner[np.append(columns.rows["tid"].to_numpy(), -1)[owner] != tid] = -1
+    instants["ts"] = starts_in_ns(instants["ts"].to_numpy(), owner, tid, columns.rows)
+    return columns
+
+
+def _usable(rows: list[Row], report: ImportReport, what: str) -> list[Row]:
+    """Return rows with times that are numbers; the others are counted."""
+    ok = np.ones(len(rows), bool)
+    for part in ("ts", what):
+        ok &= to_ns([getattr(row, part) for row in rows])[1]
+    ok &= np.fromiter((row.name is not None for row in rows), bool, len(rows))
+    if what == "ts":
+        ok &= np.fromiter((row.cat in MEMORY_TYPES for row in rows), bool, len(rows))
+    if not ok.all():
+        broken = rows[int(np.flatnonzero(~ok)[0])]
+        report.add(
+            "broken-row",
+            "loss",
+            int((~ok).sum()),
+            example=f"{broken.name!r} of {broken.cat!r}: ts {bytes(broken.ts)!r}, dur {bytes(broken.dur)!r}",
+            effect="these rows are left out",
+        )
+    strange = {row.cat for row in rows if what == "dur" and not has_category(row.cat or "")}
+    report.add(
+        "unknown-category",
+        "info",
+        len(strange),
+        example=", ".join(sorted(map(repr, strange))[:5]),
+        effect="counted as operators",
+    )
+    return [row for row, good in zip(rows, ok.tolist(), strict=True) if good]
+
+
+def _ns(rows: list[Row], part: str) -> Any:
+    return to_ns([getattr(row, part) for row in rows])[0]
+
+
+def _owners(rows: list[Row], events: list[Row], memory: list[Row]) -> Any:
+    """Return the last host event that the file names before each memory event: the one it belongs to."""
+    position = {id(row): i for i, row in enumerate(rows)}
+    host = [i for i, row in enumerate(events) if row.cat not in DEVICE_TYPES and row.cat not in RUNTIME_TYPES]
+    named = np.array([position[id(events[i])] for i in host], np.int64)
+    at = np.array([position[id(row)] for row in memory], np.int64)
+    return np.append(np.array(host, np.int64), -1)[np.searchsorted(named, at) - 1]
+
+
+def _offsets(rows: list[Row]) -> Any:
+    """Return ``start_time`` in ns, -1 where there is none."""
+    texts = [((row.args or _NO_ARGS).start_time or "").removesuffix(" us").encode() for row in rows]
+    ns, ok = to_ns(texts)
+    return np.where(ok, ns, -1)
+
+
+def _row(row: Row) -> tuple[Any, ...]:
+    args, word = row.args or _NO_ARGS, row.cat or ""
+    name = _DURATION.sub("", row.name or "")
+    correlation = _in_range(args.correlation)
+    if word in DEVICE_TYPES:
+        return (0, 0, name, word, -1, -1, *_device_and_stream(row), correlation, None, None)
+    shapes = _shapes(args)
+    thread = (_thread(row.pid), _thread(row.tid))
+    text = shapes_text(shapes) if shapes else None
+    return (0, 0, name, word, *thread, -1, -1, correlation, text, args.callstack or None)
+
+
+def _device_and_stream(row: Row) -> tuple[int, int]:
+    args = row.args or _NO_ARGS
+    device = args.device if args.device is not None else _thread(row.pid)
+    return _in_range(device), _in_range(args.stream if args.stream is not None else _thread(row.tid))
+
+
+def _device_event(row: Row) -> tuple[Any, ...]:
+    a = row.args or _NO_ARGS
+    name, word = _DURATION.sub("", row.name or ""), row.cat
+    nan = float("nan")
+    return (
+        _in_range(a.correlation),
+        *_device_and_stream(row),
+        0,
+        name,
+        word,
+        _in_range_or_none(a.context),
+        _list(a.grid),
+        _list(a.block),
+        _in_range_or_none(a.registers),
+        _in_range_or_none(a.shared),
+        nan if a.blocks_per_sm is None else a.blocks_per_sm,
+        nan if a.warps_per_sm is None else a.warps_per_sm,
+        nan if a.occupancy is None else a.occupancy / 100,
+        _in_range_or_none(a.bytes),
+        _in_range_or_none(a.value),
+    )
+
+
+def _memory(row: Row) -> tuple[Any, ...]:
+    a = row.args or _NO_ARGS
+    addr = int(a.addr) if isinstance(a.addr, int) or (a.addr.isdecimal() and len(a.addr) < 21) else 0
+    totals = (a.increase_bytes, a.current_allocated, a.current_reserved, a.peak_allocated, a.peak_reserved)
+    return (
+        0,
+        row.cat,
+        a.place,
+        addr if 0 <= addr < 2 * _MAX else 0,
+        *map(_in_range, totals),
+        _thread(row.pid),
+        _thread(row.tid),
+    )
+
+
+def _inputs(rows: list[Row]) -> list[tuple[str, str, str]]:
+    return [
+        (
+            _DURATION.sub("", row.name or ""),
+            msgspec.json.encode(shapes).decode(),
+            bytes(row.args.input_dtypes).decode(errors="replace"),
+        )
+        for row in rows
+        if row.args is not None and (shapes := _shapes(row.args))
+    ]
+
+
+def _shapes(args: Args) -> dict[str, Any] | None:
+    raw = bytes(args.input_shapes)
+    if len(raw) < 3:
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value else None
+
+
+def _facts(file: File) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if isinstance(file.schema, str):
+        facts["schema_version"] = file.schema
+    span = file.span if file.span is not None else file.old_span
+    if isinstance(span, str | int) and str(span).isdecimal():
+        facts["span"] = int(span)
+    if isinstance(file.devices, list):
+        facts["device_properties"] = [device for device in file.devices if isinstance(device, dict)]
+    return facts
+
+
+def _thread(value: int | str | None) -> int:
+    """Return the thread number out of ``24588(Python)``; both spellings are one thread."""
+    if isinstance(value, str):
+        match = _THREAD.fullmatch(value)
+        value = int(match[1]) if match and len(match[1]) < 20 else -1
+    return _in_range(value)
+
+
+def _in_range(value: int | None) -> int:
+    return value if value is not None and -_MAX <= value < _MAX else -1
+
+
+def _in_range_or_none(value: int | None) -> int | None:
+    return value if value is not None and -_MAX <= value < _MAX else None
+
+
+def _list(raw: msgspec.Raw) -> str | None:
+    text = bytes(raw).decode(errors="replace")
+    return re.sub(r"\s*,\s*", ", ", re.sub(r"(?<=\[)\s+|\s+(?=\])", "", text)) or None

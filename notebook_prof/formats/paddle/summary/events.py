@@ -1,0 +1,278 @@
+"""A trace as Paddle's summary sees it: typed events in trees, and how groups of them spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ....analysis.scope import ints, of_kind
+from ....errors import OptionError, nearest
+from ....trace import Trace
+from ....trace.arrays import BoolArray, IntArray
+from ....trace.intervals import as_ints
+
+SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
+"""Paddle's ``SortedKeys``; all from largest to smallest except the two minima."""
+
+STATISTICS: Final = ("total_ns", "avg_ns", "max_ns", "min_ns")
+
+
+def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame:
+    """Return statistics of each key, in the order of first appearance.
+
+    Returns
+    -------
+    DataFrame
+        ``name calls``, and ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns``.
+
+    Examples
+    --------
+    >>> spread(np.array(["a", "a"]), np.array([1, 3]), np.array([0, 0]))["cpu_avg_ns"].tolist()
+    [2.0]
+    """
+    code, names = pd.factorize(keys)
+    table = pd.DataFrame({"name": names, "calls": np.bincount(code, minlength=len(names))})
+    for side, values in (("cpu", cpu), ("gpu", gpu)):
+        groups = pd.Series(values).groupby(code, sort=False)
+        statistics = groups.agg(["sum", "max", "min"]).reindex(range(len(names)))
+        table[f"{side}_total_ns"] = statistics["sum"].to_numpy()
+        table[f"{side}_avg_ns"] = statistics["sum"].to_numpy() / np.maximum(table["calls"].to_numpy(), 1)
+        table[f"{side}_max_ns"], table[f"{side}_min_ns"] = (
+            statistics["max"].to_numpy(),
+            statistics["min"].to_numpy(),
+        )
+    return table
+
+
+def ratios(table: pd.DataFrame, cpu_whole: float, gpu_whole: float) -> pd.DataFrame:
+    """Add ``cpu_ratio`` and ``gpu_ratio``: shares of the wholes; 0 where a whole is 0."""
+    for side, whole in (("cpu", cpu_whole), ("gpu", gpu_whole)):
+        table[f"{side}_ratio"] = table[f"{side}_total_ns"] / whole if whole else 0.0
+    return table
+
+
+def sort_key(sorted_by: str) -> tuple[str, bool]:
+    """Return the column and direction (whether ascending) of a sort key.
+
+    Raises
+    ------
+    OptionError
+        If there is no such key.
+
+    Examples
+    --------
+    >>> sort_key("CPUTotal"), sort_key("GPUMin")
+    (('cpu_total_ns', False), ('gpu_min_ns', True))
+    """
+    word = getattr(sorted_by, "name", sorted_by)  # Paddle's own enum has names
+    if word not in SORTED_KEYS:
+        raise OptionError(f"there is no sort key {word!r}: {nearest(str(word), SORTED_KEYS)}")
+    return f"{word[:3].lower()}_{word[3:].lower()}_ns", word.endswith("Min")
+
+
+def ranked(table: pd.DataFrame, sorted_by: str) -> pd.DataFrame:
+    """Return the table in the order of a sort key; equals stay in their order."""
+    column, ascending = sort_key(sorted_by)
+    return table.sort_values(column, ascending=ascending, kind="stable", ignore_index=True)
+
+
+PHASES: Final = ("Dataloader", "Forward", "Backward", "Optimization")
+DEVICE: Final = ("Kernel", "Memcpy", "Memset")
+RUNTIME: Final = ("CudaRuntime", "MluRuntime")
+STEP: Final = "ProfileStep"
+_HOST_TYPES: Final = {
+    "operator": "Operator",
+    "launch": "CudaRuntime",
+    "sync": "CudaRuntime",
+    "collective": "Communication",
+    "python": "PythonOp",
+    "annotation": "PythonUserDefined",
+    "module": "Module",
+}
+_DEVICE_TYPES: Final = {"kernel": "Kernel", "collective": "Kernel", "memcpy": "Memcpy", "memset": "Memset"}
+
+
+@dataclass(frozen=True)
+class Events:
+    """A trace with Paddle's event types.
+
+    Attributes
+    ----------
+    trace : Trace
+        Of Paddle, with its own types; types of other traces follow from their categories.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main"))
+    >>> Events(b.seal()).type.tolist()
+    ['Operator', 'Operator']
+    """
+
+    trace: Trace
+
+    @cached_property
+    def own_types(self) -> bool:
+        """Whether the file told the types."""
+        tables = self.trace.metadata.get("tables")
+        return isinstance(tables, dict) and isinstance(tables.get("event_types"), pd.DataFrame)
+
+    @cached_property
+    def type(self) -> npt.NDArray[np.object_]:
+        """Paddle's type of each slice; empty text for what has none."""
+        code, words = self._typed
+        return np.asarray(np.array(words, dtype=object)[code])
+
+    @cached_property
+    def _typed(self) -> tuple[IntArray, list[str]]:
+        """A code for the type of each slice, and the types."""
+        slices = self.trace.slices
+        name, category = (as_ints(slices[c].cat.codes.to_numpy()) for c in ("name", "category"))
+        names, categories = slices["name"].cat.categories, slices["category"].cat.categories
+        on_device = of_kind(self.trace, ("stream",)) & (not self.own_types)
+        width = max(len(categories), 1)
+        pair, pairs = pd.factorize((name * width + category) * 2 + on_device)
+        recorded_types = self._recorded_types()
+        words = []
+        for code in (pairs // 2).tolist():
+            key = str(names[code // width]), str(categories[code % width])
+            words.append(recorded_types.get(key, _HOST_TYPES.get(key[1], "")))
+        kinds = [_DEVICE_TYPES.get(str(categories[c // 2 % width]), "") for c in pairs.tolist()]
+        words = [
+            kind if flag else word
+            for word, kind, flag in zip(words, kinds, (pairs % 2).tolist(), strict=True)
+        ]
+        short, distinct = pd.factorize(np.array([*words, ""], dtype=object))
+        return short.astype(np.int64)[pair], [str(word) for word in distinct]
+
+    def _recorded_types(self) -> dict[tuple[str, str], str]:
+        if not self.own_types:
+            return {}
+        table = self.trace.metadata["tables"]["event_types"]
+        keys = zip(table["name"], table["category"], strict=True)
+        return dict(zip(keys, table["type"], strict=True))
+
+    @cached_property
+    def names(self) -> npt.NDArray[np.object_]:
+        """Name of each slice."""
+        return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
+
+    @cached_property
+    def ts(self) -> IntArray:
+        """Start of each slice."""
+        return as_ints(self.trace.slices["ts"].to_numpy())
+
+    @cached_property
+    def dur(self) -> IntArray:
+        """Duration of each slice."""
+        return as_ints(self.trace.slices["dur"].to_numpy())
+
+    @cached_property
+    def parent(self) -> IntArray:
+        """Row of the slice around each; -1 at the top."""
+        return ints(self.trace.slices["parent"])
+
+    @cached_property
+    def host(self) -> BoolArray:
+        """Which slices are events on threads, runtime calls left aside."""
+        threads = of_kind(self.trace, ("thread", "process"))
+        return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
+
+    def of(self, *types: str) -> BoolArray:
+        """Return which slices have one of these types."""
+        code, words = self._typed
+        return np.asarray(np.isin(words, types)[code], dtype=bool)
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """For device work, the host event that launched it; for runtime calls, the event around; else -1."""
+        flows = self.trace.flows
+        launches = (flows["kind"] == "launch").to_numpy()
+        up = np.full(len(self.ts), -1, np.int64)
+        up[flows["dst"].to_numpy()[launches]] = flows["src"].to_numpy()[launches]
+        plumbing = ~self.host
+        todo = np.flatnonzero((up >= 0) & plumbing[up])
+        while len(todo):
+            up[todo] = self.parent[up[todo]]
+            todo = todo[(up[todo] >= 0) & plumbing[up[todo]]]
+        return up
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Rows of host events in the order in which Paddle visits them: a thread's last events first.
+
+        It pops the events from a stack: every event before those inside it, later ones before earlier
+        ones. That is a post-order walk turned around.
+        """
+        rows = np.flatnonzero(self.host)
+        size = np.ones(len(self.ts), np.int64)
+        depth = self.trace.slices["depth"].to_numpy().astype(np.int64)
+        inner_first = rows[np.argsort(-depth[rows], kind="stable")]
+        edges = np.flatnonzero(np.diff(depth[inner_first])) + 1
+        for level in np.split(inner_first, edges):
+            level = level[self.parent[level] >= 0]
+            np.add.at(size, self.parent[level], size[level])
+        track = self.trace.slices["track"].to_numpy()[rows].astype(np.int64)
+        position = pd.Series(track).groupby(track).cumcount().to_numpy()
+        post = position + size[rows] - 1 - depth[rows]
+        return np.asarray(rows[np.lexsort((-post, track))])
+
+    @cached_property
+    def position_in_order(self) -> IntArray:
+        """Place of each row in `order`, the last one for -1 and for what is not visited."""
+        positions = np.full(len(self.ts) + 1, len(self.ts), np.int64)
+        positions[self.order] = np.arange(len(self.order))
+        return positions
+
+    def below(self, *types: str) -> IntArray:
+        """Return time of device work of these types that each host event, or what is inside it, launched."""
+        work = np.flatnonzero(self.of(*types) & of_kind(self.trace, ("stream",)))
+        total = np.zeros(len(self.ts), np.int64)
+        above, spent = self.owner[work], self.dur[work]
+        while len(above):
+            above, spent = above[above >= 0], spent[above >= 0]
+            np.add.at(total, above, spent)
+            above = self.parent[above]
+        return total
+
+    @cached_property
+    def gpu_ns(self) -> IntArray:
+        """Time of all device work below each host event."""
+        return self.below(*DEVICE)
+
+    @cached_property
+    def kernel_ns(self) -> IntArray:
+        """Time of kernels below each host event."""
+        return self.below("Kernel")
+
+    @cached_property
+    def total_ns(self) -> int:
+        """Time of all steps, which ratios refer to; the whole trace without steps."""
+        steps = int(self.trace.steps["dur"].sum())
+        return steps if steps else int(self.trace.span.dur)
+
+    @cached_property
+    def phase_rows(self) -> IntArray:
+        """The outermost events of the four phases."""
+        of_phase = self.of(*PHASES) & self.host
+        inside = np.zeros(len(of_phase), dtype=bool)
+        rows = np.flatnonzero(of_phase)
+        up = self.parent[rows]
+        while len(rows):
+            rows, up = rows[up >= 0], up[up >= 0]
+            inside[rows[of_phase[up]]] = True
+            rows, up = rows[~of_phase[up]], self.parent[up[~of_phase[up]]]
+        return np.flatnonzero(of_phase & ~inside)
+
+    def threads(self, rows: IntArray) -> npt.NDArray[Any]:
+        """Return the thread id of each of these slices; the track where there is none."""
+        tracks = self.trace.tracks.set_index("track")["tid"]
+        track = self.trace.slices["track"].to_numpy()[rows]
+        tids = tracks.reindex(track)
+        return as_ints(tids.fillna(pd.Series(track, index=tids.index)).to_numpy(dtype=np.int64))

@@ -1,0 +1,229 @@
+"""Operators with what is inside them, kernels, and ranges of the user's own."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ....analysis.work.slices import inclusive_work, slice_work
+from ....trace.arrays import BoolArray, IntArray
+from .events import DEVICE, STEP, Events, ranked, ratios, spread
+
+_ARGUMENTS: Final = re.compile(r"(.+?)(<.*>)(\(.*\))")
+_MEMORY_WORDS: Final = ("memcpy", "memorycopy", "memset")
+
+
+def operator_table(
+    events: Events, *, sorted_by: str = "CPUTotal", op_detail: bool = True, thread_sep: bool = False
+) -> pd.DataFrame:
+    """List operators by name, with the calls and the device work inside them.
+
+    Parameters
+    ----------
+    events : Events
+    sorted_by : str
+        One of `spread.SORTED_KEYS`.
+    op_detail : bool
+        Whether to give rows of level 1 and 2.
+    thread_sep : bool
+        Whether each thread has rows of its own.
+
+    Returns
+    -------
+    DataFrame
+        ``thread`` (Int64, missing for all together), ``level`` (0 operators; 1 what is right inside, and
+        device work that the operator launched itself; 2 device work of what is inside), ``name``,
+        ``calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio`` (missing ``cpu_`` for device
+        work), ``flops`` float64. Ratios of operators are shares of all operators (of a thread), those of
+        what is inside are shares of what is around.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 10], dur=[9, 3], name=["mm", "add"], track=b.track("main"))
+    >>> operator_table(Events(b.seal()))[["name", "cpu_ratio"]].values.tolist()
+    [['mm', 0.75], ['add', 0.25]]
+    """
+    operators = events.order[events.of("Operator")[events.order]]
+    threads = events.threads(operators)
+    parts = [
+        _table_of(events, operators[threads == t], sorted_by, op_detail).assign(thread=t)
+        for t in pd.unique(threads)
+    ]
+    if not thread_sep:
+        parts = [_table_of(events, operators, sorted_by, op_detail).assign(thread=pd.NA)]
+    table = (
+        pd.concat(parts, ignore_index=True) if parts else _table_of(events, operators, sorted_by, op_detail)
+    )
+    return table.assign(thread=pd.array(table["thread"].tolist() if "thread" in table else [], dtype="Int64"))
+
+
+def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
+    """List kernels by name, argument lists taken off.
+
+    Returns
+    -------
+    DataFrame
+        ``name calls``, ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``, by total time unless `sorted_by` is
+        a key of the GPU.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> kernel_table(Events(TraceBuilder().seal())).empty
+    True
+    """
+    rows = _by_visit(events, np.flatnonzero(events.of("Kernel")))
+    table = spread(_cut(events, rows), events.dur[rows], events.dur[rows])
+    table = ratios(table, 0, float(events.dur[rows].sum()))
+    key = sorted_by if str(getattr(sorted_by, "name", sorted_by)).startswith("GPU") else "GPUTotal"
+    return ranked(table, key).drop(columns=[c for c in table.columns if c.startswith("cpu_")])
+
+
+def user_table(
+    events: Events, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
+) -> pd.DataFrame:
+    """List ranges that the user named; with `memory` those that copy or fill memory, by their names.
+
+    Returns
+    -------
+    DataFrame
+        ``thread name calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``. Ratios are of
+        the time of all steps.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> user_table(Events(TraceBuilder().seal())).empty
+    True
+    """
+    types = ("UserDefined", "PythonUserDefined") if memory else ("PythonUserDefined",)
+    ranges = events.order[(events.of(*types) & (_moves_memory(events) == memory))[events.order]]
+    threads = events.threads(ranges) if thread_sep else np.zeros(len(ranges), np.int64)
+    gpu = float(events.gpu_ns[events.of(STEP)].sum())
+    parts = []
+    for thread in pd.unique(threads):
+        rows = ranges[threads == thread]
+        table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
+        table = table if memory else ranked(table, sorted_by)
+        parts.append(ratios(table, events.total_ns, gpu).assign(thread=thread if thread_sep else pd.NA))
+    if not parts:
+        none = np.empty(0, np.int64)
+        parts = [ratios(spread(np.empty(0, object), none, none), 0, 0).assign(thread=pd.NA)]
+    joined = pd.concat(parts, ignore_index=True)
+    return joined.assign(thread=pd.array(joined["thread"].tolist(), dtype="Int64"))
+
+
+def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
+    """Return the FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none."""
+    if events.own_types or table.empty:
+        return 0.0
+    flops, _ = inclusive_work(
+        slice_work(events.trace), events.trace.slices["depth"].to_numpy(), events.parent
+    )
+    sums = pd.Series(flops[operators]).groupby(events.names[operators].astype(object), sort=False).sum()
+    return sums.reindex(table["name"]).to_numpy(dtype=np.float64)
+
+
+def _table_of(events: Events, operators: IntArray, sorted_by: str, op_detail: bool) -> pd.DataFrame:
+    table = spread(events.names[operators], events.dur[operators], events.gpu_ns[operators])
+    table = ratios(table, float(events.dur[operators].sum()), float(events.gpu_ns[operators].sum()))
+    table["flops"] = _flops(events, operators, table)
+    table = ranked(table, sorted_by).assign(level=0)
+    if not op_detail or table.empty:
+        return table
+    groups = _inside_operators(events, operators)
+    parts = [
+        part
+        for i, name in enumerate(table["name"])
+        for part in (table.iloc[i : i + 1], *_details(events, table.iloc[i], groups.get(name)))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+class _Inside(NamedTuple):
+    """What is right inside the calls of an operator: rows, own device work, and that of each inner name."""
+
+    rows: IntArray
+    work: IntArray
+    below: dict[str, IntArray]
+
+
+def _inside_operators(events: Events, operators: IntArray) -> dict[str, _Inside]:
+    rank = np.full(len(events.ts) + 1, -1, np.int64)
+    rank[operators] = np.arange(len(operators))
+    code, names = pd.factorize(events.names[operators])
+    inner = np.flatnonzero(events.host & ~events.of("Operator") & (rank[events.parent] >= 0))
+    inner = inner[np.lexsort((inner, rank[events.parent[inner]]))]
+    work = np.flatnonzero(events.of(*DEVICE))
+    own = work[rank[events.owner[work]] >= 0]
+    own = own[np.lexsort((own, rank[events.owner[own]]))]
+    inner_code = code[rank[events.parent[inner]]]
+    rows, works = _split(inner, inner_code), _split(own, code[rank[events.owner[own]]])
+    label, labels = pd.factorize(events.names[inner])
+    pair = np.full(len(events.ts) + 1, -1, np.int64)
+    pair[inner] = inner_code * max(len(labels), 1) + label
+    under = work[pair[events.owner[work]] >= 0]
+    below: dict[int, dict[str, IntArray]] = {}
+    for key, inner_rows in _split(under, pair[events.owner[under]]).items():
+        below.setdefault(key // len(labels), {})[str(labels[key % len(labels)])] = inner_rows
+    none = np.empty(0, np.int64)
+    return {
+        str(name): _Inside(rows.get(i, none), works.get(i, none), below.get(i, {}))
+        for i, name in enumerate(names)
+    }
+
+
+def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
+    """Return the rows of each code, in their order."""
+    order = np.argsort(code, kind="stable")
+    codes, first = np.unique(code[order], return_index=True)
+    parts = np.split(rows[order], first[1:])
+    return dict(zip(codes.tolist(), parts, strict=False))
+
+
+def _details(events: Events, row: pd.Series[float], inside: _Inside | None) -> list[pd.DataFrame]:
+    if inside is None:
+        return []
+    rows = inside.rows
+    table = spread(events.names[rows], events.dur[rows], events.gpu_ns[rows])
+    table = ratios(table, float(row["cpu_total_ns"]), float(row["gpu_total_ns"])).assign(level=1)
+    parts = []
+    for i, name in enumerate(table["name"]):
+        parts.append(table.iloc[i : i + 1])
+        if name in inside.below:
+            parts.append(_device_rows(events, inside.below[name], float(table["gpu_total_ns"].iloc[i]), 2))
+    if len(inside.work):
+        parts.append(_device_rows(events, inside.work, float(row["gpu_total_ns"]), 1))
+    return parts
+
+
+def _device_rows(events: Events, rows: IntArray, whole: float, level: int) -> pd.DataFrame:
+    rows = _by_visit(events, rows)
+    table = ratios(spread(_cut(events, rows), events.dur[rows], events.dur[rows]), 1, whole)
+    for column in [name for name in table.columns if name.startswith("cpu_")]:
+        table[column] = np.nan
+    return table.assign(level=level)
+
+
+def _by_visit(events: Events, rows: IntArray) -> IntArray:
+    """Return device work in the order in which the events that launched it are visited."""
+    return np.asarray(rows[np.argsort(events.position_in_order[events.owner[rows]], kind="stable")])
+
+
+def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
+    """Cut argument lists off names, where they have template arguments."""
+    code, names = pd.factorize(events.names[rows])
+    short = [f"{m[1]}{m[2]}" if (m := _ARGUMENTS.match(str(name))) else str(name) for name in names]
+    return np.asarray(np.array([*short, ""], dtype=object)[code])
+
+
+def _moves_memory(events: Events) -> BoolArray:
+    names = events.trace.slices["name"].cat
+    moves = [any(word in str(name).lower() for word in _MEMORY_WORDS) for name in names.categories]
+    return np.asarray(np.array([*moves, False], dtype=bool)[names.codes.to_numpy()])

@@ -1,0 +1,319 @@
+"""Paddle's device, overview, model and distribution tables."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ....analysis.busy_time import device_of
+from ....analysis.scope import ints, on_device
+from ....analysis.time.phases import phases
+from ....trace import Intervals, length, overlap, union
+from ....trace.arrays import BoolArray, IntArray
+from ....trace.taxonomy import is_collective_kernel
+from .events import DEVICE, PHASES, STEP, Events, ratios, spread
+
+_COLUMNS = ("allocation_count", "free_count", "allocation_bytes", "free_bytes", "increase_bytes")
+
+
+def memory_table(events: Events) -> pd.DataFrame:
+    """Sum allocations and frees by place and event.
+
+    Returns
+    -------
+    DataFrame
+        ``position_in_order`` str (``Place(cpu)``, ``Place(gpu:0)``), ``name``, ``type`` (``Allocated``),
+        ``allocation_count free_count allocation_bytes free_bytes increase_bytes`` int64, and
+        ``peak_allocated_bytes peak_reserved_bytes`` of the place; by increase. What happens in an inner event
+        counts for its operator; in what else is right inside an operator, as Paddle 3's kernel launches
+        are, it counts for both, as in Paddle's own table: do not add these rows up.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> memory_table(Events(TraceBuilder().seal())).empty
+    True
+    """
+    table = events.trace.allocations
+    home = ints(table["slice"])
+    with_slice = np.flatnonzero(home >= 0)
+    home = _on_host(events, home[with_slice])
+    rows, labels = _credited(events, home)
+    size = table["bytes"].to_numpy()[with_slice[rows]]
+    device = table["device"].to_numpy()[with_slice[rows]]
+    order = np.lexsort((with_slice[rows], events.position_in_order[labels]))
+    frame = pd.DataFrame(
+        {
+            "device": device,
+            "name": events.names[labels],
+            "allocation_count": size > 0,
+            "free_count": size < 0,
+            "allocation_bytes": np.maximum(size, 0),
+            "free_bytes": np.maximum(-size, 0),
+            "increase_bytes": size,
+        }
+    ).iloc[order]
+    totals = frame.groupby(["device", "name"], sort=False)[list(_COLUMNS)].sum().astype("int64").reset_index()
+    totals = totals.sort_values("increase_bytes", ascending=False, kind="stable", ignore_index=True)
+    totals.insert(2, "type", "Allocated")
+    peaks = _peaks(events)
+    totals.insert(0, "place", _place_names(totals.pop("device")))
+    joined = totals.merge(peaks.astype({"place": object}), on="place", how="left")
+    return joined.sort_values("place", kind="stable", ignore_index=True)
+
+
+def _on_host(events: Events, home: IntArray) -> IntArray:
+    """Return the innermost event that is no runtime call; -1 where there is none."""
+    home = home.copy()
+    todo = np.flatnonzero(~events.host[home])
+    while len(todo):
+        home[todo] = events.parent[home[todo]]
+        todo = todo[(home[todo] >= 0) & ~events.host[home[todo]]]
+    return home
+
+
+def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
+    """Return pairs of memory event and host event to which it is credited."""
+    inside = home >= 0
+    own = np.flatnonzero(inside & ~events.of("OperatorInner")[home])
+    above = np.where(inside, events.parent[home], -1)
+    up = np.flatnonzero((above >= 0) & events.of("Operator")[above])
+    if not events.own_types:  # nested operators of other frameworks are not credited twice
+        up = up[:0]
+    return np.concatenate([own, up]), np.concatenate([home[own], above[up]])
+
+
+def _place_names(devices: pd.Series[int]) -> pd.Series[Any]:
+    names = ["Place(cpu)" if device < 0 else f"Place(gpu:{device})" for device in devices]
+    return pd.Series(names, dtype=object)
+
+
+def _peaks(events: Events) -> pd.DataFrame:
+    tables = events.trace.metadata.get("tables")
+    table = tables.get("memory_places") if isinstance(tables, dict) else None
+    if isinstance(table, pd.DataFrame):
+        return table[["place", "peak_allocated_bytes", "peak_reserved_bytes"]]
+    groups = events.trace.allocations.groupby("device")[["allocated", "reserved"]].max().reset_index()
+    return pd.DataFrame(
+        {
+            "place": _place_names(groups["device"]),
+            "peak_allocated_bytes": groups["allocated"],
+            "peak_reserved_bytes": groups["reserved"],
+        }
+    )
+
+
+_PHASE: Final = {
+    "data": "Dataloader",
+    "forward": "Forward",
+    "backward": "Backward",
+    "optimizer": "Optimization",
+}
+
+
+def model_table(events: Events) -> pd.DataFrame:
+    """List steps, the four phases and the rest, on host and devices.
+
+    Returns
+    -------
+    DataFrame
+        ``name`` (``ProfileStep Dataloader Forward Backward Optimization Others``), ``calls`` and, with
+        ``cpu_`` and ``gpu_``, ``total_ns avg_ns max_ns min_ns ratio``; no rows without phases. In Paddle's
+        files a call is an outermost event of the phase, and device time is the sum of the kernels below;
+        elsewhere a call is the phase's share of one step.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> model_table(Events(TraceBuilder().seal())).empty
+    True
+    """
+    if not events.own_types:
+        return _from_steps(events)
+    rows = events.phase_rows
+    steps = np.flatnonzero(events.of(STEP))
+    whole = spread(np.array([STEP] * len(steps), dtype=object), events.dur[steps], events.kernel_ns[steps])
+    parts = spread(events.type[rows], events.dur[rows], events.kernel_ns[rows])
+    return _joined(whole, parts)
+
+
+def _joined(whole: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
+    if parts.empty or whole.empty:
+        return ratios(whole.iloc[:0].copy(), 0, 0)
+    parts = parts.set_index("name").reindex(PHASES).fillna(0).reset_index()
+    others = whole.iloc[:1].copy()
+    others["name"], others["calls"] = "Others", 0
+    for side in ("cpu", "gpu"):
+        column = f"{side}_total_ns"
+        others[column] = whole[column].iloc[0] - parts[column].sum()
+        for other in ("avg", "max", "min"):
+            others[f"{side}_{other}_ns"] = np.nan
+    table = pd.concat([whole, parts, others], ignore_index=True).astype({"calls": "int64"})
+    return ratios(table, float(whole["cpu_total_ns"].iloc[0]), float(whole["gpu_total_ns"].iloc[0]))
+
+
+def _from_steps(events: Events) -> pd.DataFrame:
+    table = phases(events.trace)
+    table = table[table["step"].notna()] if len(events.trace.steps) else table.iloc[:0]
+    per_step = table.groupby("step", sort=False)[["host_ns", "device_ns"]].sum()
+    whole = spread(
+        np.array([STEP] * len(per_step), dtype=object),
+        per_step["host_ns"].to_numpy(dtype=np.int64),
+        per_step["device_ns"].to_numpy(dtype=np.int64),
+    )
+    named = table["phase"].astype("object").map(_PHASE)
+    named_rows = table[named.notna() & ((table["host_ns"] > 0) | (table["device_ns"] > 0))]
+    parts = spread(
+        named[named_rows.index].to_numpy(dtype=object),
+        named_rows["host_ns"].to_numpy(dtype=np.int64),
+        named_rows["device_ns"].to_numpy(dtype=np.int64),
+    )
+    return _joined(whole, parts)
+
+
+_COLLECTIVE_WORDS = ("allreduce", "broadcast", "rpc")
+
+
+def device_table(events: Events) -> pd.DataFrame:
+    """List utilisation of the CPU, where the file tells it, and of each device.
+
+    Returns
+    -------
+    DataFrame
+        ``device`` str, ``utilization`` float64: shares; kernels' union over the time of the steps.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> device_table(Events(TraceBuilder().seal())).empty
+    True
+    """
+    metadata = events.trace.metadata
+    rows: list[tuple[str, float]] = []
+    for name, key in (("CPU(Process)", "process_cpu_utilization"), ("CPU(System)", "system_cpu_utilization")):
+        if isinstance(value := metadata.get(key), int | float):
+            rows.append((name, float(value)))
+    work = on_device(events.trace)
+    where = device_of(events.trace, work)
+    kernels = events.of("Kernel")[work.rows]
+    for number in np.unique(where).tolist():
+        of_device = kernels & (where == number)
+        busy = length(union(work.ts[of_device], work.end[of_device]))
+        rows.append((f"GPU{number}", busy / events.total_ns if events.total_ns else 0.0))
+    return pd.DataFrame(rows, columns=["device", "utilization"]).astype({"utilization": "float64"})
+
+
+def overview_table(events: Events) -> pd.DataFrame:
+    """Sum time by type of event, overlaps counted once.
+
+    Returns
+    -------
+    DataFrame
+        ``type`` str, ``on`` (``cpu``, ``gpu``), ``calls`` int64, ``time_ns`` int64, ``ratio`` float64, of the
+        time of all steps: steps first, then types of the host by time, then those of the devices.
+        The four phases have the calls and the summed time of their outermost events.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> b = TraceBuilder()
+    >>> _ = b.slices(ts=[0, 2], dur=[9, 3], name=["linear", "mm"], track=b.track("main"))
+    >>> overview_table(Events(b.seal()))[["type", "calls", "time_ns"]].values.tolist()
+    [['ProfileStep', 0, 9], ['Operator', 2, 9]]
+    """
+    types = events.type
+    host = events.host | events.of("CudaRuntime", "MluRuntime")
+    host_types = [word for word in pd.unique(types[np.flatnonzero(host)]) if word not in ("", STEP, *PHASES)]
+    rows = [
+        (word, int((host & events.of(word)).sum()), _busy(events, host & events.of(word)))
+        for word in host_types
+    ]
+    rows = [row for row in rows if row[0] != "Communication"]
+    called, collective = _communication(events)
+    if called.any():
+        rows.append(("Communication", int(events.of("Communication")[host].sum()), _busy(events, called)))
+    phases = model_table(events)
+    for phase in phases[phases["name"].isin(PHASES)].to_dict("records"):
+        if phase["calls"]:
+            rows.append((phase["name"], int(phase["calls"]), int(phase["cpu_total_ns"])))
+    rows.sort(key=lambda row: -row[2])
+    table = [(STEP, "cpu", len(events.trace.steps), events.total_ns), *((r[0], "cpu", *r[1:]) for r in rows)]
+    for word in _device_order(events):
+        of_type = events.of(word) & ~host
+        table.append((word, "gpu", int(of_type.sum()), _busy(events, of_type)))
+    if collective.any():
+        table.append(("Communication", "gpu", int(collective.sum()), _busy(events, collective)))
+    totals = pd.DataFrame(table, columns=["type", "on", "calls", "time_ns"])
+    totals["ratio"] = totals["time_ns"] / events.total_ns if events.total_ns else 0.0
+    return totals
+
+
+def distribution_table(events: Events) -> pd.DataFrame:
+    """Sum communication, computation and their overlap.
+
+    Returns
+    -------
+    DataFrame
+        ``name`` (``ProfileStep Communication Computation Overlap``), ``time_ns`` int64, ``ratio`` float64; no
+        rows without communication. Communication is that of the host (communication events, operators
+        named all-reduce, broadcast or rpc) and of the devices (their kernels, and kernels of collective
+        libraries); computation is all other kernels.
+
+    Examples
+    --------
+    >>> from notebook_prof import TraceBuilder
+    >>> distribution_table(Events(TraceBuilder().seal())).empty
+    True
+    """
+    called, collective = _communication(events)
+    both = _intervals(events, called | collective)
+    computation = _intervals(events, events.of("Kernel") & ~collective)
+    if not length(both):
+        return pd.DataFrame({"name": [], "time_ns": [], "ratio": []})
+    times = [events.total_ns, length(both), length(computation), length(overlap(both, computation))]
+    table = pd.DataFrame({"name": [STEP, "Communication", "Computation", "Overlap"], "time_ns": times})
+    table["ratio"] = table["time_ns"] / events.total_ns if events.total_ns else 0.0
+    return table
+
+
+def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
+    """Return communication on the host, and the device work that belongs to it."""
+    names = events.trace.slices["name"].cat
+    words = [str(name) for name in names.categories]
+    codes = names.codes.to_numpy()
+    named = np.array(
+        [any(w in word.lower() for w in _COLLECTIVE_WORDS) for word in words] + [False], dtype=bool
+    )
+    libraries = np.array([is_collective_kernel(word) or "xccl" in word.lower() for word in words] + [False])
+    called = events.host & (events.of("Communication") | (events.of("Operator") & named[codes]))
+    kernels = events.of("Kernel")
+    return called, kernels & (libraries[codes] | _launched_inside(events, called))
+
+
+def _launched_inside(events: Events, called: BoolArray) -> BoolArray:
+    """Return which device work was launched inside these host events."""
+    below = np.zeros(len(called), dtype=bool)
+    rows = np.flatnonzero(events.owner >= 0)
+    up = events.owner[rows]
+    while len(rows):
+        below[rows[called[up]]] = True
+        up = events.parent[up]
+        rows, up = rows[up >= 0], up[up >= 0]
+    return below
+
+
+def _device_order(events: Events) -> list[str]:
+    """Return types of device work in the order in which Paddle meets them."""
+    work = np.flatnonzero(events.of(*DEVICE))
+    work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
+    return [str(word) for word in pd.unique(events.type[work])]
+
+
+def _intervals(events: Events, rows: BoolArray) -> Intervals:
+    return union(events.ts[rows], (events.ts + events.dur)[rows])
+
+
+def _busy(events: Events, rows: BoolArray | IntArray) -> int:
+    return length(_intervals(events, np.asarray(rows)))

@@ -1,0 +1,124 @@
+"""Work of Paddle's operators, as far as their inputs tell it.
+
+Inputs stand in the order of their names (``Filter Input``, ``Out@GRAD X Y``). A forward convolution or
+pooling has no formula: Paddle records neither its stride nor its output.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ...analysis.work.calls import Call, Shape, Work
+from ...analysis.work.pointwise import elementwise
+
+Formula = Callable[[Call], "Work | None"]
+_NORM_FLOPS: Final = {False: 5, True: 8}
+_SOFTMAX_FLOPS: Final = {False: 4, True: 3}
+
+
+def matmul(call: Call) -> Work | None:
+    """Count 2·m·n·k for each matrix of a batch; twice that for the two gradients.
+
+    Examples
+    --------
+    >>> matmul(Call.read("matmul_v2", "[[8, 3600], [3600, 10]]", None, None)).flops
+    576000
+    >>> matmul(Call.read("matmul_v2_grad", "[[8, 10], [8, 3600], [3600, 10]]", None, None)).flops
+    1152000
+    """
+    backward = call.name.endswith("_grad")
+    a, b = call.tensor(int(backward)), call.tensor(int(backward) + 1)
+    sizes = _product(a, b)
+    if sizes is None:
+        return None
+    rows, columns, inner = sizes
+    batch = max(math.prod(a[:-2]), math.prod(b[:-2]))
+    out = batch * rows * columns
+    written = (math.prod(a) + math.prod(b) if backward else out) * call.item_bytes()
+    return Work("matmul", 2 * out * inner * (1 + backward), call.bytes_of() + written)
+
+
+def convolution_backward(call: Call) -> Work | None:
+    """Count two products, for input and filter: each 2 · output · filter's elements for one output.
+
+    Examples
+    --------
+    >>> shapes = "[[16, 3, 3, 3], [8, 3, 32, 32], [8, 16, 30, 30]]"
+    >>> convolution_backward(Call.read("conv2d_grad", shapes, None, None)).flops
+    12441600
+    """
+    weights, inputs, out = (call.tensor(at) for at in range(3))
+    if len(weights) < 3 or len(out) != len(weights):
+        return None
+    written = (math.prod(weights) + math.prod(inputs)) * call.item_bytes()
+    flops = 2 * 2 * math.prod(out) * math.prod(weights[1:])
+    return Work("convolution", flops, call.bytes_of() + written)
+
+
+def norm(call: Call) -> Work | None:
+    """Count 5 operations an element of the largest input, 8 in the backward."""
+    elements = _largest(call)
+    each = _NORM_FLOPS[call.name.endswith("_grad")]
+    return Work("norm", each * elements, call.bytes_of() + elements * call.item_bytes()) if elements else None
+
+
+def softmax(call: Call) -> Work | None:
+    """Count 4 operations an element of the largest input, 3 in the backward."""
+    elements = _largest(call)
+    each = _SOFTMAX_FLOPS[call.name.endswith("_grad")]
+    written = elements * call.item_bytes()
+    return Work("softmax", each * elements, call.bytes_of() + written) if elements else None
+
+
+def reduction(call: Call) -> Work | None:
+    """Return one operation an element of the largest input."""
+    elements = _largest(call)
+    return Work("reduction", elements, call.bytes_of()) if elements else None
+
+
+_FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(
+    (re.compile(pattern), formula)
+    for pattern, formula in (
+        (r"(?:matmul(?:_v2)?|mul|bmm|mm)(?:_grad)?", matmul),
+        (r"(?:depthwise_)?conv[23]d_grad", convolution_backward),
+        (r"(?:batch|layer|group|instance)_norm(?:_grad)?", norm),
+        (r"(?:log_)?softmax(?:_with_cross_entropy)?(?:_grad)?", softmax),
+        (r"reduce_(?:sum|mean|max|min|prod)|mean", reduction),
+        (
+            r"elementwise_(?:add|sub|mul|div|max|min|pow|mod)(?:_grad)?"
+            r"|(?:relu6?|gelu|tanh|sigmoid|silu|swish|exp|log|sqrt|rsqrt|square|abs|scale|leaky_relu|hard_swish)"
+            r"(?:_grad)?|sgd|momentum|adamw?|sum",
+            elementwise,
+        ),
+    )
+)
+
+
+def paddle_formula(name: str) -> Formula | None:
+    """Return the formula for the name of an operator of Paddle; None without one.
+
+    Examples
+    --------
+    >>> paddle_formula("matmul_v2").__name__, paddle_formula("pd_op.relu").__name__, paddle_formula("conv2d")
+    ('matmul', 'elementwise', None)
+    """
+    word = name.removeprefix("pd_op.").removesuffix(" dygraph")
+    return next((formula for pattern, formula in _FORMULAS if pattern.fullmatch(word)), None)
+
+
+def _largest(call: Call) -> int:
+    return max((call.elements_of(at) for at in range(len(call.shapes))), default=0)
+
+
+def _product(a: Shape, b: Shape) -> tuple[int, int, int] | None:
+    """Return rows, columns and the size that two matrices share; either may be transposed."""
+    if len(a) < 2 or len(b) < 2:
+        return None
+    for rows, inner in ((a[-2], a[-1]), (a[-1], a[-2])):
+        for shared, columns in ((b[-2], b[-1]), (b[-1], b[-2])):
+            if inner == shared:
+                return rows, columns, inner
+    return None

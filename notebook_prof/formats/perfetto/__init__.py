@@ -1,0 +1,53 @@
+"""Perfetto's protocol buffers: of PyTorch, of tracing libraries, of rocprofv3, of Chrome and Linux."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from ...readers.base import Probe, Reader
+from ...readers.codec.protobuf import WireError, fields, varint
+from ...trace.builder import TraceBuilder
+
+_OWN: Final = frozenset({6, 8, 10, 11, 12, 13, 33, 35, 36, 41, 42, 44, 50, 52, 53, 58, 59, 60, 66, 79, 87})
+"""Fields of packets that no message of another format that begins alike has."""
+_LOOKED_AT: Final = 20
+
+
+class PerfettoReader(Reader):
+    """Reads traces of Perfetto: ``.pftrace``, ``.perfetto-trace``, ``.pb``.
+
+    Threads, processes and lanes are tracks, those that are named like a stream or a queue of a GPU streams.
+    What PyTorch writes (`export_perfetto_trace`) becomes what its JSON becomes.
+    """
+
+    name: ClassVar[str] = "perfetto"
+    priority: ClassVar[int] = 625
+    describes: ClassVar[str] = (
+        "Perfetto protobuf (.pftrace, .pb): of PyTorch, tracing libraries, rocprofv3, Linux"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the first packets have fields of Perfetto's."""
+        head, at = probe.head, 0
+        own = False
+        try:
+            for _ in range(_LOOKED_AT):
+                if at >= len(head):
+                    break
+                if head[at] != 0x0A:
+                    return False
+                size, begin = varint(head, at + 1, len(head))
+                at = begin + size
+                numbers = [number for number, _ in fields(head, (begin, min(at, len(head))))]
+                own |= not _OWN.isdisjoint(numbers)
+                if 3 in numbers and not own:
+                    return False
+        except WireError:
+            return own and at > len(head)
+        return own
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put a trace into `builder`."""
+        from .trace import read_trace
+
+        read_trace(data, builder)

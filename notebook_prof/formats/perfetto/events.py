@@ -1,0 +1,273 @@
+"""Events of tracks: pairs of begins and ends, instants, values of counters, and arrows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ...readers.codec.protobuf_columns import Fields, text_column
+from ...readers.event_arguments import NAME, argument_rows, argument_table
+from ...readers.trace_event.slices import CATEGORY_OF_WORD
+from ...trace.arrays import BoolArray, IntArray, TextArray
+from ...trace.builder import TraceBuilder
+from ...trace.pairing import pair
+from ...trace.strings import Coded
+from ...trace.taxonomy import is_collective_kernel, phase_of
+from .annotations import Annotations
+from .packets import CATEGORIES, NAMES, TRACK_EVENT, Packets, either
+from .tracks import Tracks
+
+_BEGIN, _END, _INSTANT, _COUNTER, _COMPLETE = 1, 2, 3, 4, 5
+_LEGACY: Final = {
+    ord("B"): _BEGIN,
+    ord("E"): _END,
+    ord("X"): _COMPLETE,
+    **dict.fromkeys(map(ord, "IiRn"), _INSTANT),
+}
+_FLOWS: Final = (47, 36, 48, 42)
+_WORDS: Final = {
+    **CATEGORY_OF_WORD,
+    "data": "annotation",
+    "step": "annotation",
+    "mark": "annotation",
+    "sync": "sync",
+    "hip_api": "launch",
+    "hsa_api": "launch",
+    "marker_api": "annotation",
+    "kernel_dispatch": "kernel",
+    "memory_copy": "memcpy",
+    "rccl_api": "collective",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrackEvents:
+    """The track events of a trace, in the order of the file.
+
+    Attributes
+    ----------
+    fields : Fields
+    epoch, ts, kind, track : ndarray of int64, shape (n,)
+        Times in Unix ns where the trace tells the offset; kinds as in the format, legacy ones among them.
+    name, category : Coded
+    """
+
+    fields: Fields
+    epoch: IntArray
+    ts: IntArray
+    kind: IntArray
+    track: IntArray
+    name: Coded
+    category: Coded
+    dur: IntArray
+
+    @classmethod
+    def of(cls, packets: Packets) -> TrackEvents:
+        """Take the track events out of packets."""
+        owner, fields = packets.messages(TRACK_EVENT)
+        epoch = packets.epoch[owner]
+        name = either(text_column(fields, 23), packets.interned(NAMES).names(epoch, fields.ints(10, 0)))
+        own_track = fields.ints(11, -1)
+        track = np.where(fields.has(11), own_track, np.maximum(packets.default_track[owner], 0))
+        kind, dur = _kinds(fields)
+        return cls(
+            fields,
+            epoch,
+            packets.ts[owner] + packets.unix_offset,
+            kind,
+            track,
+            name,
+            either(text_column(fields, 22), packets.interned(CATEGORIES).names(epoch, fields.ints(3, 0))),
+            dur,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Slices of track events: the event that begins each, and how long it lasts."""
+
+    row: IntArray
+    dur: IntArray
+
+
+def _kinds(fields: Fields) -> tuple[IntArray, IntArray]:
+    """Return the kind of each event and its duration, also where they are in Chrome's older form."""
+    kind, dur = fields.ints(9, 0), np.zeros(fields.count, np.int64)
+    every = fields.occurrences(6)
+    if len(every):
+        legacy, owner = fields.inside(every), every.owner
+        own = kind[owner] == 0
+        phase = legacy.ints(2, 0)
+        kind[owner[own]] = np.array([_LEGACY.get(p, 0) for p in phase[own].tolist()], np.int64)
+        dur[owner[own]] = np.maximum(legacy.ints(3, 0)[own], 0) * 1_000
+    return kind, dur
+
+
+def paired(events: TrackEvents, builder: TraceBuilder) -> Slices:
+    """Match ends with begins; what is not ended lasts until the last event, what is not begun is ignored.
+
+    Within a track, events are paired in the order of time, and of the file where times are equal. PyTorch
+    writes all begins of a category and then all of its ends in the same order: there, equal times tell
+    nothing, and the order does.
+    """
+    marks = np.flatnonzero((events.kind == _BEGIN) | (events.kind == _END))
+    columnar_begin, columnar_end = _columnar(events, marks)
+    others = marks[~np.isin(marks, np.concatenate([columnar_begin, columnar_end]))]
+    pairs = pair(events.track[others], events.ts[others], events.kind[others] == _BEGIN)
+    last = int(events.ts.max(initial=0))
+    unclosed = others[pairs.unclosed]
+    complete = np.flatnonzero(events.kind == _COMPLETE)
+    begin = np.concatenate([columnar_begin, others[pairs.begin]])
+    end = np.concatenate([columnar_end, others[pairs.end]])
+    row = np.concatenate([begin, unclosed, complete])
+    dur = np.concatenate(
+        [events.ts[end] - events.ts[begin], last - events.ts[unclosed], events.dur[complete]]
+    )
+    name = [*events.name.values, ""]
+    for code, rows, effect in (
+        ("unclosed-begin", unclosed, "kept until the end of the trace"),
+        ("end-without-begin", others[pairs.unopened], "ignored"),
+    ):
+        builder.report.add_where(
+            code, "loss", rows, lambda i: name[events.name.codes[i]] or f"at {events.ts[i]} ns", effect
+        )
+    order = np.argsort(row, kind="stable")
+    return Slices(row[order], dur[order])
+
+
+def _columnar(events: TrackEvents, marks: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the begins and ends that were written as columns: as many ends after as many begins."""
+    opens = events.kind[marks] == _BEGIN
+    starts = np.flatnonzero(np.append(True, opens[1:] != opens[:-1])) if len(marks) else np.empty(0, np.int64)
+    lengths = np.diff(np.append(starts, len(marks)))
+    candidates = np.flatnonzero((lengths[:-1] == lengths[1:]) & (lengths[:-1] > 1) & opens[starts[:-1]])
+    begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for i in candidates.tolist():
+        size = int(lengths[i])
+        begin = marks[starts[i] : starts[i] + size]
+        end = marks[starts[i + 1] : starts[i + 1] + size]
+        both = events.ts[np.concatenate([begin, end])]
+        in_time = (both[1:] >= both[:-1]).all()
+        same = (events.track[begin] == events.track[end]).all() and (events.ts[end] >= events.ts[begin]).all()
+        if same and not in_time:
+            begins.append(begin)
+            ends.append(end)
+    return np.concatenate(begins), np.concatenate(ends)
+
+
+def add_events(
+    events: TrackEvents, slices: Slices, annotations: Annotations, tracks: Tracks, builder: TraceBuilder
+) -> tuple[IntArray, IntArray]:
+    """Put slices and instants into the builder.
+
+    Returns
+    -------
+    row, handle : ndarray of int64
+        The event of each, and the builder's handle.
+    """
+    instants = np.flatnonzero(events.kind == _INSTANT)
+    row = np.concatenate([slices.row, instants])
+    dur = np.concatenate([slices.dur, np.zeros(len(instants), np.int64)])
+    if not len(row):
+        return row, row
+    order = np.argsort(row, kind="stable")
+    row, dur = row[order], dur[order]
+    track = tracks.of(events.track[row])
+    codes = events.name.codes[row]
+    name = Coded(np.where(codes < 0, len(events.name.values), codes), [*events.name.values, "(unnamed)"])
+    numbers, of_number = np.unique(events.track[row], return_inverse=True)
+    on_stream = np.array([tracks.is_stream(number) for number in numbers.tolist()], bool)[of_number]
+    category = _categories(events, row, name, on_stream)
+    category[np.isin(row, instants)] = "annotation"
+    phases = [phase_of(text) for text in name.values]
+    named = sorted({phase for phase in phases if phase})
+    codes_of = np.array([named.index(phase) if phase else -1 for phase in phases], np.int64)
+    handle = builder.slices(
+        ts=events.ts[row],
+        dur=dur,
+        track=track,
+        name=name,
+        category=category,
+        phase=Coded(codes_of[name.codes], named),
+    )
+    if (json := annotations.json()) is not None:
+        arguments = Coded(json.codes[row], json.values)
+        table = argument_table([argument_rows(track, events.ts[row], dur, name, arguments)])
+        if table is not None:
+            builder.metadata.setdefault("tables", {})[NAME] = table
+    _steps(events, row, dur, name, builder)
+    return row, handle
+
+
+def _categories(events: TrackEvents, row: IntArray, name: Coded, on_stream: BoolArray) -> TextArray:
+    words = [_WORDS.get(word.lower(), "operator") for word in events.category.values]
+    category: TextArray = np.array([*words, "operator"], dtype=object)[events.category.codes[row]]
+    kinds = np.array([_device_kind(text) for text in name.values], dtype=object)[name.codes]
+    category[on_stream] = kinds[on_stream]
+    work = np.isin(category, ["kernel", "memcpy", "memset"]) & ~on_stream
+    category[work] = "operator"  # what no queue of a device ran
+    return category
+
+
+def _device_kind(name: str) -> str:
+    lowered = name.lower()
+    if is_collective_kernel(name):
+        return "collective"
+    if "memset" in lowered or "fillbuffer" in lowered:
+        return "memset"
+    return "memcpy" if "memcpy" in lowered or "copybuffer" in lowered else "kernel"
+
+
+def _steps(events: TrackEvents, row: IntArray, dur: IntArray, name: Coded, builder: TraceBuilder) -> None:
+    prefix = "ProfilerStep#"
+    numbers = [
+        int(text[len(prefix) :]) if text.startswith(prefix) and text[len(prefix) :].isdigit() else -1
+        for text in name.values
+    ]
+    number = np.array(numbers, np.int64)[name.codes]
+    own = np.flatnonzero((number >= 0) & (number < 1 << 31))
+    own = own[np.unique(number[own], return_index=True)[1]]
+    if len(own):
+        builder.steps(number[own], events.ts[row[own]], dur[own], "file")
+        builder.metadata.setdefault("steps_source", "file")
+
+
+def add_counters(events: TrackEvents, tracks: Tracks, builder: TraceBuilder) -> None:
+    """Put values of counters into the builder; those that are told as changes are summed up."""
+    rows = np.flatnonzero(events.kind == _COUNTER)
+    whole, real = events.fields.ints(30, np.iinfo(np.int64).min)[rows], events.fields.floats(44)[rows]
+    value = np.where(whole == np.iinfo(np.int64).min, real, whole)
+    for number in np.unique(events.track[rows]).tolist():
+        own = np.flatnonzero(events.track[rows] == number)
+        own = own[np.argsort(events.ts[rows[own]], kind="stable")]
+        descriptor = tracks.descriptors.get(number)
+        values = value[own] * (descriptor.multiplier if descriptor else 1)
+        if descriptor is not None and descriptor.incremental:
+            values = np.cumsum(values)
+        if descriptor is None or descriptor.kind != "counter":
+            builder.counter(builder.track(f"counter {number}", "counter"), events.ts[rows[own]], values)
+        else:
+            builder.counter(tracks.of(np.array([number]))[0], events.ts[rows[own]], values)
+
+
+def add_flows(
+    events: TrackEvents, row: IntArray, handle: IntArray, tracks: Tracks, builder: TraceBuilder
+) -> None:
+    """Put arrows into the builder: slices that share a number, in the order of time."""
+    every = [events.fields.occurrences(number) for number in _FLOWS]
+    handle_of = np.full(len(events.ts), -1, np.int64)
+    handle_of[row] = handle
+    event = np.concatenate([each.owner for each in every])
+    number = np.concatenate([each.value for each in every])
+    event, number = event[handle_of[event] >= 0], number[handle_of[event] >= 0]
+    order = np.lexsort((event, events.ts[event], number))
+    event, number = event[order], number[order]
+    same = (number[1:] == number[:-1]) & (event[1:] != event[:-1])
+    src, dst = event[:-1][same], event[1:][same]
+    numbers, code = np.unique(events.track, return_inverse=True)
+    stream = np.array([tracks.is_stream(each) for each in numbers.tolist()], bool)[code]
+    launch = ~stream[src] & stream[dst]
+    builder.flows("launch", handle_of[src[launch]], handle_of[dst[launch]])
+    builder.flows("link", handle_of[src[~launch]], handle_of[dst[~launch]])

@@ -1,0 +1,385 @@
+"""Packets of a Perfetto trace: what each sequence has told before, and what time it was."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...readers.codec.protobuf import WireError, varint
+from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
+
+_PACKET: Final = 0x0A
+_AT_ONCE: Final = 1_024
+_REPEATED: Final = 64
+
+
+def _walked(data: bytes, at: int, last: int, places: list[int]) -> int:
+    """Put places of packets into a list; return where the next begins: at the last if its length is long."""
+    put = places.append
+    for _ in range(_AT_ONCE):
+        if at >= last:
+            break
+        put(at)
+        size = data[at + 1]
+        if size < 0x80:
+            at += size + 2
+        elif (more := data[at + 2]) < 0x80:
+            at += (size & 0x7F | more << 7) + 3
+        elif (most := data[at + 3]) < 0x80:
+            at += (size & 0x7F | (more & 0x7F) << 7 | most << 14) + 4
+        else:
+            break
+    return at
+
+
+def _repeats(data: bytes, at: int, size: int, last: int) -> int:
+    """Return how many packets of one size follow, as ends of slices do."""
+    count = min((last - at) // size, _AT_ONCE)
+    if count < 1:
+        return 0
+    heads = np.ndarray((count, 2), np.uint8, data, at, (size, 1))
+    other = np.flatnonzero(heads[:, 1] != size - 2)
+    return int(other[0]) if len(other) else count
+
+
+def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, int]:
+    """Return where packets of less than 2 MB lie, up to the first that is another one, and where that is.
+
+    Only lengths are looked at, one packet after another; that they are packets at all is seen afterwards.
+    """
+    places: list[int] = []
+    last = end - 4
+    while at < last and (at := _walked(data, at, last, places)) > places[-1]:
+        size = at - places[-1]
+        if size <= 0x7F and places[-1] - places[-_REPEATED:][0] == size * (_REPEATED - 1):
+            while count := _repeats(data, at, size, last):
+                places.extend(range(at, at + count * size, size))
+                at += count * size
+    if not places:
+        return np.empty(0, np.int64), np.empty(0, np.int64), at
+    content, starts = np.frombuffer(data, np.uint8), np.array([*places, at], np.int64)
+    sound = content.take(starts[:-1]) == _PACKET
+    inside = starts[1:] <= end
+    count = len(places) if (sound & inside).all() else int(np.argmin(sound & inside))
+    if count and starts[count] == starts[count - 1]:  # a length that is not plain
+        count -= 1
+    starts = starts[: count + 1]
+    longer = content.take(starts[:-1] + 1) >= 0x80
+    begins = starts[:-1] + 2 + longer + (longer & (content.take(starts[:-1] + 2) >= 0x80))
+    return begins, starts[1:], int(starts[-1])
+
+
+def packet_spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[IntArray, IntArray]:
+    """Return where packets lie: only the length of one tells where the next begins."""
+    plain_begins, plain_ends, at = _plain_spans(data, at, end)
+    begins: list[int] = []
+    ends: list[int] = []
+    put_begin, put_end = begins.append, ends.append
+    try:
+        while at < end:
+            tag = data[at]
+            size = data[at + 1] if at + 1 < end else 0x80
+            if size < 0x80 and tag == 0x0A:
+                at += 2
+            else:
+                tag, at = varint(data, at, end)
+                if tag & 7 not in (0, 2):
+                    raise WireError(f"no packet begins at byte {at}")
+                size, at = varint(data, at, end)
+                if tag & 7 == 0:
+                    continue
+            if at + size > end:
+                raise WireError(f"the packet at byte {at} ends behind the end of the file")
+            if tag == 0x0A:
+                put_begin(at)
+                put_end(at + size)
+            at += size
+    except WireError as error:
+        report.add("truncated-file", "loss", example=str(error), effect="packets from there on are missing")
+    return (
+        np.concatenate([plain_begins, np.array(begins, np.int64)]),
+        np.concatenate([plain_ends, np.array(ends, np.int64)]),
+    )
+
+
+TIMESTAMP, SEQUENCE, INTERNED, FLAGS, COMPRESSED, DROPPED = 8, 10, 12, 13, 50, 42
+CLOCK_SNAPSHOT, CLEARED, CLOCK, DEFAULTS = 6, 41, 58, 59
+TRACK_EVENT, TRACK_DESCRIPTOR, PROCESS_TREE = 11, 60, 2
+GPU_COUNTER, GPU_STAGE, PERF_SAMPLE, FTRACE = 52, 53, 66, 1
+CATEGORIES, NAMES, ANNOTATION_NAMES, FUNCTIONS, FRAMES, CALLSTACKS = 1, 2, 3, 5, 6, 7
+PATHS, MAPPINGS, SPECIFICATIONS, ANNOTATION_STRINGS, COUNTER_DESCRIPTORS = 17, 19, 24, 29, 47
+_BOOT, _REAL = 6, 1
+_OWN_CLOCKS: Final = (64, 128)
+_STATE_CLEARED, _NEEDS_STATE = 1, 2
+_IID_BITS: Final = 40
+_LIMIT: Final = 8 << 30
+_MAX_DEPTH: Final = 3
+
+
+class Snapshot(NamedTuple):
+    """What one clock showed, and clock 6 at the same time; -1 where the snapshot lacks that."""
+
+    order: int
+    value: int
+    boot: int
+    multiplier: int
+    incremental: bool
+
+
+class Packets:
+    """All packets of a trace.
+
+    Parameters
+    ----------
+    raw : bytes
+    report : ImportReport
+        Told about packets that are cut, lost or cannot be used.
+
+    Attributes
+    ----------
+    report : ImportReport
+    fields : Fields
+        A message a packet.
+    usable : ndarray of bool
+        Whether the sequence had told what the packet needs.
+    epoch : ndarray of int64
+        Number of a stretch of a sequence between two clearings of its state.
+    ts : ndarray of int64
+        Of clock 6 (since boot) in ns; 0 where a packet has none.
+    unix_offset : int
+        What makes Unix time of it; 0 where the trace does not tell.
+    """
+
+    def __init__(self, raw: bytes, report: ImportReport) -> None:
+        self.report = report
+        data, begin, end = _scanned(raw, report)
+        self.fields = Fields(data, begin, end)
+        self.sequence = self.fields.ints(SEQUENCE, 0)
+        flags = self.fields.ints(FLAGS, 0)
+        cleared = ((flags & _STATE_CLEARED) > 0) | (self.fields.ints(CLEARED, 0) == 1)
+        generation = pd.Series(cleared.astype(np.int64)).groupby(self.sequence).cumsum().to_numpy(np.int64)
+        code = pd.factorize(self.sequence)[0].astype(np.int64)
+        self.epoch: IntArray = code * (int(generation.max(initial=0)) + 1) + generation
+        self.usable: BoolArray = ((flags & _NEEDS_STATE) == 0) | (generation > 0)
+        interned = self.fields.occurrences(INTERNED)
+        self._interned, self._interned_epoch = self.fields.inside(interned), self.epoch[interned.owner]
+        self._defaults()
+        self.unix_offset = 0
+        self.ts = self._times(report)
+        report.add(
+            "packets-without-state",
+            "loss",
+            int((~self.usable).sum()),
+            example=f"packet {int(np.flatnonzero(~self.usable)[0]):,}" if not self.usable.all() else "",
+            effect="what they refer to was lost before the trace begins: left out",
+            advice="record with a larger buffer",
+        )
+        report.add(
+            "packets-dropped",
+            "loss",
+            int((self.fields.ints(DROPPED, 0) == 1).sum()),
+            example="previous_packet_dropped",
+            effect="the recorder lost data here: events are missing",
+            advice="record with a larger buffer",
+        )
+
+    def messages(self, number: int) -> tuple[IntArray, Fields]:
+        """Return the usable packets that have a payload, and the fields of these payloads."""
+        payloads = self.fields.occurrences(number)
+        if not (usable := self.usable[payloads.owner]).all():
+            payloads = payloads.where(usable)
+        return payloads.owner, self.fields.inside(payloads)
+
+    def entries(self, kind: int) -> tuple[IntArray, Fields]:
+        """Return the epochs of interned entries of a kind, and their fields."""
+        entries = self._interned.occurrences(kind)
+        return self._interned_epoch[entries.owner], self._interned.inside(entries)
+
+    def interned(self, kind: int) -> Interned:
+        """Return the texts that sequences have interned: their number is field 1, the text field 2."""
+        epoch, entries = self.entries(kind)
+        return Interned(epoch, entries.ints(1, 0), text_column(entries, 2))
+
+    def _defaults(self) -> None:
+        """Find what packets of each epoch have where they do not say it themselves: a clock and a track."""
+        every = self.fields.occurrences(DEFAULTS)
+        owner, defaults = every.owner, self.fields.inside(every)
+        clock, track = defaults.ints(CLOCK, -1), np.full(len(owner), -1, np.int64)
+        of_events = defaults.occurrences(TRACK_EVENT)
+        track[of_events.owner] = defaults.inside(of_events).ints(11, -1)
+        count = self.fields.count
+        key = self.epoch[owner] * count + owner
+        order = np.argsort(key)
+        own = self.epoch * count + np.arange(count)
+        at = np.searchsorted(key[order], own, side="right") - 1
+        at = order[np.maximum(at, 0)] if len(order) else at
+        same = self.epoch[owner[at]] == self.epoch if len(order) else np.zeros(count, bool)
+        self.default_clock: IntArray = np.where(same, clock[at], -1) if len(order) else np.full(count, -1)
+        self.default_track: IntArray = np.where(same, track[at], -1) if len(order) else np.full(count, -1)
+
+    def _snapshots(self) -> dict[tuple[int, int], list[Snapshot]]:
+        """Return what was told of each clock, by sequence (0 for those of the machine) and number."""
+        result: dict[tuple[int, int], list[Snapshot]] = {}
+        every = self.fields.occurrences(CLOCK_SNAPSHOT)
+        snapshots = self.fields.inside(every)
+        of_clock = snapshots.occurrences(1)
+        clocks = snapshots.inside(of_clock)
+        owner = every.owner[of_clock.owner]
+        columns = [clocks.ints(1, 0), clocks.ints(2, 0), np.maximum(clocks.ints(4, 1), 1), clocks.ints(3, 0)]
+        table = pd.DataFrame(dict(zip("nvmi", columns, strict=True))).assign(p=owner)
+        for packet, part in table.groupby("p"):
+            order = int(str(packet))
+            values = {int(n): int(v * m) for n, v, m in zip(part["n"], part["v"], part["m"], strict=True)}
+            boot = values.get(_BOOT, -1)
+            if not self.unix_offset and boot >= 0 and _REAL in values:
+                self.unix_offset = values[_REAL] - boot
+            for n, m, i in zip(part["n"], part["m"], part["i"], strict=True):
+                own = _OWN_CLOCKS[0] <= n < _OWN_CLOCKS[1]
+                key = (int(self.sequence[order]) if own else 0, int(n))
+                result.setdefault(key, []).append(Snapshot(order, values[int(n)], boot, int(m), bool(i)))
+        return result
+
+    def _times(self, report: ImportReport) -> IntArray:
+        ts, has = self.fields.ints(TIMESTAMP, 0), self.fields.has(TIMESTAMP)
+        clock = self.fields.ints(CLOCK, -1)
+        clock = np.where(clock < 0, self.default_clock, clock)
+        snapshots = self._snapshots()
+        other = np.flatnonzero(has & (clock > 0) & (clock != _BOOT))
+        own = (clock[other] >= _OWN_CLOCKS[0]) & (clock[other] < _OWN_CLOCKS[1])
+        scope = np.where(own, self.sequence[other], 0)
+        unknown = 0
+        for (sequence, number), rows in pd.Series(other).groupby([scope, clock[other]]):
+            shown = [s for s in snapshots.get((int(sequence), int(number)), []) if s.boot >= 0]
+            packets = rows.to_numpy(np.int64)
+            if not shown:
+                unknown += len(packets)
+                continue
+            ts[packets] = _in_boot_time(ts[packets], packets, shown)
+        report.add(
+            "unknown-clock",
+            "loss",
+            unknown,
+            example="no clock_snapshot tells how it relates to the others",
+            effect="these times are used as they are: they may be shifted against others",
+            advice="record the whole trace, from its first packet on",
+        )
+        return ts
+
+
+def _in_boot_time(ts: IntArray, packets: IntArray, shown: list[Snapshot]) -> IntArray:
+    """Return times of one clock as those of clock 6, by the snapshot before each packet."""
+    at = np.searchsorted(np.array([s.order for s in shown]), packets, side="right") - 1
+    at = np.maximum(at, 0)
+    value, boot, multiplier = (
+        np.array([getattr(s, name) for s in shown])[at] for name in ("value", "boot", "multiplier")
+    )
+    scaled = ts * multiplier
+    incremental = np.array([s.incremental for s in shown])[at]
+    if incremental.any():
+        # each is the time since the one before it, from the snapshot on
+        sums = pd.Series(np.where(incremental, scaled, 0)).groupby(at).cumsum().to_numpy(np.int64)
+        scaled = np.where(incremental, value + sums, scaled)
+    return np.asarray(scaled - value + boot)
+
+
+class Interned:
+    """Texts by number, each epoch with its own numbers."""
+
+    def __init__(self, epoch: IntArray, number: IntArray, texts: Coded) -> None:
+        key = _keys(epoch, number)
+        self._order = np.argsort(key, kind="stable")
+        self._key, self.texts = key[self._order], texts
+
+    def find(self, epoch: IntArray, number: IntArray) -> IntArray:
+        """Return positions of entries, the last of several; -1 where there is none."""
+        if not len(self._key):
+            return np.full(len(epoch), -1, np.int64)
+        key = _keys(epoch, number)
+        at = np.searchsorted(self._key, key, side="right") - 1
+        exists = (at >= 0) & (self._key[np.maximum(at, 0)] == key)
+        return np.asarray(np.where(exists, self._order[np.maximum(at, 0)], -1))
+
+    def names(self, epoch: IntArray, number: IntArray) -> Coded:
+        """Return the texts with these numbers."""
+        at = self.find(epoch, number)
+        codes = np.append(self.texts.codes, -1)
+        return Coded(codes[at], self.texts.values)
+
+
+def _keys(epoch: IntArray, number: IntArray) -> IntArray:
+    return (epoch << _IID_BITS) | (number & ((1 << _IID_BITS) - 1))
+
+
+def either(first: Coded, second: Coded) -> Coded:
+    """Return the first of two texts that is there."""
+    shift = len(first.values)
+    codes = np.where(first.codes >= 0, first.codes, np.where(second.codes >= 0, second.codes + shift, -1))
+    return distinct(codes, [*first.values, *second.values])
+
+
+def distinct(codes: IntArray, values: Sequence[str]) -> Coded:
+    """Return a column in which no value has two codes."""
+    number: dict[str, int] = {}
+    lookup = [number.setdefault(value, len(number)) for value in values]
+    if len(number) == len(values):
+        return Coded(codes, values)
+    return Coded(np.array([*lookup, -1], np.int64)[codes], list(number))
+
+
+def _scanned(raw: bytes, report: ImportReport) -> tuple[npt.NDArray[np.uint8], IntArray, IntArray]:
+    """Return the trace with its compressed packets undone, and where its packets lie."""
+    data = _padded([raw])
+    begin, end = packet_spans(raw, 0, len(raw), report)
+    content: list[bytes] = [raw]
+    for _ in range(_MAX_DEPTH):
+        packed = _compressed(data, begin, end)
+        if not len(packed):
+            break
+        begins: list[IntArray] = []
+        ends: list[IntArray] = []
+        size, last = len(data) - PADDING, 0
+        for row, at, stop in packed:
+            undone = _inflated(data[at:stop].tobytes(), report)
+            inner = packet_spans(undone, 0, len(undone), report)
+            begins += [begin[last:row], size + inner[0]]
+            ends += [end[last:row], size + inner[1]]
+            last = row + 1
+            content.append(undone)
+            size += len(undone)
+        begin, end = (np.concatenate([*begins, begin[last:]]), np.concatenate([*ends, end[last:]]))
+        data = _padded(content)
+    return data, begin, end
+
+
+def _padded(parts: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)
+
+
+def _compressed(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> list[tuple[int, int, int]]:
+    """Return the packets that hold others: their number, and where the compressed bytes lie."""
+    # such a packet has nothing else, so its first field tells
+    tags = data.take(begin, mode="clip").astype(np.int64) | (
+        data.take(begin + 1, mode="clip").astype(np.int64) << 8
+    )
+    rows = np.flatnonzero((tags == 0x0392) & (end > begin))
+    fields = Fields(data, begin[rows], end[rows])
+    own = fields.occurrences(COMPRESSED)
+    places = zip(rows[own.owner].tolist(), own.begin.tolist(), own.end.tolist(), strict=True)
+    return [span for span in places if span[1] >= 0]
+
+
+def _inflated(packed: bytes, report: ImportReport) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        return stream.decompress(packed, _LIMIT)
+    except zlib.error as error:
+        report.add("broken-message", "loss", example=f"compressed packets: {error}", effect="left out")
+        return b""

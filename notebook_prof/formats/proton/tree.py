@@ -1,0 +1,159 @@
+"""Proton's trees (``.hatchet``, ``.hatchet_msgpack``)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Struct, field
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+
+_LAUNCH: Final = "__proton_launch_metadata"
+_TIME: Final = "time (ns)"
+_MOST_COLUMNS: Final = 200
+_MOST_NS: Final = 1 << 61
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Frame(Struct):
+    name: str = ""
+
+
+class _Node(Struct):
+    frame: _Frame = field(default_factory=_Frame)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    children: list[_Node] = field(default_factory=list)
+
+
+class _Row(NamedTuple):
+    """A node of the tree: its own time, and how many nodes below it follow."""
+
+    name: str
+    above: int
+    depth: int
+    device: str
+    own_ns: int
+    overhead: bool
+    metrics: dict[str, Any]
+
+
+def read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
+    """Put kernels and scopes of JSON, or packed as MessagePack, into `builder`."""
+    rows = _rows(_roots(data, packed, builder))
+    total = _totals(rows)
+    devices = sorted({row.device for row in rows if row.own_ns > 0})
+    if not devices:
+        raise FormatError(
+            f"Proton's tree holds no {_TIME!r}: it has other metrics, such as cycles, which are no time"
+        )
+    for device in devices:
+        _add(rows, total[device], builder.track(f"kernels of {device}, summed", "process"), builder)
+    builder.metadata.setdefault("tables", {})["proton"] = _table(rows)
+    builder.metadata["time_line"] = False
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="sums of kernels by call path",
+        effect="durations are sums, laid one behind another: when kernels ran, and what the device did "
+        "between them, is not known",
+        advice='record with data="trace" to have a time line',
+    )
+
+
+def _roots(data: bytes, packed: bool, builder: TraceBuilder) -> list[_Node]:
+    """Return the trees; the last element of the list tells of the devices."""
+    decode = msgspec.msgpack.decode if packed else msgspec.json.decode
+    mark = b"\xa5frame" if packed else b'"frame"'
+    try:
+        parts = decode(data, type=list[msgspec.Raw])
+    except _UNDECODABLE as error:
+        raise FormatError(f"Proton's tree cannot be decoded: {error}") from error
+    roots, broken = [], 0
+    for part in parts:
+        try:
+            if mark in bytes(part):
+                roots.append(decode(part, type=_Node))
+            else:
+                devices = decode(part, type=dict[str, dict[str, dict[str, Any]]])
+                builder.metadata["proton_devices"] = devices
+        except _UNDECODABLE:
+            broken += 1
+    builder.report.add(
+        "broken-row", "loss", broken, example="a tree of another form", effect="these are left out"
+    )
+    return roots
+
+
+def _rows(roots: list[_Node]) -> list[_Row]:
+    """Return the nodes, those above before those below."""
+    rows: list[_Row] = []
+    waiting = [(root, -1, 0, False) for root in reversed(roots)]
+    while waiting:
+        node, above, depth, inside = waiting.pop()
+        overhead = inside or node.frame.name == _LAUNCH
+        metrics = node.metrics
+        device = f"{metrics.get('device_type', 'device')} {metrics.get('device_id', 0)}"
+        rows.append(_Row(node.frame.name, above, depth, device, _own(metrics), overhead, metrics))
+        number = len(rows) - 1
+        waiting += [(child, number, depth + 1, overhead) for child in reversed(node.children)]
+    return rows
+
+
+def _own(metrics: dict[str, Any]) -> int:
+    value = metrics.get(_TIME, 0)
+    sound = isinstance(value, int | float) and 0 <= value < _MOST_NS
+    return round(value) if sound else 0
+
+
+def _totals(rows: list[_Row]) -> dict[str, list[int]]:
+    """Return the time of each node with those below it, by device."""
+    totals = {row.device: [0] * len(rows) for row in rows}
+    for number in range(len(rows) - 1, -1, -1):
+        row = rows[number]
+        totals[row.device][number] += row.own_ns
+        if row.above >= 0:
+            for total in totals.values():
+                total[row.above] += total[number]
+    return totals
+
+
+def _add(rows: list[_Row], total: list[int], track: int, builder: TraceBuilder) -> None:
+    """Put a lane into the builder: what is below a node begins where its own time ends."""
+    begins, next_begin = [0] * len(rows), [0] * len(rows)
+    shown, at_top = [], 0
+    for number, row in enumerate(rows):
+        begin = at_top if row.above < 0 else next_begin[row.above]
+        begins[number], next_begin[number] = begin, begin + (row.own_ns if total[number] else 0)
+        if row.above < 0:
+            at_top += total[number]
+        else:
+            next_begin[row.above] += total[number]
+        if total[number] and (row.depth or row.name != "ROOT"):
+            shown.append(number)
+    kinds = (
+        "overhead" if rows[i].overhead else "operator" if rows[i].own_ns else "annotation" for i in shown
+    )
+    builder.slices(
+        ts=np.array([begins[i] for i in shown], np.int64),
+        dur=np.array([total[i] for i in shown], np.int64),
+        track=track,
+        name=[rows[i].name for i in shown],
+        category=list(kinds),
+    )
+
+
+def _table(rows: list[_Row]) -> pd.DataFrame:
+    """Return all nodes with all of their metrics, and the path of names that leads to each."""
+    paths: list[str] = []
+    for row in rows:
+        paths.append(f"{paths[row.above]}/{row.name}" if row.above >= 0 else row.name)
+    words = list(dict.fromkeys(str(word) for row in rows for word in row.metrics))[:_MOST_COLUMNS]
+    columns: dict[str, Any] = {"path": paths, "name": [row.name for row in rows]}
+    for word in words:
+        values = [row.metrics.get(word) for row in rows]
+        columns[word] = [value if isinstance(value, int | float | str) else None for value in values]
+    return pd.DataFrame(columns)

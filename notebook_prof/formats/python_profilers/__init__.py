@@ -1,0 +1,305 @@
+"""Files of profilers of Python: sampled stacks, call trees, statistics by function or line."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+
+from ...errors import OptionError
+from ...readers.base import MarkedJsonReader, Probe, Reader
+from ...readers.codec.protobuf import WireError, fields, varint
+from ...trace.builder import TraceBuilder
+
+_COMMENTS: Final = 13
+_LAST_FIELD: Final = 15
+_NUMBERS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
+"""Fields of a profile that are numbers; all others have a length."""
+_TYPE_OF_SAMPLE: Final = 1
+_PYINSTRUMENT: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')
+_ALSO_PYINSTRUMENT: Final = re.compile(rb'"(?:sample_count|start_time|target_description)"\s*:')
+_SCALENE: Final = re.compile(
+    rb'"(?:n_cpu_percent_python|combined_stacks|elapsed_time_sec|entrypoint_dir|max_footprint_mb)"\s*:'
+)
+_ALSO_SCALENE: Final = re.compile(
+    rb'"(?:alloc_samples|args|files|growth_rate|memory|stacks|gpu|filename)"\s*:'
+)
+_SPEEDSCOPE: Final = re.compile(rb'speedscope\.app/file-format-schema|"shared"\s*:\s*\{\s*"frames"')
+_VIZTRACER: Final = re.compile(rb'"viztracer_metadata"\s*:|"cat"\s*:\s*"(?:FEE|fee)"')
+# a marshalled dict (perhaps referred to) whose first key is a tuple of three, or that is empty
+_PSTATS: Final = re.compile(rb"[\x7b\xfb](?:[\x29\xa9]\x03|[\x28\xa8]\x03\x00\x00\x00|0\Z)")
+_MOJO: Final = b"MOJ"
+_TACHYON: Final = re.compile(rb'\s*\{"type":\s*"meta",\s*"v":\s*\d[^\n]{0,400}"sample_interval_usec":')
+_LONGEST_NS: Final = 2.0**61
+
+
+class CollapsedReader(Reader):
+    """Reads ``outer;inner 12`` lines, as ``stackcollapse-*.pl``, samplers of Python and we write them.
+
+    Weights are nanoseconds unless ``sample_ns=`` says how long one of them is. Paths are laid one behind
+    another; neighbours that agree in the outer frames share their slices. Frames like ``step (train.py:9)``
+    have their place in `stacks`.
+
+    Text of Austin and of Tachyon (``profiling.sampling --collapsed``) and py-spy's raw format are told by
+    their lines: ``metadata["exporter"]`` is then ``austin``, ``tachyon`` or ``py-spy``, and each thread is a
+    track if lines begin with it. Weights of Austin's are microseconds of samples in the order in which they
+    were taken; its header is ``metadata["austin"]``. Those of the others are counts of samples.
+
+    Parameters
+    ----------
+    sample_ns : float, optional
+        What a weight of 1 stands for: 10,000,000 for py-spy's samples at 100 Hz.
+    """
+
+    name: ClassVar[str] = "collapsed"
+    priority: ClassVar[int] = 5
+    describes: ClassVar[str] = (
+        "collapsed (folded) stacks: 'outer;inner 12' a line, as flame graphs use them; "
+        "text of Austin, Tachyon and py-spy"
+    )
+
+    def __init__(self, sample_ns: float | None = None) -> None:
+        self._sample_ns = sample_ns
+
+    def configured(self, **options: object) -> Reader:
+        """Return this reader with ``sample_ns``.
+
+        Raises
+        ------
+        OptionError
+            If it is no positive number, or another option is given.
+        """
+        if "sample_ns" not in options:
+            return super().configured(**options)
+        sample_ns = options.pop("sample_ns")
+        super().configured(**options)
+        if not isinstance(sample_ns, int | float) or not 0 < sample_ns < _LONGEST_NS:
+            raise OptionError(f"sample_ns={sample_ns!r}: a number of nanoseconds is needed")
+        return CollapsedReader(float(sample_ns))
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether it has Austin's header, or only paths with weights, one of which has two frames."""
+        from .collapsed import is_collapsed
+
+        return is_collapsed(probe.head)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's paths into `builder`."""
+        from .collapsed import read_collapsed
+
+        read_collapsed(data, self._sample_ns, builder)
+
+
+class PprofReader(Reader):
+    """Reads profiles of pprof: of Go, of Julia's PProf, of Parca, py-spy's relatives and others.
+
+    Samples have no times: they are laid one behind another, each as long as its time, or as its count times
+    the period. Samples whose labels name a thread lie on its track; what other labels take is the table
+    ``sample_labels``. The delay of a profile of contention is waiting. Profiles that count bytes, allocations
+    or goroutines tell no time, and are refused.
+    """
+
+    name: ClassVar[str] = "pprof"
+    priority: ClassVar[int] = 615
+    describes: ClassVar[str] = (
+        "pprof: sampled stacks of Go, Julia, Parca (profile.proto, packed by gzip or not)"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is that of a profile: types of samples, and no field that profiles lack."""
+        head, at, types, others = probe.head, 0, 0, 0
+        try:
+            while at < len(head):
+                tag, at = varint(head, at, len(head))
+                number, wire = tag >> 3, tag & 7
+                exists = 0 < number <= _LAST_FIELD and wire in (0, 2)
+                packed = number == _COMMENTS and wire == 2
+                if not exists or ((wire == 0) != (number in _NUMBERS) and not packed):
+                    return False
+                size, at = varint(head, at, len(head))
+                if wire == 0:
+                    continue
+                if number == _TYPE_OF_SAMPLE:
+                    inner = list(fields(head, (at, min(at + size, len(head)))))
+                    if not all(n in (1, 2) and isinstance(value, int) for n, value in inner):
+                        return False
+                    types += 1
+                others += number != _TYPE_OF_SAMPLE
+                at += size
+        except WireError:
+            pass
+        return types > 0 and others > 0
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put a profile into `builder`."""
+        from .pprof import read_pprof
+
+        read_pprof(data, builder)
+
+
+class PyinstrumentReader(MarkedJsonReader):
+    """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``).
+
+    The JSON is a tree of times without a time line: calls of one place are one slice, laid one behind
+    another in the order of the tree. A session has the samples in the order in which they were taken.
+    """
+
+    name: ClassVar[str] = "pyinstrument"
+    priority: ClassVar[int] = 405
+    describes: ClassVar[str] = "pyinstrument: JSON tree (-r json) or saved session (.pyisession)"
+    marks = (_PYINSTRUMENT, _ALSO_PYINSTRUMENT)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's tree or samples into `builder`."""
+        from .pyinstrument import read_pyinstrument
+
+        read_pyinstrument(data, builder)
+
+
+class ScaleneReader(MarkedJsonReader):
+    """Reads ``scalene --json``.
+
+    Scalene gives shares, no time line: a slice is a call path with its share of the elapsed time, laid
+    one behind another; without call paths, a line with its share. All of Scalene's columns are in
+    ``metadata["tables"]["lines"]`` and ``["functions"]``, its memory footprint over time is a counter.
+    """
+
+    name: ClassVar[str] = "scalene"
+    priority: ClassVar[int] = 400
+    describes: ClassVar[str] = "Scalene JSON: Python, native and system time and memory by line"
+    marks = (_SCALENE, _ALSO_SCALENE)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's call paths, lines and footprint into `builder`."""
+        from .scalene import read_scalene
+
+        read_scalene(data, builder)
+
+
+class SpeedscopeReader(MarkedJsonReader):
+    """Reads ``*.speedscope.json``: each profile is a track, evented or sampled.
+
+    Samples that follow one another and agree in their outer frames share these slices. Units that are
+    no times (``bytes``, ``none``) are drawn as nanoseconds and told in the report.
+    """
+
+    name: ClassVar[str] = "speedscope"
+    priority: ClassVar[int] = 410
+    describes: ClassVar[str] = "speedscope JSON, evented or sampled, as many Python profilers export it"
+    marks = (_SPEEDSCOPE,)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's profiles into `builder`."""
+        from .speedscope import read_speedscope
+
+        read_speedscope(data, builder)
+
+
+class VizTracerReader(Reader):
+    """Reads VizTracer's ``result.json``: calls with file and line, counters, instants.
+
+    Slices are called by their function, file and line; the full path of the file is in `stacks`. The
+    source text that VizTracer encloses is in ``metadata["source_files"]``, by path.
+    """
+
+    name: ClassVar[str] = "viztracer"
+    priority: ClassVar[int] = 520
+    describes: ClassVar[str] = "VizTracer JSON: every call of Python functions"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is JSON with VizTracer's metadata or categories."""
+        return probe.head.lstrip()[:1] in (b"{", b"[") and _VIZTRACER.search(probe.head) is not None
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's events into `builder`."""
+        from .viztracer import read_viztracer
+
+        read_viztracer(data, builder)
+
+
+class PstatsReader(Reader):
+    """Reads the files of cProfile and pstats, without Python's own unmarshalling.
+
+    They are sums by function, without a time line: a slice is a function with its own time, laid one
+    behind another, longest first. Calls, own and cumulative times are in
+    ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and
+    by caller in ``["callers"]``.
+    """
+
+    name: ClassVar[str] = "pstats"
+    priority: ClassVar[int] = 300
+    describes: ClassVar[str] = "cProfile / pstats statistics (python -m cProfile -o FILE)"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether it begins as a marshalled dict of functions does."""
+        return _PSTATS.match(probe.head) is not None
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's functions into `builder`."""
+        from .pstats import read_pstats
+
+        read_pstats(data, builder)
+
+
+class MojoReader(Reader):
+    """Reads binary files of Austin, versions 1 to 4, as the text that austin-python makes of them.
+
+    Each thread is a track; its samples are laid one behind another in the order in which they were taken.
+    """
+
+    name: ClassVar[str] = "mojo"
+    priority: ClassVar[int] = 420
+    describes: ClassVar[str] = "MOJO, Austin's binary stacks, which Austin 4 always writes"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether it begins with MOJO's mark and a small version."""
+        return probe.head.startswith(_MOJO) and len(probe.head) > 3 and probe.head[3] < 0x40
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's samples into `builder`."""
+        from .mojo import read_mojo
+
+        read_mojo(data, builder)
+
+
+class TachyonReader(Reader):
+    """Reads ``profiling.sampling --binary``: each thread is a track.
+
+    A sample stands for the time until the next one, but for no more than twice the usual time.
+    """
+
+    name: ClassVar[str] = "tachyon"
+    priority: ClassVar[int] = 425
+    describes: ClassVar[str] = "binary stacks of Tachyon, Python 3.15's profiling.sampling"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether it begins with Tachyon's mark, in either order of bytes."""
+        return probe.head[:4] in (b"HCAT", b"TACH")
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the file's samples into `builder`."""
+        from .tachyon import read_tachyon
+
+        read_tachyon(data, builder)
+
+
+class TachyonJsonlReader(Reader):
+    """Reads ``profiling.sampling --jsonl``: samples by position in the source, of all threads together.
+
+    Neither stacks nor times are in the file: a slice is a position with its own samples, laid one behind
+    another, most first. ``metadata["tables"]["frames"]`` has all positions, with the samples in which they
+    were on the stack: ``name file line column self_samples cumulative_samples self_ns cumulative_ns``.
+    """
+
+    name: ClassVar[str] = "tachyon_jsonl"
+    priority: ClassVar[int] = 426
+    describes: ClassVar[str] = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the first line is Tachyon's head."""
+        return _TACHYON.match(probe.head) is not None
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the sums of the file into `builder`."""
+        from .tachyon_jsonl import read_tachyon_sums
+
+        read_tachyon_sums(data, builder)

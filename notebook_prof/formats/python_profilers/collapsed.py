@@ -1,0 +1,134 @@
+"""Collapsed stacks: a call path and its weight a line, as flame graphs are made of."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from ...errors import FormatError
+from ...readers.base import HEAD_BYTES
+from ...readers.call_tree import Sampled, add_samples
+from ...trace.builder import TraceBuilder
+from .austin import BINARY, BINARY_IS, check_times, facts, has_header, in_order, times
+from .collapsed_tools import AUSTIN, PLAIN, Kind, is_path, joined_lines, kind_of
+from .collapsed_tracks import Stacks, add_tracks
+
+_SKIPPED: Final = (b"#", b"\x00")
+_LONGEST_NS: Final = 2.0**61
+
+
+def is_collapsed(head: bytes) -> bool:
+    """Return whether it has Austin's header, or only paths with weights, one of which has two frames."""
+    lines = _lines(head)
+    if has_header(head):
+        return True
+    if len(head) >= HEAD_BYTES:
+        lines = lines[:-1]
+    return any(b";" in line for line in lines) and all(map(is_path, lines))
+
+
+def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) -> None:
+    """Put paths into `builder`; a weight of 1 stands for `sample_ns`."""
+    if data.startswith(BINARY):
+        raise FormatError(f"it is no text but {BINARY_IS}")
+    lines = _lines(data)
+    kind = kind_of(lines, has_header(data))
+    header = _header_facts(kind, data, lines, sample_ns, builder)
+    good = [line for line in lines if kind.line.fullmatch(line)]
+    if not good:
+        short = "; Austin writes one at the end of each interval: record for longer"
+        raise FormatError(f"no line of it is a call path with a weight{short if kind is AUSTIN else ''}")
+    parts = [line.rsplit(None, 1) for line in good]
+    numbers = [number for _, number in parts]
+    if kind is AUSTIN:
+        numbers = times(numbers, builder)
+    weight = np.array([float(number) for number in numbers]) * (sample_ns or kind.weight_ns)
+    usable = np.cumsum(weight) < _LONGEST_NS
+    lost = next((line for line in lines if not kind.line.fullmatch(line)), b"too large")
+    builder.report.add(
+        "broken-row",
+        "loss",
+        len(lines) - int(usable.sum()),
+        example=lost[:80].decode(errors="replace"),
+        effect="lines that are no path with a weight are left out",
+    )
+    paths = [path for (path, _), ok in zip(parts, usable.tolist(), strict=True) if ok]
+    ordered = kind is AUSTIN and in_order(header, paths)
+    if not ordered:
+        _report_totals(kind, header, sample_ns, builder)
+    stacks = _stacks(kind, paths)
+    if kind is not PLAIN:
+        add_tracks(builder, stacks, weight[usable], kind.labels(stacks.heads), ordered)
+        return
+    end = np.rint(np.cumsum(weight[usable])).astype(np.int64)
+    ts = np.concatenate([[0], end[:-1]])
+    add_samples(
+        builder,
+        builder.track("main"),
+        Sampled(ts, end - ts, stacks.frames, stacks.lengths),
+        stacks.distinct,
+    )
+
+
+def _header_facts(
+    kind: Kind, data: bytes, lines: list[bytes], sample_ns: float | None, builder: TraceBuilder
+) -> dict[str, str]:
+    """Return what the file says of itself; into the metadata."""
+    if kind.tool:
+        builder.metadata["exporter"] = kind.tool
+    if kind is not AUSTIN:
+        return {}
+    builder.metadata["austin"] = header = facts(data)
+    check_times(header, lines, sample_ns is not None, builder)
+    return header
+
+
+def _report_totals(
+    kind: Kind, header: dict[str, str], sample_ns: float | None, builder: TraceBuilder
+) -> None:
+    sampled = "totals are exact" if kind is PLAIN else "totals are estimates from samples"
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="time on the CPU" if header.get("mode") == "cpu" else "totals by call path",
+        effect=f"{sampled}; when and how often a function ran is not known",
+        advice=kind.advice if sample_ns in (None, 1) else "",
+    )
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Return lines that say something; comments and padding do not."""
+    return [
+        line for line in data.strip(b"\x00").splitlines() if line.strip() and not line.startswith(_SKIPPED)
+    ]
+
+
+def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
+    """Return paths as numbers of frames, without what tells the thread."""
+    code_of_head: dict[bytes, int] = {}
+    thread = np.zeros(len(paths), np.int64)
+    if kind is PLAIN:
+        split = [path.split(b";") for path in paths]
+    else:
+        match = kind.head.match
+        ends = [0 if (match_of_head := match(path)) is None else match_of_head.end() for path in paths]
+        starts = [path[:end] for path, end in zip(paths, ends, strict=True)]
+        thread = np.fromiter(
+            (code_of_head.setdefault(start, len(code_of_head)) for start in starts), np.int64
+        )
+        rests = [path[end:] for path, end in zip(paths, ends, strict=True)]
+        if kind is AUSTIN:
+            rests = [
+                joined_lines(frames_text) if b";L" in frames_text else frames_text for frames_text in rests
+            ]
+        split = [frames_text.split(b";") if frames_text else [] for frames_text in rests]
+    code_of_frame: dict[bytes, int] = {}
+    frames = np.fromiter(
+        (code_of_frame.setdefault(frame, len(code_of_frame)) for frame in chain.from_iterable(split)),
+        np.int64,
+    )
+    lengths = np.fromiter(map(len, split), np.int64, len(split))
+    names = [kind.frame(text.decode(errors="replace")) for text in code_of_frame]
+    return Stacks(frames, lengths, names, thread, list(code_of_head))

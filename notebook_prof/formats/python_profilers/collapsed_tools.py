@@ -1,0 +1,284 @@
+"""Which tool wrote collapsed stacks: how its lines begin, and how it spells frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from ...readers.call_tree import Frame
+from .viztracer import frame_of
+
+_HEAD_LINES: Final = 200
+_LARGEST: Final = 2**63
+_MOST_DIGITS: Final = 6
+"""Of a count: a million samples of one path are hours, and a million nanoseconds are 1 ms."""
+
+_LINE: Final = re.compile(rb"[^\s;{][^\x00-\x08\x0e-\x1f]*?[ \t](?:\d+(?:\.\d*)?|\.\d+)\s*")
+_AUSTIN_LINE: Final = re.compile(rb"P\d{1,18};T[^\x00-\x08\x0e-\x1f]*[ \t]\d+(?:,\d+,-?\d+)?\s*")
+_AUSTIN_HEAD: Final = re.compile(rb"P\d{1,18};T[^;]*;?")
+_AUSTIN_BYTES: Final = re.compile(rb"P\d{1,18};T[^\x00-\x08\x0e-\x1f]*[ \t]-\d+\s*")
+_AUSTIN_START: Final = re.compile(rb"P\d{1,18};T(?:(?:0x)?[0-9A-Fa-f]+:)?[0-9A-Fa-f]+[; \t]")
+_AUSTIN_LINES: Final = re.compile(rb";L(\d+)(?=;|$)")
+_TACHYON_START: Final = re.compile(rb"tid:\d+;")
+_TACHYON_HEAD: Final = re.compile(rb"(?:tid:\d+(?:;|$))?")
+_PY_SPY_START: Final = re.compile(rb'process \d{1,18}:"|thread \((?:\d+|0x[0-9A-Fa-f]+)\)[:; ]')
+_THREAD: Final = rb"thread \((?:\d+|0x[0-9A-Fa-f]+)\)(?:: [^;]*)?(?:;|$)"
+_PY_SPY_HEAD: Final = re.compile(rb'(?:process \d{1,18}:".*?"(?:;|$))*(?:' + _THREAD + rb")?")
+_PROCESS: Final = re.compile(r'process (\d+):"(.*?)"(?:;|$)')
+_NAMED_THREAD: Final = re.compile(r"thread \((\w+)\)(?:: ([^;]*))?;?$")
+_NATIVE_LOCATION: Final = re.compile(r"((?:[A-Za-z]:)?[^:]*):(?!:)(.*)", re.DOTALL)
+
+
+class ThreadLabel(NamedTuple):
+    """The thread that the start of a line tells; command is what its process runs, where that is told."""
+
+    name: str
+    pid: int | None = None
+    tid: int | None = None
+    command: str = ""
+
+
+class Kind(NamedTuple):
+    """What one tool writes.
+
+    Attributes
+    ----------
+    tool : str
+        As in ``metadata["exporter"]``; empty if nobody knows.
+    line : Pattern
+        A whole line that can be used.
+    start : Pattern
+        Every line begins so, if the tool is told by how lines begin.
+    head : Pattern
+        The start of a path that tells process and thread; it may match nothing.
+    labels : callable
+        The threads of all starts of a file.
+    frame : callable
+    weight_ns : float
+        What a weight of 1 stands for; 1 where nobody knows.
+    advice : str
+        What to do about weights without a unit.
+    """
+
+    tool: str
+    line: re.Pattern[bytes]
+    start: re.Pattern[bytes]
+    head: re.Pattern[bytes]
+    labels: Callable[[Sequence[bytes]], list[ThreadLabel]]
+    frame: Callable[[str], Frame]
+    weight_ns: float
+    advice: str
+
+
+def kind_of(lines: Sequence[bytes], header: bool) -> Kind:
+    """Return the tool whose lines these are.
+
+    Parameters
+    ----------
+    lines : sequence of bytes
+        The first ones are looked at; those that are no path with a weight do not count.
+    header : bool
+        Whether Austin's header stands before them.
+
+    Examples
+    --------
+    >>> kind_of([b"tid:31;a.py:main:3 12", b"tid:31;a.py:main:4 1"], False).tool
+    'tachyon'
+    >>> kind_of([b"main;step 12"], False).tool
+    ''
+    """
+    if header:
+        return AUSTIN
+    sound = [line for line in lines[:_HEAD_LINES] if is_path(line)]
+    whole = all(_AUSTIN_LINE.fullmatch(line) or is_negative(line) for line in sound)
+    for kind in (AUSTIN, TACHYON, PY_SPY) if whole else (TACHYON, PY_SPY):
+        if sound and all(map(kind.start.match, sound)):
+            return kind
+    return PY_SPY if _all_labels(sound) else PLAIN
+
+
+def _all_labels(lines: Sequence[bytes]) -> bool:
+    """Return whether all frames have a place, as py-spy writes them, and weights may be counts.
+
+    We write such frames too, with weights in nanoseconds.
+    """
+    paths = [line.rsplit(None, 1) for line in lines]
+    return any(b"<module> (" in path for path, _ in paths) and all(
+        number.isdigit()
+        and len(number) <= _MOST_DIGITS
+        and all(frame.endswith(b")") and b" (" in frame for frame in path.split(b";"))
+        for path, number in paths
+    )
+
+
+def is_path(line: bytes) -> bool:
+    """Return whether a line is a call path with a weight, as any of the tools writes it."""
+    return any(pattern.fullmatch(line) for pattern in (_LINE, _AUSTIN_LINE, _AUSTIN_BYTES))
+
+
+def is_negative(line: bytes) -> bool:
+    """Return whether it is a line of Austin's that tells a loss of memory."""
+    return _AUSTIN_BYTES.fullmatch(line) is not None
+
+
+def joined_lines(path: bytes) -> bytes:
+    """Write frames of Austin's alternative format, ``file:function;L12``, as in its usual one.
+
+    Examples
+    --------
+    >>> joined_lines(b"a.py:main;L3;b.py:step;L12")
+    b'a.py:main:3;b.py:step:12'
+    """
+    return _AUSTIN_LINES.sub(rb":\1", path)
+
+
+def bracket_frame(text: str) -> Frame:
+    """Return a frame like ``step (train.py:9)``; any other text is its function.
+
+    Examples
+    --------
+    >>> bracket_frame("step (train.py:9)"), bracket_frame("deflate (libz.so)").file
+    (Frame(function='step', file='train.py', line=9), '')
+    """
+    return frame_of(text) or Frame(text, "", 0)
+
+
+def py_spy_frame(text: str) -> Frame:
+    """Return a frame of py-spy's: ``step (train.py:9)``, or without a line.
+
+    Examples
+    --------
+    >>> py_spy_frame("deflate (libz.so)"), py_spy_frame("<idle>").function
+    (Frame(function='deflate', file='libz.so', line=0), '<idle>')
+    """
+    if (frame := frame_of(text)) is not None:
+        return frame
+    function, _, file = text.removesuffix(")").rpartition(" (")
+    return Frame(function, file, 0) if text.endswith(")") and function and file else Frame(text, "", 0)
+
+
+def colon_frame(text: str) -> Frame:
+    """Read a frame like ``train.py:step:9``, as Austin and Tachyon write it; ``:GC:`` has no place.
+
+    Examples
+    --------
+    >>> colon_frame("C:\\\\a\\\\train.py:step:9")
+    Frame(function='step', file='C:\\\\a\\\\train.py', line=9)
+    >>> colon_frame("libx.so:std::sort:0"), colon_frame(":GC:").function
+    (Frame(function='std::sort', file='libx.so', line=0), 'GC')
+    """
+    if len(text) > 2 and text.startswith(":") and text.endswith(":"):
+        return Frame(text.strip(":") or text, "", 0)
+    path, _, number = text.rpartition(":")
+    if not (digits := number.removeprefix("-")).isdecimal() or len(digits) > 9:
+        return Frame(text, "", 0)
+    if "::" in path and (match := _NATIVE_LOCATION.fullmatch(path)):
+        file, function = match[1], match[2]
+    else:
+        file, _, function = path.rpartition(":")
+    if file.startswith("native@"):  # an address; the number is an offset
+        return Frame(function, "", 0)
+    return Frame(function or text, file, max(int(number), 0))
+
+
+def _austin_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
+    """Read ``P<process>;T<interpreter>:<thread>``; Austin writes identifiers in hex on Windows."""
+    parts = [head.decode(errors="replace").rstrip(";").partition(";T") for head in thread_heads]
+    identifiers = [thread.partition(":") for _, _, thread in parts]
+    inside = [(first, last) if colon else ("0", first) for first, colon, last in identifiers]
+    threads = [thread for _, thread in inside]
+    base = 10 if all(map(_is_decimal, threads)) else 16 if all(map(_is_hex, threads)) else 0
+    labels = []
+    for (process, _, _), (interpreter, thread) in zip(parts, inside, strict=True):
+        tid = int(thread, base or 10) if base or _is_decimal(thread) else None
+        name = thread if tid is None else f"thread {thread}"
+        if interpreter.strip("0"):  # its thread may be the main interpreter's too
+            name, tid = f"interpreter {interpreter}, {name}", None
+        labels.append(ThreadLabel(name, int(process[1:]), tid))
+    return labels
+
+
+def _tachyon_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
+    """Read ``tid:<thread>``."""
+    numbers = [head.decode().rstrip(";").removeprefix("tid:") for head in heads]
+    return [
+        ThreadLabel(
+            f"thread {number}" if number else "main", None, int(number) if _is_decimal(number) else None
+        )
+        for number in numbers
+    ]
+
+
+def _py_spy_labels(thread_heads: Sequence[bytes]) -> list[ThreadLabel]:
+    """Read ``process 7:"python a.py"``, parents first, and ``thread (7): MainThread``."""
+    labels, numbers = [], []
+    for head in thread_heads:
+        text = head.decode(errors="replace")
+        *_, (process, command) = [("", ""), *_PROCESS.findall(text)]
+        thread = _NAMED_THREAD.search(_PROCESS.sub("", text))
+        number = thread[1] if thread else ""
+        base = 16 if number.startswith("0x") else 10
+        numbers.append(number)
+        readable = _is_hex(number[2:]) if base == 16 else _is_decimal(number)
+        whole = f"process {process}" if process else "main"
+        name = whole if thread is None else thread[2] or ""
+        labels.append(
+            ThreadLabel(
+                name, int(process) if process else None, int(number, base) if readable else None, command
+            )
+        )
+    # a thread has no name before Python has begun to run in it
+    names = {(label.pid, label.tid): label.name for label in reversed(labels) if label.name}
+    return [
+        label._replace(name=label.name or names.get((label.pid, label.tid)) or f"thread {number}")
+        for label, number in zip(labels, numbers, strict=True)
+    ]
+
+
+def _plain_labels(heads: Sequence[bytes]) -> list[ThreadLabel]:
+    return [ThreadLabel("main")]
+
+
+def _is_decimal(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
+def _is_hex(text: str) -> bool:
+    return re.fullmatch("[0-9A-Fa-f]{1,16}", text) is not None and int(text, 16) < _LARGEST
+
+
+PLAIN: Final = Kind(
+    "",
+    _LINE,
+    _LINE,
+    re.compile(b""),
+    _plain_labels,
+    bracket_frame,
+    1.0,
+    "weights are taken as nanoseconds: sample_ns= says otherwise",
+)
+AUSTIN: Final = Kind(
+    "austin", _AUSTIN_LINE, _AUSTIN_START, _AUSTIN_HEAD, _austin_labels, colon_frame, 1000.0, ""
+)
+_COUNTS: Final = "weights count samples, and one is shown as 1 ns: say how long one is with sample_ns=, as"
+TACHYON: Final = Kind(
+    "tachyon",
+    _LINE,
+    _TACHYON_START,
+    _TACHYON_HEAD,
+    _tachyon_labels,
+    colon_frame,
+    1.0,
+    f"{_COUNTS} sample_ns=1_000_000 where 1,000 a second were taken",
+)
+PY_SPY: Final = Kind(
+    "py-spy",
+    _LINE,
+    _PY_SPY_START,
+    _PY_SPY_HEAD,
+    _py_spy_labels,
+    py_spy_frame,
+    1.0,
+    f"{_COUNTS} sample_ns=10_000_000 for 100 a second, py-spy's default",
+)

@@ -1,0 +1,276 @@
+"""pprof: sampled stacks of Go, Julia, JAX and many servers, without the times of the samples."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...readers.call_tree import Frame, Sampled, add_samples
+from ...readers.codec.protobuf_columns import PADDING, Fields
+from ...trace.arrays import BoolArray, IntArray, number_rows
+from ...trace.builder import TraceBuilder
+
+_LABEL: Final = 3
+_KEY, _TEXT, _NUMBER = 1, 2, 3
+_IDS: Final = ("thread native id", "native_tid", "tid", "thread_id", "thread id", "threadid", "threadID")
+_NAMES: Final = ("thread_name", "thread name", "thread", "comm")
+_PROCESSES: Final = ("pid", "process_id", "process id")
+_MOST_KINDS: Final = 200
+"""Values of a key that has more are ids or addresses: they are counted, not listed."""
+
+
+class _Labels(NamedTuple):
+    owner: IntArray
+    key: list[str]
+    code: IntArray
+    text: IntArray
+    number: IntArray
+
+
+def _labels(samples: Fields, strings: list[str]) -> _Labels:
+    """Return all labels, sample by sample: whose each is, its key, and its text or number."""
+    rows = samples.occurrences(_LABEL)
+    fields = samples.inside(rows)
+    code, keys = pd.factorize(fields.ints(_KEY, 0))
+    names = [strings[i] if 0 <= i < len(strings) else "" for i in keys.tolist()]
+    return _Labels(
+        rows.owner, names, np.asarray(code, np.int64), fields.ints(_TEXT, 0), fields.ints(_NUMBER, 0)
+    )
+
+
+def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder: TraceBuilder) -> IntArray:
+    """Return the track of each sample that is used: of its thread, where a label names one.
+
+    Parameters
+    ----------
+    samples : Fields
+    strings : list of str
+    used : ndarray of bool
+        Which samples count.
+    builder : TraceBuilder
+    """
+    labels = _labels(samples, strings)
+    pid, tid, name = (_values(labels, keys, samples.count) for keys in (_PROCESSES, _IDS, _NAMES))
+    columns = pd.DataFrame({"pid": pid, "tid": tid, "name": name})[used]
+    code, _ = number_rows(*(columns[name].astype("int64") for name in columns))
+    first = columns.iloc[np.unique(code, return_index=True)[1]]
+    tracks = []
+    for process, thread, label in first.to_numpy().tolist():
+        # names are negative, numbers are not
+        text = _shown(label, strings) or (f"thread {_shown(thread, strings)}" if thread else "samples")
+        tracks.append(builder.track(text, pid=_whole(process, strings), tid=_whole(thread, strings)))
+    return np.asarray(np.array(tracks, np.int64)[code])
+
+
+def _values(labels: _Labels, keys: tuple[str, ...], count: int) -> IntArray:
+    """Return what the first of these keys says of each sample: a number + 1, minus a string, or 0."""
+    value = np.zeros(count, np.int64)
+    for key in reversed(keys):
+        rows = np.flatnonzero(np.isin(labels.code, [i for i, name in enumerate(labels.key) if name == key]))
+        number = np.clip(labels.number[rows], 0, 2**61) + 1
+        value[labels.owner[rows]] = np.where(labels.text[rows] > 0, -labels.text[rows], number)
+    return value
+
+
+def _shown(value: int, strings: list[str]) -> str:
+    if value < 0:
+        return strings[-value] if -value < len(strings) else ""
+    return str(value - 1) if value else ""
+
+
+def _whole(value: int, strings: list[str]) -> int | None:
+    text = _shown(value, strings)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder: TraceBuilder) -> None:
+    """Put what samples take by label into `builder`; labels of other kinds are counted.
+
+    Parameters
+    ----------
+    samples : Fields
+    strings : list of str
+    dur : ndarray of int64, shape (samples,)
+        In ns.
+    builder : TraceBuilder
+        Gets the table ``sample_labels``: ``label value samples dur_ns``, the longest first.
+    """
+    labels = _labels(samples, strings)
+    known_threads = np.isin(
+        labels.code, [i for i, name in enumerate(labels.key) if name in (*_IDS, *_NAMES, *_PROCESSES)]
+    )
+    texts = (labels.text > 0) & ~known_threads
+    table = pd.DataFrame(
+        {"label": labels.code[texts], "value": labels.text[texts], "dur_ns": dur[labels.owner[texts]]}
+    )
+    sums = table.groupby(["label", "value"])["dur_ns"].agg(["size", "sum"]).reset_index()
+    few = sums.groupby("label")["value"].transform("size") <= _MOST_KINDS
+    sums, many = sums[few], sums[~few]
+    if len(sums):
+        ready = pd.DataFrame(
+            {
+                "label": [labels.key[i] for i in sums["label"].tolist()],
+                "value": [_shown(-i, strings) for i in sums["value"].tolist()],
+                "samples": sums["size"].to_numpy(),
+                "dur_ns": sums["sum"].to_numpy(),
+            }
+        )
+        order = np.argsort(-ready["dur_ns"].to_numpy(), kind="stable")
+        builder.table("sample_labels", ready.iloc[order], times=())
+    numbers = (labels.text <= 0) & ~known_threads
+    lost = sorted({labels.key[i] for i in (*labels.code[numbers].tolist(), *many["label"].tolist())})
+    builder.report.add(
+        "labels-not-used",
+        "loss",
+        int(numbers.sum()) + int(many["size"].sum()),
+        example=", ".join(lost)[:120],
+        effect="numbers beside samples are left out; times of samples are complete",
+        advice="look at them with: go tool pprof -tags FILE",
+    )
+
+
+_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
+_TIME, _PERIOD_TYPE, _PERIOD = 9, 11, 12
+_DEFAULT_TYPE: Final = 14
+_SCALE: Final = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+_DELAY: Final = "delay"
+"""What Go calls the time that its profiles of contention tell."""
+_COUNTS: Final = ("samples", "events", "cpu")
+
+
+def read_pprof(data: bytes, builder: TraceBuilder) -> None:
+    """Put a profile into `builder`."""
+    content = np.frombuffer(data + bytes(PADDING), np.uint8)
+    profile = Fields(content, np.array([0]), np.array([len(data)]))
+    if profile.broken:
+        builder.report.add(
+            "truncated-file", "loss", example="the last field is cut", effect="what follows is missing"
+        )
+    strings = _strings(profile)
+    samples = profile.inside(profile.occurrences(_SAMPLE))
+    weight, kind = _weights(profile, samples, strings, builder)
+    frames, flat, lengths = _stacks(profile, samples, strings)
+    used = (lengths > 0) & (weight > 0)
+    if not used.any():
+        raise FormatError("the profile of pprof holds no samples with a stack and a time")
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="samples by call path",
+        effect="totals are estimates from samples; when a function ran is not known",
+    )
+    tracks = thread_tracks(samples, strings, used, builder)
+    order = np.argsort(tracks, kind="stable")
+    rows = np.flatnonzero(used)[order]
+    dur, track = weight[rows], tracks[order]
+    end = np.cumsum(dur)
+    first = np.flatnonzero(np.diff(track, prepend=-1))
+    before = np.repeat((end - dur)[first], np.diff(np.append(first, len(track))))
+    start = int(profile.ints(_TIME, 0)[0])
+    ts = max(start, 0) + end - dur - before
+    offset, length = (np.cumsum(lengths) - lengths)[rows], lengths[rows]
+    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    stacks = flat[np.repeat(offset, length) + within]
+    category = "sync" if kind == _DELAY else "python"
+    add_samples(builder, track, Sampled(ts, dur, stacks, length), frames, category)
+    add_label_table(samples, strings, np.where(used, weight, 0), builder)
+
+
+def _strings(profile: Fields) -> list[str]:
+    texts = profile.texts(profile.occurrences(_STRING)).to_pylist()
+    return [text.decode(errors="replace") if text else "" for text in texts]
+
+
+def _word(strings: list[str], index: int) -> str:
+    return strings[index] if 0 <= index < len(strings) else ""
+
+
+def _weights(
+    profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder
+) -> tuple[IntArray, str]:
+    """Return how long each sample stands for, in ns, and what that is the time of."""
+    types = profile.inside(profile.occurrences(_SAMPLE_TYPE))
+    kinds = [_word(strings, i) for i in types.ints(1, 0).tolist()]
+    units = [_word(strings, i) for i in types.ints(2, 0).tolist()]
+    owner, value = samples.repeated(2)
+    position = np.arange(len(owner)) - np.searchsorted(owner, owner)
+
+    def column(index: int) -> IntArray:
+        result = np.zeros(samples.count, np.int64)
+        result[owner[position == index]] = value[position == index]
+        return result
+
+    pairs = list(zip(kinds, units, strict=True))
+    timed = [i for i, unit in enumerate(units) if unit in _SCALE]
+    if timed:
+        preferred = _word(strings, int(profile.ints(_DEFAULT_TYPE, 0)[0]))
+        chosen = next((i for i in timed if kinds[i] == preferred), timed[-1])
+        others = [f"{kind} in {unit}" for i, (kind, unit) in enumerate(pairs) if i != chosen]
+        builder.report.add(
+            "values-not-used",
+            "info",
+            len(others),
+            example=", ".join(others),
+            effect=f"durations are {kinds[chosen]} in {units[chosen]}; other values of samples are left out",
+        )
+        return column(chosen) * _SCALE[units[chosen]], kinds[chosen]
+    counted = [i for i, (kind, unit) in enumerate(pairs) if unit == "count" and kind in _COUNTS]
+    if not counted:
+        what = ", ".join(f"{kind} in {unit}" for kind, unit in pairs)
+        raise FormatError(
+            f"the profile of pprof tells no time, but {what or 'nothing'}. "
+            "Open it with: go tool pprof -http=: FILE"
+        )
+    period_type = profile.inside(profile.occurrences(_PERIOD_TYPE))
+    unit = _word(strings, int(period_type.ints(2, 0)[0])) if period_type.count else ""
+    period = int(profile.ints(_PERIOD, 0)[0]) * _SCALE.get(unit, 0)
+    if period <= 0:
+        builder.report.add(
+            "unit-assumed",
+            "info",
+            example=f"{kinds[counted[0]]} in count, without a period",
+            effect="weights count samples, and one sample is shown as 1 ns: shares are right, times are not",
+            advice="nothing needs to be done",
+        )
+    return column(counted[0]) * max(period, 1), kinds[counted[0]]
+
+
+def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
+    """Return functions, the stacks of samples as their positions, root first, and the lengths of stacks."""
+    functions = profile.inside(profile.occurrences(_FUNCTION))
+    locations = profile.inside(profile.occurrences(_LOCATION))
+    lines = locations.occurrences(4)
+    of_line = locations.inside(lines)
+    names, files = functions.ints(2, 0).tolist(), functions.ints(4, 0).tolist()
+    function_at = {number: i for i, number in enumerate(functions.ints(1, 0).tolist())}
+    frames = []
+    for number, line in zip(of_line.ints(1, 0).tolist(), of_line.ints(2, 0).tolist(), strict=True):
+        i = function_at.get(number, -1)
+        name = _word(strings, names[i]) if i >= 0 else ""
+        frames.append(Frame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0)))
+    # a location without lines is an address whose function is not known
+    begin = np.searchsorted(lines.owner, np.arange(locations.count))
+    count = np.bincount(lines.owner, minlength=locations.count)
+    bare = count == 0
+    begin = np.where(bare, len(frames) + np.cumsum(bare) - 1, begin)
+    frames += [
+        Frame(f"0x{address:x}", "", 0) for address in np.maximum(locations.ints(3, 0)[bare], 0).tolist()
+    ]
+    count = np.where(bare, 1, count)
+    number = locations.ints(1, 0)
+    order = np.argsort(number, kind="stable")
+    owner, value = samples.repeated(1)
+    at = np.minimum(np.searchsorted(number[order], value), max(len(order) - 1, 0))
+    exists = number[order][at] == value if len(order) else np.zeros(len(value), bool)
+    owner, location = owner[exists], order[at[exists]] if len(order) else value[exists]
+    # leaf first, and of a location the innermost line first: both the other way round
+    owner, location = owner[::-1], location[::-1]
+    length = count[location]
+    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    flat = np.repeat(begin[location] + length - 1, length) - within
+    stack_of = np.repeat(owner, length)
+    order = np.argsort(stack_of, kind="stable")
+    return frames, flat[order], np.bincount(stack_of, minlength=samples.count)

@@ -1,0 +1,242 @@
+"""cProfile's statistics, as ``python -m cProfile -o FILE`` and ``pstats`` write them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...readers.call_tree import Frame
+from ...trace.builder import TraceBuilder
+from ...trace.strings import Coded
+
+_REF: Final = 0x80
+_DEPTH: Final = 12
+_NULL: Final = object()
+_CONSTANTS: Final = {ord("N"): None, ord("T"): True, ord("F"): False, ord("0"): _NULL}
+_LONG_DIGITS: Final = 8  # of 15 bits: more than any count or time
+
+
+def loads(data: bytes) -> Any:
+    """Return the value that `data` holds.
+
+    Parameters
+    ----------
+    data : bytes
+        Of marshal's versions 0 to 5.
+
+    Returns
+    -------
+    object
+        Made of dict, tuple, list, str, bytes, int, float, bool and None. Keys of dicts are texts,
+        numbers, or tuples of these.
+
+    Raises
+    ------
+    FormatError
+        If it ends too early, holds anything else, or is nested more than 12 deep.
+
+    Examples
+    --------
+    >>> import marshal
+    >>> loads(marshal.dumps({("a.py", 1, "f"): (1, 2.5, {})}))
+    {('a.py', 1, 'f'): (1, 2.5, {})}
+    """
+    return _Source(data).value(0)
+
+
+class _Source:
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+        self.refs: list[Any] = []
+
+    def take(self, count: int) -> bytes:
+        end = self.at + count
+        if count < 0 or end > len(self.data):
+            raise FormatError(f"the marshalled data breaks off at byte {len(self.data):,}")
+        part = self.data[self.at : end]
+        self.at = end
+        return part
+
+    def count(self, wide: bool) -> int:
+        return int.from_bytes(self.take(4), "little", signed=True) if wide else self.take(1)[0]
+
+    def value(self, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise FormatError("the marshalled data is nested too deeply for statistics")
+        mark = self.take(1)[0]
+        kind = mark & ~_REF
+        slot = -1
+        if mark & _REF:
+            slot = len(self.refs)
+            self.refs.append(_NULL)
+        result = self._of_kind(kind, depth)
+        if slot >= 0:
+            self.refs[slot] = result
+        return result
+
+    def _of_kind(self, kind: int, depth: int) -> Any:
+        if kind in _CONSTANTS:
+            return _CONSTANTS[kind]
+        if kind in b"ilIgf":
+            return self._number(kind)
+        if kind in b"zZaAutsR":
+            return self._text(kind)
+        if kind in b"()[":
+            size = self.count(kind != ord(")"))
+            if not 0 <= size <= len(self.data) - self.at:
+                raise FormatError(f"a tuple of {size:,} values cannot be in the rest of the data")
+            items = [self._item(depth) for _ in range(size)]
+            return items if kind == ord("[") else tuple(items)
+        if kind == ord("{"):
+            return self._dict(depth)
+        if kind == ord("r"):
+            return self._reference()
+        raise FormatError(f"the marshalled data holds a value of type {chr(kind)!r}, which statistics do not")
+
+    def _item(self, depth: int) -> Any:
+        item = self.value(depth + 1)
+        if item is _NULL:
+            raise FormatError("the marshalled data has an end where a value should be")
+        return item
+
+    def _dict(self, depth: int) -> dict[Any, Any]:
+        items: dict[Any, Any] = {}
+        while (key := self.value(depth + 1)) is not _NULL:
+            parts = key if isinstance(key, tuple) else (key,)
+            # flat keys only: hashing tuples that share tuples can take for ever
+            if len(parts) > 8 or not all(isinstance(part, str | bytes | int | float) for part in parts):
+                raise FormatError(
+                    "a key of the marshalled data is neither text, a number, nor a tuple of them"
+                )
+            items[key] = self._item(depth)
+        return items
+
+    def _reference(self) -> Any:
+        number = self.count(True)
+        if not 0 <= number < len(self.refs) or self.refs[number] is _NULL:
+            raise FormatError("the marshalled data refers to a value that it does not have")
+        return self.refs[number]
+
+    def _text(self, kind: int) -> Any:
+        if kind == ord("R"):
+            raise FormatError(
+                "the statistics were written by Python 2: read them there and save them as JSON"
+            )
+        raw = self.take(self.count(kind not in b"zZ"))
+        if kind == ord("s"):
+            return raw
+        return raw.decode("utf-8", "replace") if kind in b"ut" else raw.decode("latin-1")
+
+    def _number(self, kind: int) -> int | float:
+        if kind == ord("i"):
+            return int.from_bytes(self.take(4), "little", signed=True)
+        if kind == ord("I"):
+            return int.from_bytes(self.take(8), "little", signed=True)
+        if kind == ord("g"):
+            return float(struct.unpack("<d", self.take(8))[0])
+        if kind == ord("f"):
+            try:
+                return float(self.take(self.count(False)))
+            except ValueError as error:
+                raise FormatError(f"the marshalled data has a number that is none ({error})") from error
+        size = self.count(True)
+        if abs(size) > _LONG_DIGITS:
+            raise FormatError("the marshalled data has a number that is too large for statistics")
+        digits = struct.unpack(f"<{abs(size)}H", self.take(2 * abs(size)))
+        total: int = sum(digit << (15 * i) for i, digit in enumerate(digits))
+        return int(-total if size < 0 else total)
+
+
+# a dict (perhaps referred to) whose first key is a tuple of three, or that is empty
+_LONGEST_S: Final = 4e9
+_FUNCTIONS: Final = ("calls", "primitive_calls", "self_ns", "total_ns")
+
+
+def read_pstats(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's functions into `builder`."""
+    stats = loads(data)
+    if not isinstance(stats, dict):
+        raise FormatError(f"it holds a {type(stats).__name__}, not the statistics of functions")
+    functions, callers, broken = _rows(stats)
+    example = f"{len(functions):,} others are sound"
+    builder.report.add("broken-row", "loss", broken, example, "these functions are left out")
+    if broken and not functions:
+        raise FormatError("none of its entries is a function's statistics")
+    table = _frame_table(functions, ["name", "file", "line", *_FUNCTIONS])
+    table = table.sort_values("self_ns", ascending=False, kind="stable").reset_index(drop=True)
+    by_caller = _frame_table(
+        callers, ["name", "file", "line", "caller", "caller_file", "caller_line", *_FUNCTIONS]
+    )
+    builder.metadata.setdefault("tables", {}).update(functions=table, callers=by_caller)
+    builder.report.add(
+        "no-time-line",
+        "info",
+        example="sums by function",
+        effect="own times are exact; cumulative times and calls are in metadata['tables']['functions']",
+    )
+    _add(table, builder)
+
+
+def _add(table: pd.DataFrame, builder: TraceBuilder) -> None:
+    frames = [
+        Frame(name, file, line)
+        for name, file, line in zip(table["name"], table["file"], table["line"], strict=True)
+    ]
+    dur = table["self_ns"].to_numpy(np.int64)
+    builder.slices(
+        ts=np.cumsum(dur) - dur,
+        dur=dur,
+        track=builder.track("main"),
+        name=Coded(np.arange(len(frames)), [frame.label() for frame in frames]),
+        category="python",
+        stack=np.array([builder.stack([f]) for f in frames], np.int64),  # noqa: PD013
+    )
+
+
+def _rows(stats: dict[Any, Any]) -> tuple[list[list[Any]], list[list[Any]], int]:
+    functions, callers, broken = [], [], 0
+    for key, value in stats.items():
+        function = _function(key)
+        numbers = _numbers(value[:4]) if isinstance(value, tuple) and len(value) == 5 else None
+        if function is None or numbers is None:
+            broken += 1
+            continue
+        functions.append([*function, *numbers])
+        for caller, counts in value[4].items() if isinstance(value[4], dict) else ():
+            above = _function(caller)
+            # before Python 2.5 a caller had a single count
+            numbers = _numbers(counts[:4]) if isinstance(counts, tuple) and len(counts) == 4 else None
+            if above is not None and numbers is not None:
+                callers.append([*function, *above, *numbers])
+    return functions, callers, broken
+
+
+def _function(key: Any) -> tuple[str, str, int] | None:
+    if not (isinstance(key, tuple) and len(key) == 3):
+        return None
+    file, line, name = key
+    if not (isinstance(file, str) and isinstance(line, int) and isinstance(name, str)):
+        return None
+    # built-in functions have the file "~"
+    return name, "" if file == "~" else file, line if 0 < line < 2**31 else 0
+
+
+def _numbers(values: tuple[Any, ...]) -> tuple[int, int, int, int] | None:
+    """Return calls, primitive calls, own and cumulative ns, from (primitive, calls, own s, cumulative s)."""
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+        return None
+    primitive, calls, own, total = values
+    if not (0 <= own < _LONGEST_S and 0 <= total < _LONGEST_S and abs(calls) < 2**62 > abs(primitive)):
+        return None
+    return int(calls), int(primitive), round(own * 1e9), round(total * 1e9)
+
+
+def _frame_table(rows: list[list[Any]], columns: list[str]) -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=columns)
+    whole = [name for name in columns if name in _FUNCTIONS or name.endswith("line")]
+    return table.astype(dict.fromkeys(whole, "int64"))

@@ -1,0 +1,48 @@
+"""VizTracer: trace events whose names say where a function is."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ...readers.call_tree import Frame
+from ...readers.trace_event import read_events
+from ...trace.builder import TraceBuilder
+
+_LOCATION: Final = re.compile(r"(.*?) \((.*):(\d{1,9})\)", re.DOTALL)
+
+
+def read_viztracer(data: bytes, builder: TraceBuilder) -> None:
+    """Put the file's events into `builder`."""
+    envelope = read_events(data, builder, frame_of)
+    facts = envelope.viztracer if isinstance(envelope.viztracer, dict) else {}
+    if "version" in facts:
+        builder.metadata["viztracer"] = str(facts["version"])
+    if facts.get("overflow"):
+        builder.report.add(
+            "buffer-overflow",
+            "loss",
+            example=f"overflow: {facts['overflow']}",
+            effect="the earliest events were overwritten while recording",
+            advice="record with a larger tracer_entries",
+        )
+    files = envelope.files.get("files") if isinstance(envelope.files, dict) else None
+    if isinstance(files, dict):
+        builder.metadata["source_files"] = {
+            str(path): str(text[0]) for path, text in files.items() if isinstance(text, list) and text
+        }
+
+
+def frame_of(name: str) -> Frame | None:
+    """Return the function that a name like ``step (train.py:9)`` stands for.
+
+    Examples
+    --------
+    >>> frame_of("Thread.run (/lib/threading.py:982)")
+    Frame(function='Thread.run', file='/lib/threading.py', line=982)
+    >>> frame_of("builtins.exec") is None
+    True
+    """
+    if not name.endswith(")") or (match := _LOCATION.fullmatch(name)) is None:
+        return None
+    return Frame(match[1], match[2], int(match[3]))

@@ -1,0 +1,78 @@
+"""AMD's recordings: rocprofv3's databases (rocpd) and CSV files, and the ROCm Profiler Data tools' (RPD)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ...errors import FormatError
+from ...readers.base import DatabaseReader, Probe
+from ...readers.codec.sqlite import Database
+from ...readers.folder import Folder, FolderReader
+from ...trace.builder import TraceBuilder
+from .csv_tables import AGENTS, kind_of
+
+
+class RocmReader(DatabaseReader):
+    """Reads ``*_results.db`` of rocprofv3 and rocprof-sys (rocpd), and ``.rpd`` of rocmProfileData.
+
+    Kernels and copies lie on the streams of their GPUs, calls of HIP and HSA on their threads, with arrows
+    between them; roctx ranges are annotations, PyTorch's operators operators. Times count from when the
+    machine was started: neither tells the date.
+    """
+
+    name: ClassVar[str] = "rocm"
+    priority: ClassVar[int] = 660
+    describes: ClassVar[str] = "AMD ROCm: rocprofv3's database (rocpd, *_results.db), rocmProfileData's .rpd"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the database has AMD's tables."""
+        return any(
+            name.startswith(("rocpd_metadata", "rocpd_kernel_dispatch", "rocpd_api", "rocpd_op"))
+            for name in probe.tables
+        )
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Refuse what is no database."""
+        raise FormatError("it is no SQLite database, as ROCm's profilers write")
+
+    def read_database(self, database: Database, builder: TraceBuilder) -> None:
+        """Put a database into `builder`."""
+        from .rocpd import read_database
+
+        read_database(database, builder)
+
+
+class RocmCsvReader(FolderReader):
+    """Reads what ``rocprofv3 --output-format csv`` writes: a file a domain, of one process or several.
+
+    What becomes of kernels, copies, calls and markers is what becomes of them in its database; of several
+    processes that use GPUs each is a rank. A single file tells its own domain only.
+    """
+
+    name: ClassVar[str] = "rocm_csv"
+    priority: ClassVar[int] = 655
+    describes: ClassVar[str] = "AMD ROCm: CSV files of rocprofv3 (kernel, copy, HIP, HSA and marker traces)"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the header is one of rocprofv3's."""
+        return kind_of(probe.head) not in (None, AGENTS)
+
+    def recognises_folder(self, folder: Folder) -> bool:
+        """Return whether a file of the folder has such a header."""
+        return any(kind_of(folder.head(name)) not in (None, AGENTS) for name in _csv_files(folder))
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put one file into `builder`."""
+        from .csv_files import read_file
+
+        read_file(data, builder)
+
+    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
+        """Put all files of a run into `builder`; those of one process begin alike."""
+        from .csv_files import read_folder
+
+        read_folder(folder, _csv_files(folder), builder)
+
+
+def _csv_files(folder: Folder) -> list[str]:
+    return [name for name in folder.names if ".csv" in name.rpartition("/")[2]]

@@ -1,0 +1,274 @@
+"""What rocprofv3's CSV files become: one of them, or the folder of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...readers.codec.rows import Rows, groups, texts, texts_in
+from ...readers.folder import Folder
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.strings import Coded
+from .csv_tables import AGENTS, ALLOCATIONS, CALLS, COPIES, COUNTERS, KERNELS, kind_of, merged, read_csv
+from .work import (
+    OPERATOR,
+    add_allocations,
+    add_events,
+    call_kinds,
+    copy_name,
+    kernel_kinds,
+    kind_of_region,
+    link,
+    named,
+    optional,
+    positions,
+    sizes,
+    stream_tracks,
+    times,
+)
+
+_KIND: Final = re.compile(
+    r"_?(?:(?:hip|hsa|marker|rccl|rocdecode|rocjpeg)(?:_runtime|_compiler|_core)?(?:_api)?|kernel|memory_copy|"
+    r"memory_allocation|agent|counter)_(?:trace|collection|info)\.csv(?:\.\w+)?$"
+)
+"""What follows the words that name the files of one process."""
+_IDS: Final = ("start", "end", "correlation_id")
+_NUMBERS: Final = {
+    KERNELS: (
+        *_IDS, "agent_id", "queue_id", "stream_id", "dispatch_id", "lds_block_size", "vgpr_count",
+        *(f"{size}_size_{axis}" for size in ("workgroup", "grid") for axis in "xyz"),
+    ),
+    CALLS: (*_IDS, "process_id", "thread_id"),
+    COPIES: (*_IDS, "stream_id", "source_agent_id", "destination_agent_id"),
+    ALLOCATIONS: (*_IDS, "agent_id", "allocation_size", "address"),
+    AGENTS: ("node_id", "logical_node_id", "logical_node_type_id"),
+}  # fmt: skip
+_TEXTS: Final = {
+    KERNELS: ("kernel_name",),
+    CALLS: ("function", "domain"),
+    COPIES: ("direction",),
+    ALLOCATIONS: ("operation",),
+    AGENTS: ("agent_type",),
+}
+
+
+def read_file(data: bytes, builder: TraceBuilder) -> None:
+    """Put one file into `builder`."""
+    process = _Process("", builder)
+    process.take(kind_of(data) or "", data)
+    _put([process], builder)
+
+
+def read_folder(folder: Folder, names: Iterable[str], builder: TraceBuilder) -> None:
+    """Put all files of a run into `builder`; those of one process begin alike."""
+    processes: dict[str, _Process] = {}
+    for name in names:
+        kind = kind_of(folder.head(name))
+        if kind is None:
+            builder.report.add(
+                "file-not-used", "info", example=name, effect="statistics and the like are not shown"
+            )
+            continue
+        prefix = _KIND.sub("", name)
+        processes.setdefault(prefix, _Process(prefix, builder)).take(kind, folder.read(name))
+    _put(list(processes.values()), builder)
+
+
+class _Process:
+    """The files of one process.
+
+    Parameters
+    ----------
+    prefix : str
+        How their names begin.
+    builder : TraceBuilder
+    """
+
+    def __init__(self, prefix: str, builder: TraceBuilder) -> None:
+        self.prefix, self._builder = prefix, builder
+        self._parts: dict[str, list[Rows]] = {}
+
+    def take(self, kind: str, data: bytes) -> None:
+        """Read a file."""
+        self._parts.setdefault(kind, []).append(read_csv(data, self._builder.report))
+
+    def rows(self, kind: str) -> Rows:
+        """Return the rows of a kind of file."""
+        names = dict.fromkeys(_NUMBERS[kind], "ints") | dict.fromkeys(_TEXTS[kind], "texts")
+        return merged(self._parts.get(kind, []), names)
+
+    def kernels(self) -> Rows:
+        """Return kernels: of the kernel trace, else those whose counters were collected, once each."""
+        counted = self._parts.get(COUNTERS, [])
+        self._builder.report.add(
+            "table-not-used",
+            "info",
+            sum(map(len, counted)),
+            example="counters of kernels",
+            effect="their values are not shown: they belong to whole kernels, not to moments",
+            advice="read them with pandas.read_csv, and join them by Dispatch_Id",
+        )
+        if KERNELS in self._parts or not counted:
+            return self.rows(KERNELS)
+        names = dict.fromkeys(_NUMBERS[KERNELS], "ints") | {"kernel_name": "texts"}
+        rows = merged(counted, names)
+        _, first = groups(rows.ints("dispatch_id"), rows.ints("start"))
+        keep = np.zeros(len(rows), bool)
+        keep[first] = True
+        return rows.where(keep)
+
+    def put(self, rank: int | None) -> None:
+        """Put everything into the builder."""
+        kernels, copies, calls = self.kernels(), self.rows(COPIES), self.rows(CALLS)
+        to_device = _marked_texts(copies, "direction", "TO_DEVICE")
+        agent_of_copy = np.where(
+            to_device, copies.ints("destination_agent_id"), copies.ints("source_agent_id")
+        )
+        gpus = self._gpus(np.concatenate([kernels.ints("agent_id"), agent_of_copy]))
+        tables: list[pd.DataFrame] = []
+        work = [
+            self._add_kernels(kernels, gpus, rank, tables),
+            self._add_copies(copies, gpus(agent_of_copy), rank, tables),
+        ]
+        add_events(self._builder, tables)
+        handles, correlation = (np.concatenate(parts) for parts in zip(*work, strict=True))
+        self._add_calls(calls, rank, handles, correlation)
+        self._add_allocations(gpus)
+
+    def _gpus(self, used: IntArray) -> Any:
+        """Return what numbers the GPUs of agents: by their table, else in the order of those in use."""
+        agents = self.rows(AGENTS)
+        kinds = texts_in(agents.texts("agent_type"))
+        numbers = np.where(
+            agents.ints("logical_node_id") >= 0, agents.ints("logical_node_id"), agents.ints("node_id")
+        )
+        index = agents.ints("logical_node_type_id")
+        own = np.array([kind.upper() == "GPU" for kind in kinds], bool)
+        by_order = {number: i for i, number in enumerate(np.unique(used[used >= 0]).tolist())}
+        index_of = (
+            dict(zip(numbers[own].tolist(), np.maximum(index[own], 0).tolist(), strict=True)) or by_order
+        )
+
+        def gpu_of(agent: IntArray, missing: int = 0) -> IntArray:
+            values, code = np.unique(agent, return_inverse=True)
+            return np.array([index_of.get(value, missing) for value in values.tolist()], np.int64)[code]
+
+        return gpu_of
+
+    def _add_kernels(
+        self, rows: Rows, gpus: Any, rank: int | None, tables: list[pd.DataFrame]
+    ) -> tuple[IntArray, IntArray]:
+        name = named(_coded(rows, "kernel_name"), "unknown kernel")
+        grid, block = (tuple(f"{kind}_size_{axis}" for axis in "xyz") for kind in ("grid", "workgroup"))
+        facts = {
+            # a grid is told in work-items, not in blocks
+            "grid": sizes(rows, grid, block),  # type: ignore[arg-type]
+            "block": sizes(rows, block),  # type: ignore[arg-type]
+            "registers_per_thread": optional(rows.ints("vgpr_count")),
+            "shared_memory_bytes": optional(rows.ints("lds_block_size")),
+        }
+        device = gpus(rows.ints("agent_id"))
+        return self._add_work(rows, name, kernel_kinds(name), device, rank, ("kernel", facts), tables)
+
+    def _add_copies(
+        self, rows: Rows, device: IntArray, rank: int | None, tables: list[pd.DataFrame]
+    ) -> tuple[IntArray, IntArray]:
+        words = _coded(rows, "direction")
+        name = named(Coded(words.codes, [copy_name(text) for text in words.values]), "Memcpy")
+        self._builder.report.add(
+            "copies-without-bytes",
+            "info",
+            len(rows),
+            effect="the CSV of copies does not tell how many bytes they moved",
+            advice="record with --output-format rocpd to have them",
+        )
+        return self._add_work(rows, name, "memcpy", device, rank, ("gpu_memcpy", {}), tables)
+
+    def _add_work(
+        self,
+        rows: Rows,
+        name: Coded,
+        category: Any,
+        device: IntArray,
+        rank: int | None,
+        what: tuple[str, dict[str, Any]],
+        tables: list[pd.DataFrame],
+    ) -> tuple[IntArray, IntArray]:
+        correlation = rows.ints("correlation_id")
+        ts, dur = times(rows)
+        stream = np.maximum(
+            np.where(rows.ints("stream_id") < 0, rows.ints("queue_id"), rows.ints("stream_id")), 0
+        )
+        handles = self._builder.slices(
+            ts=ts,
+            dur=dur,
+            track=stream_tracks(self._builder, rank, device, stream),
+            name=name,
+            category=category,
+            correlation=correlation,
+            device=device,
+            stream=stream,
+        )
+        if len(rows):
+            where = {"device": device, "stream": stream, "start_unix_ns": ts, "correlation": correlation}
+            tables.append(pd.DataFrame({**where, "name": texts(name), "kind": what[0], **what[1]}))
+        return handles, correlation
+
+    def _add_calls(self, calls: Rows, rank: int | None, work: IntArray, correlation: IntArray) -> None:
+        names, domains = _coded(calls, "function"), _coded(calls, "domain")
+        words = [kind_of_region(word) for word in domains.values]
+        kinds = np.array([*words, OPERATOR], np.int64)[domains.codes]
+        source = positions(np.where(kinds == OPERATOR, calls.ints("correlation_id"), -1), correlation)
+        launched = np.zeros(len(calls), bool)
+        launched[source[source >= 0]] = True
+        code, first = groups(calls.ints("process_id"), calls.ints("thread_id"))
+        ids = zip(
+            *(np.maximum(calls.ints(c)[first], 0).tolist() for c in ("process_id", "thread_id")), strict=True
+        )
+        tracks = [self._builder.track(f"thread {tid}", pid=pid, tid=tid, rank=rank) for pid, tid in ids]
+        ts, dur = times(calls)
+        # a marker is named by its message, which may be that of a call
+        category = np.where(kinds == OPERATOR, call_kinds(names, launched, kinds).codes, kinds)
+        handles = self._builder.slices(
+            ts=ts,
+            dur=dur,
+            track=np.array(tracks, np.int64)[code],
+            name=named(names, "unknown call"),
+            category=Coded(category, call_kinds(names, launched, kinds).values),
+            correlation=calls.ints("correlation_id"),
+        )
+        link(self._builder, source, handles, work)
+
+    def _add_allocations(self, gpus: Any) -> None:
+        rows = self.rows(ALLOCATIONS)
+        frees = _marked_texts(rows, "operation", "FREE") | _marked_texts(rows, "operation", "RELEASE")
+        columns = {
+            "start": rows.ints("start"),
+            "address": rows.ints("address"),
+            "size": np.maximum(rows.ints("allocation_size"), 0),
+        }
+        add_allocations(self._builder, pd.DataFrame(columns), gpus(rows.ints("agent_id"), -1), frees)
+
+
+def _put(processes: list[_Process], builder: TraceBuilder) -> None:
+    with_gpu = [process for process in processes if len(process.rows(KERNELS))]
+    for process in processes:
+        process.put(with_gpu.index(process) if process in with_gpu and len(with_gpu) > 1 else None)
+    if builder.is_empty:
+        raise FormatError("the CSV files of rocprofv3 hold no rows; record with rocprofv3 --runtime-trace")
+
+
+def _coded(rows: Rows, name: str) -> Coded:
+    column = rows.texts(name)
+    return column.coded() if column is not None else Coded(np.full(len(rows), -1, np.int64), [])
+
+
+def _marked_texts(rows: Rows, column: str, part: str) -> Any:
+    words = _coded(rows, column)
+    return np.array([*(part in text.upper() for text in words.values), False])[words.codes]

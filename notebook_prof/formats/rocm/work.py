@@ -1,0 +1,168 @@
+"""What both kinds of AMD's databases have: streams of GPUs, calls of HIP and HSA, and arrows between them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from ...readers.codec.columns import MISSING
+from ...readers.codec.rows import Rows, groups, marked
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.strings import Coded
+from ...trace.taxonomy import is_collective_kernel
+
+_STARTS_WORK: Final = re.compile(r"(?:hip|hsa)\w*(?:Launch|Memcpy|Memset)|hsa_amd_memory_async_copy")
+_CALL: Final = re.compile(r"_*(?:hip|hsa)", re.IGNORECASE)
+_LATEST_NS: Final = 1 << 61
+DEVICE_KINDS: Final = ("kernel", "collective", "memcpy", "memset")
+_WORDS: Final = {"HOST": "H", "DEVICE": "D"}
+_COPY: Final = re.compile(r"(?:MEMORY_COPY_)?(HOST|DEVICE)_TO_(HOST|DEVICE)")
+OPERATOR, _ANNOTATION, _COLLECTIVE = 3, 4, 5
+CALL_KINDS: Final = ("overhead", "launch", "sync", "operator", "annotation", "collective")
+
+
+def times(rows: Rows) -> tuple[IntArray, IntArray]:
+    """Return starts and durations in ns; what has no end is an instant."""
+    ts = np.clip(rows.ints("start", 0), 0, _LATEST_NS)
+    end = rows.ints("end", MISSING)
+    return ts, np.where(end == MISSING, 0, np.clip(end, 0, _LATEST_NS) - ts)
+
+
+def named(names: Coded, default: str) -> Coded:
+    """Return names, and `default` where there is none or it is empty."""
+    empty = np.array([*(not name for name in names.values), True])[names.codes]
+    return Coded(np.where(empty, len(names.values), names.codes), [*names.values, default])
+
+
+def kernel_kinds(names: Coded) -> Coded:
+    """Return the category of kernels."""
+    return Coded(marked(names, is_collective_kernel).astype(np.int64), list(DEVICE_KINDS))
+
+
+def call_kinds(names: Coded, launched: BoolArray, other: IntArray) -> Coded:
+    """Return the category of calls: positions in `CALL_KINDS`.
+
+    Parameters
+    ----------
+    names : Coded
+    launched : ndarray of bool
+        Which of them started work that was recorded.
+    other : ndarray of int64
+        What those are that are no calls of HIP or HSA.
+    """
+    kind = np.where(launched | marked(names, _STARTS_WORK.match), 1, 0)
+    kind = np.where(marked(names, lambda name: "Synchronize" in name), 2, kind)
+    return Coded(np.where(marked(names, _CALL.match), kind, other), list(CALL_KINDS))
+
+
+def stream_tracks(builder: TraceBuilder, rank: int | None, device: IntArray, stream: IntArray) -> IntArray:
+    """Return the tracks of streams."""
+    code, first = groups(device, stream)
+    tracks = []
+    for gpu, number in zip(device[first].tolist(), stream[first].tolist(), strict=True):
+        name = f"GPU {gpu} stream {number}"
+        tracks.append(builder.track(name, "stream", device=gpu, stream=number, rank=rank))
+    return np.array(tracks, np.int64)[code]
+
+
+def link(builder: TraceBuilder, source: IntArray, handles: IntArray, work: IntArray) -> None:
+    """Add launches from calls, by their positions (-1 for none) among `handles`, and count what has none."""
+    has = source >= 0
+    if len(handles):
+        builder.flows("launch", handles[source[has]], work[has])
+    builder.report.add(
+        "device-work-without-launch",
+        "info",
+        int((~has).sum()),
+        effect="kernels and copies whose call was not recorded have no step or phase from it",
+    )
+
+
+def positions(keys: IntArray, sought: IntArray) -> IntArray:
+    """Return where each key is among `keys`, the last of several; -1 for absent ones and those below 0."""
+    if not len(keys):
+        return np.full(len(sought), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[order], sought, side="right") - 1
+    at = order[np.maximum(at, 0)]
+    return np.asarray(np.where((keys[at] == sought) & (sought >= 0), at, -1))
+
+
+def optional(values: IntArray) -> Any:
+    """Return numbers of which those below 0 are missing."""
+    return pd.arrays.IntegerArray(np.asarray(values, np.int64), np.asarray(values < 0))
+
+
+def sizes(rows: Rows, names: tuple[str, str, str], by: tuple[str, str, str] | None = None) -> pd.Categorical:
+    """Return sizes in three dimensions as text; divided by others, rounded up, where these are told."""
+    columns = [rows.ints(name) for name in names]
+    if by is not None:
+        columns = [
+            -(-whole // np.maximum(rows.ints(part), 1)) for whole, part in zip(columns, by, strict=True)
+        ]
+    if not len(rows) or (columns[0] < 0).all():
+        return pd.Categorical([None] * len(rows))
+    code, first = groups(*columns)
+    texts = [str(triple) for triple in np.stack([column[first] for column in columns], axis=1).tolist()]
+    return pd.Categorical.from_codes(code, texts)
+
+
+def add_events(builder: TraceBuilder, tables: list[pd.DataFrame]) -> None:
+    """Add the table ``device_events``, in the columns of Kineto's."""
+    if tables:
+        table = pd.concat(tables, ignore_index=True)
+        earlier = builder.metadata.setdefault("tables", {}).get("device_events")
+        table = table if earlier is None else pd.concat([earlier, table], ignore_index=True)
+        builder.metadata["tables"]["device_events"] = table.astype({"name": "category", "kind": "category"})
+
+
+def add_allocations(builder: TraceBuilder, table: pd.DataFrame, device: IntArray, frees: BoolArray) -> None:
+    """Add allocations, in any order.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    table : DataFrame
+        ``start address size``, int64.
+    device : ndarray of int64
+        -1 for the host.
+    frees : ndarray of bool
+    """
+    if not len(table):
+        return
+    table = table.assign(device=device, frees=frees).sort_values("start", kind="stable", ignore_index=True)
+    # what is freed does not always tell its size: that of the block at its address
+    table["size"] = table["size"].where(~table["frees"]).groupby(table["address"]).ffill().fillna(0)
+    signed = np.where(table["frees"], -1, 1) * table["size"].to_numpy(np.int64)
+    total = pd.Series(signed).groupby(table["device"]).cumsum().to_numpy(np.int64)
+    builder.allocations(
+        ts=table["start"].to_numpy(),
+        addr=table["address"].to_numpy(np.int64).view(np.uint64),
+        bytes=signed,
+        device=table["device"].to_numpy(np.int64),
+        allocated=np.maximum(total, 0),
+        reserved=np.maximum(total, 0),
+    )
+
+
+def kind_of_region(category: str) -> int:
+    """Return what regions of a category are that are no calls of HIP or HSA."""
+    if category.startswith("RCCL"):
+        return _COLLECTIVE
+    return _ANNOTATION if category.startswith("MARKER") else OPERATOR
+
+
+def copy_name(text: str) -> str:
+    """Return what Kineto calls a copy.
+
+    Examples
+    --------
+    >>> copy_name("MEMORY_COPY_HOST_TO_DEVICE"), copy_name("fill")
+    ('Memcpy HtoD', 'fill')
+    """
+    match = _COPY.match(text)
+    return f"Memcpy {_WORDS[match[1]]}to{_WORDS[match[2]]}" if match else text

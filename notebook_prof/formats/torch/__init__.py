@@ -1,0 +1,172 @@
+"""What PyTorch writes beside Kineto's traces, of memory, compilations and operators; and its table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from ...errors import OptionError
+from ...readers.base import PiecesReader, Probe, Reader, pieces_of
+from ...readers.codec.protobuf import WireError, fields, varint
+from ...readers.folder import Folder, FolderReader
+from ...trace.builder import TraceBuilder
+
+_KEYS: Final = (b"segments", b"device_traces", b"segment_type")
+_SPACE: Final = b" \t\r\n"
+_LEAST_TIME: Final = 10**12
+_MOST: Final = 2**53
+_CATEGORIES: Final = 8
+"""How many kinds of memory a timeline tells."""
+_LOG: Final = re.compile(rb'[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] \{"')
+_TORCH: Final = (re.compile(rb'"schema"\s*:\s*"\d'), re.compile(rb'"nodes"\s*:\s*\['))
+_WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
+
+
+class TorchMemoryReader(Reader):
+    """Memory snapshots (``torch.cuda.memory._dump_snapshot``) and memory timelines of the profiler.
+
+    Parameters
+    ----------
+    device : int
+        Which device a timeline is about; snapshots say it themselves.
+    """
+
+    name: ClassVar[str] = "torch_memory"
+    priority: ClassVar[int] = 700
+    describes: ClassVar[str] = (
+        "PyTorch memory: CUDA allocator snapshots (.pickle) and memory timelines (.json)"
+    )
+
+    def __init__(self, device: int = 0) -> None:
+        self._device = device
+
+    def configured(self, **options: object) -> TorchMemoryReader:
+        """Return this reader for a timeline of another device: ``device=-1`` for the host."""
+        device = options.pop("device", self._device)
+        super().configured(**options)
+        if not isinstance(device, int) or not -1 <= device < 2**15:
+            raise OptionError(f"device={device!r}: the index of a device is needed, or -1 for the host")
+        return TorchMemoryReader(device)
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether this is a pickle with a snapshot's keys, or JSON that begins as a timeline does."""
+        head = probe.head
+        if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+            return any(key in head for key in _KEYS)
+        return _is_timeline(head)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Fill the builder; see `read_snapshot` and `read_timeline`."""
+        if data[:1] == b"\x80":
+            from .memory_snapshot import read_snapshot
+            from .plain_pickle import load_plain
+
+            read_snapshot(load_plain(data), builder)
+        else:
+            from .memory_timeline import read_timeline
+
+            read_timeline(data, builder, self._device)
+
+
+def _is_timeline(head: bytes) -> bool:
+    """Return whether the text begins as lists of numbers whose first ones are times."""
+    start = head.lstrip(_SPACE)[:400]
+    if not start.startswith(b"[") or not start[1:].lstrip(_SPACE).startswith(b"["):
+        return False
+    first = start[1:].lstrip(_SPACE)[1:].partition(b"]")[0]
+    words = [word.strip(_SPACE) for word in first.split(b",")]
+    if b"]" not in start:
+        words = words[:-1]
+    if not words or not all(word.lstrip(b"-").isdigit() for word in words):
+        return False
+    numbers = [int(word) for word in words if len(word) < 25]
+    if len(numbers) == 4 and (numbers[0] == -1 or numbers[0] >= _LEAST_TIME) and numbers[1] in (1, 2, 3, 4):
+        return b"]" in start and abs(numbers[2]) < _MOST and 0 <= numbers[3] < _CATEGORIES
+    return all(_LEAST_TIME <= number < 10**17 for number in numbers)
+
+
+class TorchCompileReader(PiecesReader, FolderReader):
+    """A folder that ``TORCH_TRACE`` names, or one log of it: a process each.
+
+    What TorchDynamo, AOTAutograd and Inductor did is a track by process; the table of compilations is that of
+    a live recording. Graphs and generated code, which tlparse shows, are left out.
+    """
+
+    name: ClassVar[str] = "torch_compile"
+    priority: ClassVar[int] = 710
+    describes: ClassVar[str] = (
+        "PyTorch's structured trace of compilations (TORCH_TRACE), a log or their folder"
+    )
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is a line of such a log."""
+        return _LOG.match(probe.head) is not None
+
+    def recognises_folder(self, folder: Folder) -> bool:
+        """Return whether a file of the folder is such a log."""
+        return any(_LOG.match(folder.head(name)) for name in _logs(folder))
+
+    def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
+        """Put the compilations of a log into `builder`."""
+        from .compile_log import read_logs
+
+        read_logs([pieces], builder)
+
+    def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
+        """Put the compilations of all logs into `builder`."""
+        from .compile_log import read_logs
+
+        logs = (name for name in _logs(folder) if _LOG.match(folder.head(name)))
+        read_logs((pieces_of(folder.read(name)) for name in logs), builder)
+
+
+def _logs(folder: Folder) -> list[str]:
+    return [name for name in folder.names if name.rpartition("/")[2].partition(".")[2].startswith("log")]
+
+
+class ExecutionTraceReader(Reader):
+    """Reads Chakra's ``.et`` and its JSON, and PyTorch's ``ExecutionTraceObserver``.
+
+    Chakra's nodes have durations and dependencies, and lie on lanes. PyTorch's file tells which operator
+    called which, with which tensors, and no durations: it is a table,
+    ``metadata["tables"]["execution_graph"]``.
+    """
+
+    name: ClassVar[str] = "execution_trace"
+    priority: ClassVar[int] = 605
+    describes: ClassVar[str] = "execution traces: Chakra (.et, JSON), PyTorch's ExecutionTraceObserver"
+
+    def recognises(self, probe: Probe) -> bool:
+        """Return whether the head is one of the three."""
+        head = probe.head
+        if head.lstrip()[:1] == b"{":
+            return _WORKLOAD.search(head) is not None or all(mark.search(head) for mark in _TORCH)
+        return _is_chakra(head)
+
+    def read(self, data: bytes, builder: TraceBuilder) -> None:
+        """Put the nodes into `builder`."""
+        from .execution_trace import read_chakra, read_torch, read_workload
+
+        if data.lstrip()[:1] != b"{":
+            read_chakra(data, builder)
+        elif _WORKLOAD.search(data) is not None:
+            read_workload(data, builder)
+        else:
+            read_torch(data, builder)
+
+
+def _is_chakra(head: bytes) -> bool:
+    """Return whether a message of texts is followed by a node, each with its length in front."""
+    try:
+        size, at = varint(head, 0, min(len(head), 10))
+        if not 0 < size <= len(head) - at:
+            return False
+        first = list(fields(head, (at, at + size)))
+        if not first or any(number > 2 or isinstance(value, int) for number, value in first):
+            return False
+        size, begin = varint(head, at + size, len(head))
+        number, value = next(fields(head, (begin, min(begin + size, len(head)))))
+    except (WireError, StopIteration):
+        return False
+    return number == 1 and isinstance(value, int)

@@ -1,0 +1,145 @@
+"""PyTorch's structured trace of compilations, which ``TORCH_TRACE`` names: what tlparse reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from ...errors import FormatError
+from ...trace.builder import TraceBuilder
+from ...trace.pairing import pair
+from .compilations import COMPILATIONS, compilation_row
+
+_LINE: Final = rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] "
+_RECORD: Final = re.compile(
+    rb"^"
+    + _LINE
+    + rb'(\{(?=[^\n]*"(?:chromium_event|(?:bwd_)?compilation_metrics)":)[^\n]*)((?:\n\t[^\n]*)*)',
+    re.MULTILINE,
+)
+"""A line of the log that is used, and the lines behind it that belong to it."""
+_METRICS: Final = ("compilation_metrics", "bwd_compilation_metrics")
+_NAME: Final = "compile"
+_EXAMPLE: Final = 80
+_SUFFIX: Final = " (dynamo_timed)"
+"""What torch's profiler adds to the names of the same ranges."""
+_BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_logs(logs: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
+    """Put the compilations of logs into `builder`; each comes in pieces."""
+    read = []
+    for pieces in logs:
+        read.append(_Log())
+        read[-1].read(pieces, builder)
+    _put(read, builder)
+
+
+class _Log:
+    """What one process has logged."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self.rank: int | None = None
+        self.events: list[dict[str, Any]] = []
+        self.metrics: list[dict[str, Any]] = []
+
+    def read(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:
+        """Read the records of a log; what is broken is counted."""
+        broken: list[bytes] = []
+        for process, text, payload in _records(pieces):
+            try:
+                record = msgspec.json.decode(text)
+                if "chromium_event" in record:
+                    event = msgspec.json.decode(payload.replace(b"\n\t", b"\n"))
+                    self.events += [event] if isinstance(event, dict) else []
+                self.metrics += [record[name] for name in _METRICS if isinstance(record.get(name), dict)]
+            except _BROKEN:
+                broken.append(text[:_EXAMPLE])
+                continue
+            self.pid = int(process)
+            self.rank = record.get("rank", self.rank)
+        builder.report.add(
+            "broken-row",
+            "loss",
+            len(broken),
+            example=broken[0].decode("utf-8", "replace") if broken else "",
+            effect="these compilations, or parts of them, are left out",
+            advice="a process that was killed leaves a line that is cut",
+        )
+
+
+def _records(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Give process, JSON and payload of the records that are used; a record may lie in several pieces."""
+    tail = b""
+    for piece in pieces:
+        tail += piece
+        cut = tail.rfind(b"\nV") + 1  # the last record may go on
+        yield from map(_groups, _RECORD.finditer(tail, 0, cut))
+        tail = tail[cut:]
+    yield from map(_groups, _RECORD.finditer(tail))
+
+
+def _groups(match: re.Match[bytes]) -> tuple[bytes, bytes, bytes]:
+    return match[1], match[2], match[3]
+
+
+def _put(logs: list[_Log], builder: TraceBuilder) -> None:
+    """Put tracks, slices and the table of compilations of all processes into `builder`."""
+    rows = [compilation_row(metrics.get) for log in logs for metrics in log.metrics]
+    if not rows and not any(log.events for log in logs):
+        raise FormatError("nothing was compiled while this was logged")
+    for number, log in enumerate(logs):
+        track = builder.track(_NAME, pid=log.pid, tid=log.pid or number, rank=log.rank)
+        if log.events:
+            _put_events(pd.DataFrame(log.events), track, builder)
+        else:  # logs before PyTorch 2.5
+            _put_metrics([compilation_row(metrics.get) for metrics in log.metrics], track, builder)
+    if rows:
+        builder.table(COMPILATIONS, pd.DataFrame(rows))
+
+
+def _put_events(events: pd.DataFrame, track: int, builder: TraceBuilder) -> None:
+    """Put ranges with begin and end, and whole ones, on a track."""
+    events = events.reindex(columns=["name", "ph", "ts", "dur"])
+    ts = pd.to_numeric(events["ts"], errors="coerce")
+    used = ts.notna() & events["name"].map(lambda name: isinstance(name, str))
+    events, at = events[used], np.round(ts[used].to_numpy(np.float64) * 1000).astype(np.int64)
+    kind, name = events["ph"].astype(str).to_numpy(), (events["name"] + _SUFFIX).to_numpy(object)
+    begin_or_end = np.flatnonzero((kind == "B") | (kind == "E"))
+    pairs = pair(np.zeros(len(begin_or_end), np.int64), at[begin_or_end], kind[begin_or_end] == "B")
+    begin, end = begin_or_end[pairs.begin], begin_or_end[pairs.end]
+    same = name[begin] == name[end]
+    alone = np.concatenate([begin_or_end[pairs.unclosed], begin_or_end[pairs.unopened], begin[~same]])
+    builder.slices(ts=at[begin], dur=at[end] - at[begin], name=name[begin], track=track)
+    whole = np.flatnonzero(kind == "X")
+    dur = pd.to_numeric(events["dur"].iloc[whole], errors="coerce").fillna(0).to_numpy(np.float64)
+    builder.slices(ts=at[whole], dur=np.round(dur * 1000).astype(np.int64), name=name[whole], track=track)
+    builder.report.add(
+        "unclosed-slice",
+        "loss",
+        len(alone),
+        example=str(name[alone[0]]) if len(alone) else "",
+        effect="ranges without an end or a begin of their name are left out, or end with another",
+        advice="a process that was killed leaves them",
+    )
+    builder.report.add(
+        "row-not-used",
+        "info",
+        int((~used).sum()) + int(np.isin(kind, ["B", "E", "X"], invert=True).sum()),
+        example="instants, as `fx_graph_cache_miss`",
+        effect="they are not in the tables; whether code came from a cache is in `p.compilations()`",
+        advice="nothing is needed; tlparse shows them",
+    )
+
+
+def _put_metrics(rows: list[dict[str, Any]], track: int, builder: TraceBuilder) -> None:
+    """Put one slice for each compilation on a track."""
+    table = pd.DataFrame(rows)
+    names = "_compile.compile_inner " + table["function"] + " " + table["id"]
+    builder.slices(ts=table["ts"].to_numpy(), dur=table["dur"].to_numpy(), name=names.tolist(), track=track)

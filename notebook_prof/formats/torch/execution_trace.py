@@ -1,0 +1,276 @@
+"""Nodes of execution traces: of PyTorch, and of MLCommons Chakra in two forms."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Struct, field
+
+from ...errors import FormatError
+from ...readers.codec.protobuf import WireError, varint
+from ...readers.codec.protobuf_columns import PADDING, Fields, text_column
+from ...readers.codec.tolerant_json import decode_object
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
+
+_COLLECTIVE: Final = 7
+_MESSAGES: Final = (5, 6)
+_MOST_NS: Final = 1 << 61
+TABLE: Final = "execution_graph"
+
+
+class Graph(NamedTuple):
+    """Nodes with durations, and what each waits for.
+
+    Attributes
+    ----------
+    node, kind : ndarray of int64, shape (n,)
+        Number and type: 4 for computation, 5 and 6 for messages, 7 for collectives.
+    name : Coded
+    start_ns, dur_ns : ndarray of int64
+        All starts are 0 where none was recorded.
+    on_host : ndarray of bool
+    waits, needs : ndarray of int64, shape (m,)
+        Position of a node, and the number of one that it depends on.
+    """
+
+    node: IntArray
+    kind: IntArray
+    name: Coded
+    start_ns: IntArray
+    dur_ns: IntArray
+    on_host: BoolArray
+    waits: IntArray
+    needs: IntArray
+
+
+def add_graph(graph: Graph, builder: TraceBuilder) -> None:
+    """Put nodes on a lane of the host and one of devices, and their dependencies as arrows.
+
+    Where no starts are recorded, the nodes of a lane lie one behind another in the order of their numbers.
+    """
+    if not len(graph.node):
+        raise FormatError("the execution trace holds no nodes")
+    order = np.argsort(graph.node, kind="stable")
+    node, kind, on_host = graph.node[order], graph.kind[order], graph.on_host[order]
+    dur = np.clip(graph.dur_ns[order], 0, _MOST_NS // max(len(node), 1))
+    start = np.clip(graph.start_ns[order], 0, _MOST_NS)
+    if not start.any():
+        for lane in (on_host, ~on_host):
+            start[lane] = np.cumsum(dur[lane]) - dur[lane]
+        builder.metadata["time_line"] = False
+        builder.report.add(
+            "no-time-line",
+            "info",
+            example="all starts are 0",
+            effect="the file tells how long each node takes and not when: on each lane they lie one behind "
+            "another in the order of their numbers, and waits between them are not known",
+            advice="open the profiler's trace of the same run for the time line",
+        )
+    codes = graph.name.codes[order]
+    words = [*graph.name.values, "(unnamed)"]
+    lanes = np.where(
+        on_host, builder.track("host nodes", "process"), builder.track("device nodes", "process")
+    )
+    is_message = np.isin(kind, (_COLLECTIVE, *_MESSAGES))
+    handles = builder.slices(
+        ts=start,
+        dur=dur,
+        track=lanes,
+        name=Coded(np.where(codes < 0, len(words) - 1, codes), words),
+        category=Coded(is_message.astype(np.int64), ("operator", "collective")),
+    )
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    at = np.searchsorted(node, graph.needs)
+    exists = (at < len(node)) & (node[np.minimum(at, len(node) - 1)] == graph.needs)
+    builder.flows("link", handles[at[exists]], handles[position[graph.waits[exists]]])
+    builder.report.add(
+        "dependency-without-node",
+        "info",
+        int((~exists).sum()),
+        effect="nodes that others depend on and that are not in the file have no arrow",
+    )
+    table = pd.DataFrame(
+        {
+            "node": node,
+            "name": pd.Categorical.from_codes(np.where(codes < 0, len(words) - 1, codes), pd.Index(words)),
+            "type": kind,
+            "on_host": on_host,
+            "dur_ns": dur,
+        }
+    )
+    builder.metadata.setdefault("tables", {})[TABLE] = table
+
+
+_ID, _NAME, _TYPE, _CONTROL, _DATA, _START, _DURATION, _ATTRIBUTE = 1, 2, 3, 4, 5, 6, 7, 10
+_BOOL: Final = 27
+_US: Final = 1_000
+_MOST_US: Final = 1 << 50
+
+
+class _TorchNode(Struct):
+    id: int = -1
+    name: str = ""
+    parent: int | None = None
+    ctrl_deps: int | None = None
+    rf_id: int = -1
+    tid: int = -1
+    op_schema: str = ""
+    input_shapes: Any = None
+    inputs: Any = None
+    attrs: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _TorchFile(Struct):
+    nodes: list[_TorchNode]
+    schema: str = ""
+    pid: int = -1
+    start_ts: int | float = 0
+    finish_ts: int | float = 0
+
+
+class _WorkloadNode(Struct, rename={"node": "Id", "name": "Name", "kind": "NodeType", "control": "ctrlDeps"}):
+    node: int = -1
+    name: str = ""
+    kind: int = 0
+    control: list[int] = field(default_factory=list)
+    data_deps: list[int] = field(default_factory=list)
+    runtime: float = 0
+    is_cpu_op: bool = True
+
+
+class _WorkloadFile(Struct):
+    workload_graph: list[_WorkloadNode]
+
+
+def read_chakra(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of Chakra's protocol buffers into `builder`."""
+    add_graph(_chakra(data, builder.report), builder)
+
+
+def read_workload(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of Chakra's JSON into `builder`."""
+    add_graph(_workload(decode_object(data, _WorkloadFile, "Chakra's")), builder)
+
+
+def read_torch(data: bytes, builder: TraceBuilder) -> None:
+    """Put the nodes of PyTorch's file into `builder`."""
+    _add_torch(decode_object(data, _TorchFile, "PyTorch's execution trace"), builder)
+
+
+def _chakra(data: bytes, report: ImportReport) -> Graph:
+    begins, ends, at = [], [], 0
+    try:
+        while at < len(data):
+            size, at = varint(data, at, len(data))
+            if at + size > len(data):
+                raise WireError(f"the node at byte {at} ends behind the end of the file")
+            begins.append(at)
+            ends.append(at + size)
+            at += size
+    except WireError as error:
+        report.add("truncated-file", "loss", example=str(error), effect="nodes from there on are missing")
+    raw = np.frombuffer(data + bytes(PADDING), np.uint8)
+    nodes = Fields(raw, np.array(begins[1:], np.int64), np.array(ends[1:], np.int64))
+    report.add(
+        "broken-message",
+        "loss",
+        nodes.broken,
+        example="a field that reaches beyond its node",
+        effect="what follows in these nodes is missing",
+    )
+    needs = [nodes.repeated(number) for number in (_CONTROL, _DATA)]
+    waits, numbers = (np.concatenate(parts) for parts in zip(*needs, strict=True))
+    start, dur = (np.clip(nodes.ints(number, 0), 0, _MOST_US) * _US for number in (_START, _DURATION))
+    on_host = _attribute(nodes, "is_cpu_op") != 0
+    return Graph(
+        nodes.ints(_ID, -1),
+        nodes.ints(_TYPE, 0),
+        text_column(nodes, _NAME),
+        start,
+        dur,
+        on_host,
+        waits,
+        numbers,
+    )
+
+
+def _attribute(nodes: Fields, name: str) -> IntArray:
+    """Return a yes or no of each node, 1 where it is not told."""
+    rows = nodes.occurrences(_ATTRIBUTE)
+    attributes = nodes.inside(rows)
+    names = text_column(attributes, 1)
+    own = np.array([*(text == name for text in names.values), False])[names.codes]
+    result = np.ones(nodes.count, np.int64)
+    result[rows.owner[own]] = attributes.ints(_BOOL, 0)[own]
+    return result
+
+
+def _workload(file: _WorkloadFile) -> Graph:
+    nodes = file.workload_graph
+    needs = [[*node.control, *node.data_deps] for node in nodes]
+    names = list(dict.fromkeys(node.name for node in nodes))
+    code = {name: i for i, name in enumerate(names)}
+    dur = np.array([node.runtime for node in nodes], np.float64)
+    return Graph(
+        _ints([node.node for node in nodes]),
+        _ints([node.kind for node in nodes]),
+        Coded(np.array([code[node.name] for node in nodes], np.int64), names),
+        np.zeros(len(nodes), np.int64),
+        np.rint(np.nan_to_num(np.clip(dur, 0, _MOST_US)) * _US).astype(np.int64),
+        np.array([node.is_cpu_op for node in nodes], bool),
+        np.repeat(np.arange(len(nodes)), [len(each) for each in needs]),
+        _ints([number for each in needs for number in each]),
+    )
+
+
+def _ints(values: list[int]) -> IntArray:
+    return np.array([value if abs(value) < 1 << 62 else -1 for value in values], np.int64)
+
+
+def _add_torch(file: _TorchFile, builder: TraceBuilder) -> None:
+    """Put PyTorch's nodes into a table: nothing in the file tells how long any of them took."""
+    nodes = file.nodes
+    if not nodes:
+        raise FormatError("PyTorch's execution trace holds no nodes")
+    attributes = [{str(each.get("name")): each.get("value") for each in node.attrs} for node in nodes]
+
+    def numbers(name: str) -> IntArray:
+        values = [facts.get(name, getattr(node, name)) for node, facts in zip(nodes, attributes, strict=True)]
+        return _ints([value if isinstance(value, int) else -1 for value in values])
+
+    above = [node.ctrl_deps if node.ctrl_deps is not None else node.parent for node in nodes]
+    shapes = [
+        node.inputs.get("shapes") if isinstance(node.inputs, dict) else node.input_shapes for node in nodes
+    ]
+    schemas = [facts.get("op_schema", node.op_schema) for node, facts in zip(nodes, attributes, strict=True)]
+    table = pd.DataFrame(
+        {
+            "node": _ints([node.id for node in nodes]),
+            "parent": _ints([-1 if number is None else number for number in above]),
+            "name": pd.Categorical([node.name for node in nodes]),
+            "tid": numbers("tid"),
+            "rf_id": numbers("rf_id"),
+            "schema": pd.Categorical([text if isinstance(text, str) else "" for text in schemas]),
+            "shapes": pd.Categorical(
+                [msgspec.json.encode(shape).decode() if shape else "" for shape in shapes]
+            ),
+        }
+    )
+    builder.metadata.setdefault("tables", {})[TABLE] = table
+    builder.metadata["execution_trace"] = {"schema": file.schema, "pid": file.pid, "nodes": len(nodes)}
+    builder.report.add(
+        "no-durations",
+        "info",
+        len(nodes),
+        example=nodes[-1].name,
+        effect="PyTorch's execution trace tells which operator called which, and neither when nor how long: "
+        f"there is no time line; the nodes are the table {TABLE!r} of the metadata",
+        advice="open the profiler's trace of the same run: its 'Record function id' is rf_id",
+    )

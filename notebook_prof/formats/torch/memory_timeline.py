@@ -1,0 +1,201 @@
+"""Memory timelines that PyTorch's profiler exports: JSON of events or of levels by category."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ...errors import FormatError
+from ...trace.arrays import IntArray
+from ...trace.builder import TraceBuilder
+from ...trace.intervals import as_ints
+
+CATEGORIES: Final = (
+    "parameter",
+    "optimizer state",
+    "input",
+    "temporary",
+    "activation",
+    "gradient",
+    "autograd detail",
+    "unknown",
+)
+_PREEXISTING, _CREATE, _VERSION, _DESTROY = 1, 2, 3, 4
+_SPACE: Final = b" \t\r\n"
+_MOST: Final = 2**53
+
+
+def read_timeline(data: bytes, builder: TraceBuilder, device: int) -> None:
+    """Put a timeline into a builder.
+
+    Parameters
+    ----------
+    data : bytes
+        ``export_memory_timeline`` to ``.raw.json.gz`` (events) or ``.json`` (levels), decompressed.
+    builder : TraceBuilder
+    device : int
+        Which device it is about, as the file does not say; -1 for the host.
+
+    Raises
+    ------
+    FormatError
+        If it is neither.
+
+    Notes
+    -----
+    Events are ``[time in ns or −1, action, bytes, category]`` with action 1 (there before), 2 (created),
+    3 (new version, in pairs that move bytes to another category) and 4 (destroyed). They have no
+    addresses: a block that is destroyed is taken for the oldest one of its size. Levels are
+    ``[times in µs, bytes by category]``; the first of nine columns is not used.
+
+    Each category becomes a counter in bytes, and ``metadata["tables"]["memory_categories"]`` says how
+    much of each there was at the peak.
+    """
+    content = _decoded(data, builder)
+    if not isinstance(content, list):
+        raise FormatError(f"a memory timeline is a list, and this is a {type(content).__name__}")
+    builder.metadata["memory_device"] = device
+    builder.report.add(
+        "device-not-named",
+        "info",
+        example=f"taken for device {device}",
+        effect="a memory timeline does not say which device it is about",
+        advice="name it: read_trace(path, device=-1) for the host",
+    )
+    if len(content) == 2 and _is_levels(content):
+        _levels(content[0], content[1], builder, device)
+    else:
+        _read_events(content, builder, device)
+
+
+def _decoded(data: bytes, builder: TraceBuilder) -> Any:
+    data = data.rstrip(_SPACE + b"\x00")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = error
+    # what is whole ends with the last bracket of a row
+    cut = data[: data.rfind(b"]") + 1]
+    for closing in (b"", b"]", b"]]"):
+        try:
+            content = msgspec.json.decode(cut + closing)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        builder.report.add(
+            "truncated-file",
+            "loss",
+            example=str(problem),
+            effect="the last rows are missing",
+            advice="copy the file again",
+        )
+        return content
+    raise FormatError(f"a memory timeline is JSON, and this is not: {problem}") from problem
+
+
+def _is_levels(content: list[Any]) -> bool:
+    times, rows = content
+    if not isinstance(times, list) or not isinstance(rows, list):
+        return False
+    return all(isinstance(row, list) for row in rows[:1]) and len(times) >= len(rows)
+
+
+def _read_events(content: list[Any], builder: TraceBuilder, device: int) -> None:
+    rows = [row for row in content if isinstance(row, list) and len(row) == 4 and all(map(_is_in_range, row))]
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    good = np.isin(table[:, 1], (1, 2, 3, 4)) & (table[:, 3] >= 0) & (table[:, 3] < len(CATEGORIES))
+    example = f"{int(good.sum()):,} others are sound"
+    builder.report.add("broken-row", "loss", len(content) - int(good.sum()), example, "left out")
+    table = table[good]
+    if not len(table):
+        if content:
+            raise FormatError(f"no row of it is [time, action, bytes, category]: {str(content[0])[:80]}")
+        return
+    ts, action, size, category = table.T
+    valid = ts[ts >= 0]
+    ts = np.where(ts < 0, valid.min() if len(valid) else 0, ts)
+    order = np.argsort(ts, kind="stable")
+    builder.report.add("unsorted-events", "info", int((np.diff(ts) < 0).sum()), effect="sorted")
+    ts, action, size, category = (column[order] for column in (ts, action, size, category))
+    levels = np.zeros((len(ts), len(CATEGORIES)), np.int64)
+    levels[np.arange(len(ts)), category] = size
+    levels = np.cumsum(levels, axis=0)
+    _counters(ts, levels, builder)
+    real = np.flatnonzero((action != _VERSION) & (size != 0))
+    builder.report.add(
+        "addresses-matched",
+        "info",
+        len(real),
+        effect="the file has no addresses: a block that is freed is taken for the oldest one of its size",
+    )
+    builder.allocations(
+        ts=ts[real],
+        addr=_numbers(size[real]),
+        bytes=size[real],
+        device=device,
+        allocated=np.cumsum(size[real]),
+        reserved=0,
+    )
+
+
+def _levels(times: list[Any], rows: list[Any], builder: TraceBuilder, device: int) -> None:
+    width = len(CATEGORIES) + 1
+    usable = [
+        isinstance(row, list) and len(row) == width and _is_in_range(time) and all(map(_is_in_range, row))
+        for time, row in zip(times, rows, strict=False)
+    ]
+    example = f"{sum(usable):,} others are sound"
+    builder.report.add("broken-row", "loss", len(times) - sum(usable), example, "left out")
+    ts = np.array([time for time, good in zip(times, usable, strict=False) if good], np.int64) * 1000
+    levels = np.array([row for row, good in zip(rows, usable, strict=False) if good], np.int64)
+    levels = levels.reshape(-1, width)[:, 1:]
+    if not len(ts):
+        if times or rows:
+            raise FormatError(f"no row of it has {width} numbers of bytes: {str(rows[:1])[:80]}")
+        return
+    order = np.argsort(ts, kind="stable")
+    ts, levels = ts[order], levels[order]
+    _counters(ts, levels, builder)
+    total = levels.sum(axis=1)
+    change = np.diff(total, prepend=0)
+    changes = np.flatnonzero(change)
+    builder.report.add(
+        "blocks-not-told",
+        "loss",
+        len(changes),
+        example=f"{width - 1} categories, without blocks",
+        effect="the curve and its peak are right; which blocks were live cannot be said",
+        advice="export the timeline as .raw.json.gz",
+    )
+    builder.allocations(
+        ts=ts[changes], addr=0, bytes=change[changes], device=device, allocated=total[changes], reserved=0
+    )
+
+
+def _is_in_range(value: Any) -> bool:
+    return type(value) is int and -_MOST * 1000 < value < _MOST * 1000
+
+
+def _counters(ts: IntArray, levels: npt.NDArray[np.int64], builder: TraceBuilder) -> None:
+    """Put a counter a category, where it changes, and a table of the peak."""
+    last = np.append(ts[1:] != ts[:-1], True)  # of several rows of one instant, the last one holds
+    ts, levels = ts[last], levels[last]
+    for i, name in enumerate(CATEGORIES):
+        changes = np.flatnonzero(np.diff(levels[:, i], prepend=0))
+        if len(changes):
+            track = builder.track(f"memory: {name}", "counter", unit="bytes")
+            builder.counter(track, ts[changes], levels[changes, i])
+    peak = int(levels.sum(axis=1).argmax())
+    builder.metadata.setdefault("tables", {})["memory_categories"] = pd.DataFrame(
+        {"category": list(CATEGORIES), "at_peak_bytes": levels[peak], "most_bytes": levels.max(axis=0)}
+    )
+
+
+def _numbers(size: IntArray) -> IntArray:
+    """Return a number a block: the n-th allocation and the n-th free of a size are the same block."""
+    frame = pd.DataFrame({"bytes": np.abs(size), "free": size < 0})
+    frame["turn"] = frame.groupby(["bytes", "free"]).cumcount()
+    return as_ints(1 + frame.groupby(["bytes", "turn"], sort=False).ngroup().to_numpy())

@@ -1,5 +1,0 @@
-"""Proton, Triton's profiler: its tree of kernels and scopes."""
-
-from .reader import ProtonReader
-
-__all__ = ["ProtonReader"]

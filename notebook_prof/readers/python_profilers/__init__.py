@@ -1,1 +1,0 @@
-"""Files of profilers of Python: sampled stacks, call trees, statistics by function or line."""
