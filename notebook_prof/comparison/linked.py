@@ -119,7 +119,7 @@ class LinkedSides(ABC):
         of = (self._a, self._b)[side]
         kept = of.runs[run]
         if not isinstance(kept, TraceRun):
-            raise OptionError(f"of {of.name} only totals were kept: %%profile --keep saves the recording too")
+            raise OptionError(f"{of.name} has totals only: %%profile --keep saves the recording too")
         return kept.profile
 
     def counted_steps(self, side: int) -> list[int]:
@@ -214,4 +214,4 @@ def check_linked(clauses: Iterable[str]) -> None:
     """Raise SelectionError for dimensions that a comparison cannot select by."""
     for name in clauses:
         if name not in LINKED:
-            raise SelectionError(f"a comparison selects nothing by {name!r}: {nearest(name, LINKED)}")
+            raise SelectionError(f"a comparison cannot select by {name!r}: {nearest(name, LINKED)}")

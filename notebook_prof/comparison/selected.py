@@ -190,7 +190,7 @@ class LinkedSelection(Selection):
         for key, value in change.items():
             if key not in LINKED and value is not None:
                 raise SelectionError(
-                    f"{key} is of one recording, both sides share {', '.join(LINKED)}: "
+                    f"{key} belongs to one recording; both sides share {', '.join(LINKED)}: "
                     "select it in c.selection.a or c.selection.b"
                 )
         return super()._change(source, change)

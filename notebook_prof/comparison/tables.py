@@ -179,7 +179,7 @@ class ComparedTables(LinkedSides):
         keys = (by,) if isinstance(by, str) else tuple(by)
         for key in keys or ("",):
             if key not in KEYS:
-                raise OptionError(f"compare() tells nothing apart by {key!r}: {nearest(key, KEYS)}")
+                raise OptionError(f"compare() cannot divide by {key!r}: {nearest(key, KEYS)}")
         if view not in VIEWS:
             raise OptionError(f"there is no view {view!r}: {nearest(view, VIEWS)}")
         return self._attribution(keys, view).copy()

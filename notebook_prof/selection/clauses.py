@@ -89,8 +89,8 @@ def normalise(dimension: str, value: object) -> Value | None:
     if dimension in _TEXT:
         if wrong := [item for item in many if not isinstance(item, str)]:
             if dimension == "line" and isinstance(wrong[0], int):
-                raise SelectionError(f"selection.line holds places: 'cell:{wrong[0]}'; got {wrong[0]}")
-            raise SelectionError(f"selection.{dimension} holds names (text); got {wrong[0]!r}")
+                raise SelectionError(f"selection.line takes places: 'cell:{wrong[0]}'; got {wrong[0]}")
+            raise SelectionError(f"selection.{dimension} takes names (text); got {wrong[0]!r}")
         return tuple(sorted({str(item) for item in many}))
     return tuple(sorted({whole(dimension, item) for item in many}))
 
@@ -112,7 +112,7 @@ def whole(dimension: str, value: object) -> int:
     if not isinstance(value, bool | np.bool_):
         with contextlib.suppress(TypeError):
             return operator.index(cast(SupportsIndex, value))
-    raise SelectionError(f"selection.{dimension} holds whole numbers; got {value!r}")
+    raise SelectionError(f"selection.{dimension} takes whole numbers; got {value!r}")
 
 
 def _window(value: object) -> Window:
@@ -124,8 +124,7 @@ def _window(value: object) -> Window:
     start, end = _time(pair[0], math.floor), _time(pair[1], math.ceil)
     if end <= start:
         raise SelectionError(
-            f"selection.window [{format_ns(start)}, {format_ns(end)}) holds no time: "
-            "it must end after its start"
+            f"selection.window [{format_ns(start)}, {format_ns(end)}) is empty: it must end after its start"
         )
     return Window(start, end)
 

@@ -46,4 +46,4 @@ def format_of(path: str | os.PathLike[str], *also: str) -> str:
     if name and not os.path.splitext(name)[1]:
         return "native"
     endings = ", ".join([".nbprof", ".nbprof.zip", ".json", ".json.gz", ".pftrace", ".pftrace.gz", *also])
-    raise OptionError(f"{name!r} does not say in which format to save: end it with {endings}")
+    raise OptionError(f"{name!r} has no suffix of a known format: end it with {endings}")

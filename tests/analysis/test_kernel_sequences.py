@@ -116,7 +116,7 @@ def test_bad_questions_say_what_to_do() -> None:
     p = Profile(launched())
     with pytest.raises(OptionError, match="longest=2 is less than shortest=3"):
         p.device.sequences(longest=2)
-    with pytest.raises(OptionError, match="fewest=0 is no positive number"):
+    with pytest.raises(OptionError, match="fewest=0 is not a positive number"):
         p.device.sequences(fewest=0)
     with pytest.raises(SelectionError, match="no operator has 'conv' in its name"):
         p.device.sequences(operator="conv")

@@ -102,5 +102,5 @@ def test_communication_is_not_thought_away() -> None:
 
 def test_what_cannot_be_asked() -> None:
     for count in (0, -1, True, 1.5):
-        with pytest.raises(OptionError, match="no number of classes"):
+        with pytest.raises(OptionError, match="not a number of classes"):
             critical_path_next(draw("main: [mm]"), count=count)  # type: ignore[arg-type]

@@ -220,11 +220,11 @@ def test_what_cannot_be_asked_is_said() -> None:
     ask = Profile(loop()).what_if
     for wrong, text in (
         ({}, "something to change"),
-        ({"data": -1}, "no factor"),
-        ({"scale": {"gemm": float("nan")}}, "no factor"),
-        ({"scale": 0.5}, "no dict"),
+        ({"data": -1}, "not a factor"),
+        ({"scale": {"gemm": float("nan")}}, "not a factor"),
+        ({"scale": 0.5}, "not a dict"),
         ({"remove": "syncs"}, "'sync'"),
-        ({"workers": -1}, "no number of workers"),
+        ({"workers": -1}, "not a number of workers"),
         ({"workers": 2, "data": 0}, "workers= or data="),
         ({"data": 0, "end": "devices"}, "'device'"),
     ):

@@ -228,7 +228,7 @@ def test_pinned_tracks_keep_their_order_filter_nothing_and_survive_clearing(slic
         {"pinned": [7, 0]}, {"pinned": [0, 7]}, {"pinned": [3]}, {"pinned": None},
     ]  # fmt: skip
     assert changes[2][1] == "tracks"
-    with pytest.raises(SelectionError, match="pinned holds whole numbers"):
+    with pytest.raises(SelectionError, match="pinned takes whole numbers"):
         selection.pinned = "stream 7"
 
 

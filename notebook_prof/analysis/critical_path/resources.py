@@ -100,7 +100,7 @@ class Resources:
         """The Trace, held weakly."""
         trace = self._trace()
         if trace is None:
-            raise ReferenceError("the Trace of these dependences is gone: keep it as long as they are used")
+            raise ReferenceError("the Trace of these dependences was deleted: keep it while they are used")
         return trace
 
     def category(self, *words: str, rows: IntArray | slice = _ALL) -> BoolArray:

@@ -105,9 +105,7 @@ def why(
     """
     graph = dependences(trace)
     if (ts is None) == (slice is None):
-        raise OptionError(
-            "why() is asked of an instant, as why(12_000, track), or of a slice, as why(slice=7)"
-        )
+        raise OptionError("why() needs an instant, as why(12_000, track), or a slice, as why(slice=7)")
     if slice is not None:
         key, stretch = of_slice(graph, slice)
     else:

@@ -145,7 +145,7 @@ def roofline(
     array([[48.0, 104.0, 0.52, 'memory']], dtype=object)
     """
     if any(ceiling is not None and not ceiling > 0 for ceiling in (flops_per_s, bytes_per_s)):
-        raise OptionError("flops_per_s and bytes_per_s are what the device can do: they must be above 0")
+        raise OptionError("flops_per_s and bytes_per_s are limits of the device: they must be above 0")
     work = slice_work(trace, element_bytes)
     counted = _counted(trace, window, work).where(step=step, phase=phase)
     groups = group(counted.slices, by)

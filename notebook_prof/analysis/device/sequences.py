@@ -126,7 +126,7 @@ def kernel_sequences(
     limits = {"shortest": shortest, "longest": longest, "fewest": fewest, "most": most}
     for name, value in limits.items():
         if not isinstance(value, int | np.integer) or value < 1:
-            raise OptionError(f"{name}={value!r} is no positive number")
+            raise OptionError(f"{name}={value!r} is not a positive number")
     if longest < shortest:
         raise OptionError(f"longest={longest} is less than shortest={shortest}")
     work = _work_of(trace, window, step, collectives=operator is not None)

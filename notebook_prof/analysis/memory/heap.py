@@ -70,7 +70,7 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
     True
     """
     if by not in get_args(By):
-        raise OptionError(f"by={by!r} has no rows of the heap: {nearest(by, get_args(By))}")
+        raise OptionError(f"by={by!r} is not a grouping of the heap: {nearest(by, get_args(By))}")
     table = recorded_table(trace, "heap")
     if table is None:
         return HEAP.empty()

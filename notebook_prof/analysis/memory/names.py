@@ -111,7 +111,7 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
     True
     """
     if at not in get_args(Moment):
-        raise OptionError(f"at={at!r} is not an instant of names: {nearest(at, get_args(Moment))}")
+        raise OptionError(f"at={at!r} is not an instant with names: {nearest(at, get_args(Moment))}")
     buffers, joined = _buffers(trace, at), at == "recording" or not _has_moment(trace, "cell")
     if buffers is None:
         return NAMES.empty()

@@ -119,7 +119,7 @@ def operators(
     if waits is None:
         return table
     if "name" not in table:
-        raise OptionError("whether a row waits is known by its name: group by 'name' too, or leave waits out")
+        raise OptionError("waits= needs the name of each row: group by 'name' too, or leave waits out")
     waiting = {merged_name(str(name)) for name in trace.slices["name"].cat.categories[waiting_names(trace)]}
     return table[table["name"].isin(waiting).to_numpy() == waits].reset_index(drop=True)
 

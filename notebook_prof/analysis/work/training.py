@@ -162,10 +162,10 @@ def _counts(trace: Trace, steps: pd.DataFrame, what: str, count: Any) -> _Quanti
         return _Quantity(counts.values, counts.source, counts.reason)
     values = np.asarray(count, dtype=np.float64) if _are_numbers(count) else np.array([np.nan])
     if values.ndim > 1 or not (np.isfinite(values) & (values > 0)).all():
-        raise OptionError(f"{what}={count!r} is no positive number of {what} a step, nor one for each step")
+        raise OptionError(f"{what}={count!r} must be a positive number of {what}, or one for each step")
     if values.ndim and len(values) != len(steps):
         raise OptionError(
-            f"{what}= has {len(values)} numbers, and {len(steps)} steps count: {steps['step'].tolist()}"
+            f"{what}= has {len(values)} numbers, but {len(steps)} steps count: {steps['step'].tolist()}"
         )
     return _Quantity(np.broadcast_to(values, len(steps)), f"{what}=")
 
@@ -256,7 +256,7 @@ def _peak(trace: Trace, steps: pd.DataFrame, flops_per_s: float | None) -> _Quan
         _are_numbers(flops_per_s) and flops_per_s > 0 and math.isfinite(flops_per_s)
     ):
         raise OptionError(
-            f"flops_per_s={flops_per_s!r} is no positive number: 989e12 for an H100's bfloat16, say"
+            f"flops_per_s={flops_per_s!r} must be a positive number: 989e12 for an H100's bfloat16, say"
         )
     ceilings = ceilings_of(trace)
     if flops_per_s is None and ceilings is None:

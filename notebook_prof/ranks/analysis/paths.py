@@ -256,8 +256,8 @@ class RankPaths(RankAxis[T]):
         clocks, aligned = self.clocks(), self._comparable()
         if not aligned and rank is None:
             raise SelectionError(
-                "no rank has a clock that can be compared with another's, since they share no collective: "
-                f"ask each by itself, as in ranks[{next(iter(self))}].critical_path()"
+                "the clocks of the ranks cannot be compared, since they share no collective: "
+                f"use a single rank, as in ranks[{next(iter(self))}].critical_path()"
             )
         if rank is not None and rank not in aligned:
             self.chosen(rank)
@@ -284,7 +284,7 @@ class RankPaths(RankAxis[T]):
         slices = sum(int(self._facts[one]["slices"]) for one in key)
         if slices > _MOST_SLICES:
             raise SelectionError(
-                f"{len(key)} ranks with {slices:,} slices would have to be in memory together, more than "
+                f"{len(key)} ranks with {slices:,} slices do not fit into memory together; the limit is "
                 f"{_MOST_SLICES:,}: choose ranks, as in ranks.chosen([0, 7]), or record fewer steps"
             )
         base = self._base()

@@ -211,14 +211,10 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
         launched = rank_of[np.concatenate(work)] == rank if work else np.zeros(0, bool)
         detached = None if detached is None else detached & launched
         if question.overlap_communication and (detached is None or not detached.any()):
-            raise SelectionError(
-                f"there is no communication on a device of rank {rank} that something else could overlap"
-            )
+            raise SelectionError(f"there is no communication on a device of rank {rank} to overlap")
         more = detached is not None or (change.launch_latency != 1 and launched.any())
         if (factor == 1).all() and not removed.any() and not more and question.workers is None:
-            raise SelectionError(
-                f"nothing on rank {rank} is changed by {question}: ranks[{rank}] has its names"
-            )
+            raise SelectionError(f"{question} changes nothing on rank {rank}: see its names in ranks[{rank}]")
     return replace(change, factor=factor * one.waiting, removed=removed, detached=detached, launched=launched)
 
 

@@ -42,7 +42,7 @@ class Question:
         """Check numbers and words; OptionError, SelectionError."""
         for name, factors in (("scale", self.scale), ("line", self.line), ("phase", self.phase)):
             if not isinstance(factors, Mapping):
-                raise OptionError(f"{name}={factors!r} is no dict of what to scale and by how much")
+                raise OptionError(f"{name}={factors!r} is not a dict of what to scale and by how much")
             for key, value in factors.items():
                 _check_factor(f"{name}[{key!r}]", value)
         _check_factor("data", self.data)
@@ -54,9 +54,9 @@ class Question:
             if word not in PHASES:
                 raise SelectionError(f"there is no phase {word!r}: {nearest(str(word), PHASES)}")
         if self.workers is not None and (not isinstance(self.workers, int | np.integer) or self.workers < 0):
-            raise OptionError(f"workers={self.workers!r} is no number of workers: 0 or more")
+            raise OptionError(f"workers={self.workers!r} is not a number of workers: give 0 or more")
         if self.workers is not None and self.data != 1:
-            raise OptionError("workers= says how long steps wait for input: give workers= or data=, not both")
+            raise OptionError("workers= already sets the wait for input: give workers= or data=, not both")
 
     def __str__(self) -> str:
         parts = [f"{key} × {value:g}" for key, value in self.scale.items()]
@@ -81,7 +81,7 @@ def _check_factor(name: str, value: Any) -> None:
         or not math.isfinite(value)
         or value < 0
     ):
-        raise OptionError(f"{name}={value!r} is no factor: 0 takes it out, 0.5 halves it, 1 leaves it")
+        raise OptionError(f"{name}={value!r} is not a factor: 0 removes it, 0.5 halves it, 1 leaves it")
 
 
 def change_of(graph: Dependences, question: Question) -> Change:
@@ -118,7 +118,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
     if question.overlap_communication:
         detached = communication(graph)
         if not detached.any():
-            raise SelectionError("there is no communication on a device that something else could overlap")
+            raise SelectionError("there is no communication on a device to overlap")
     return Change(factor, question.launch, removed=removed, detached=detached)
 
 

@@ -79,7 +79,7 @@ def critical_path_next(
     [['kernel', 10, 10, 'host-operator', 4]]
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise OptionError(f"count={count!r} is no number of classes: 1 or more")
+        raise OptionError(f"count={count!r} is not a number of classes: give 1 or more")
     before = critical_path(trace, by="class", window=window, step=step, end=end)
     rows: list[dict[str, Any]] = []
     for row in before.to_dict("records"):
