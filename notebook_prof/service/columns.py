@@ -16,9 +16,9 @@ from ..analysis.time.host_states import waits_by_name
 from ..labels import evaluates, track_label, variants
 from ..trace import Trace
 from ..trace.arrays import IntArray
-from ..trace.nesting import straddling_frames
+from ..trace.nesting import crossing_frames
 from .cached import locked_cached_property
-from .lod import Straddling
+from .lod import CrossesParent
 from .messages.answers.trace import Counter
 
 _BUSY_LEVELS: Final = 10
@@ -130,19 +130,19 @@ class SliceColumns:
         return np.asarray(waited / np.maximum(whole, 1))
 
     @locked_cached_property
-    def straddling(self) -> Straddling:
+    def crosses_parent(self) -> CrossesParent:
         """Python frames that an annotation begun inside outlives: their rows go on with the annotation."""
         if not {"annotation", "python"} <= set(self.categories):
-            return Straddling.none()
+            return CrossesParent.none()
         nesting = (self.depth, self._parent.to_numpy(np.int64, na_value=-1))
         marks = self.category == self.categories.index("annotation")
-        frames, until = straddling_frames(self.track, self.ts, self.dur, nesting, marks)
-        return Straddling(frames, until, self.row[frames].astype(np.int64))
+        frames, until = crossing_frames(self.track, self.ts, self.dur, nesting, marks)
+        return CrossesParent(frames, until, self.row[frames].astype(np.int64))
 
     @locked_cached_property
     def drawn_ns(self) -> IntArray:
         """The drawn length of every slice; with it, slices of one row do not overlap."""
-        return self.straddling.cut(self.ts, self.dur)
+        return self.crosses_parent.cut(self.ts, self.dur)
 
     @locked_cached_property
     def step(self) -> npt.NDArray[np.int32]:

@@ -82,7 +82,7 @@ class ViewStore:
     def shallow(self) -> bool:
         """Whether walking up finds the open slices around every slice, and sooner than sorting."""
         depth = self.columns.depth
-        nested = not len(self.columns.straddling.slices)
+        nested = not len(self.columns.crosses_parent.slices)
         return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
 
     @locked_cached_property
@@ -322,7 +322,7 @@ class ViewStore:
             launched=launched,
             chosen=chosen,
             around=self.parent if self.shallow else None,
-            straddling=c.straddling,
+            crosses_parent=c.crosses_parent,
         )
 
     def _on_side(self, slices: IntArray | None, side: str) -> IntArray | None:

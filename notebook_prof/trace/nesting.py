@@ -172,8 +172,8 @@ def _leave_frames(
     above = parent[rows]
     until = ends
     while True:
-        straddles = frame[above] & (ends[above] < ends[rows])
-        left = straddles | (ends[above] <= starts[rows])  # an outlasted slice may have ended before
+        crosses = frame[above] & (ends[above] < ends[rows])
+        left = crosses | (ends[above] <= starts[rows])  # an outlasted slice may have ended before
         rows, above = rows[left], above[left]
         if not len(rows):
             return until
@@ -183,7 +183,7 @@ def _leave_frames(
         rows, above = rows[above >= 0], above[above >= 0]
 
 
-def straddling_frames(
+def crossing_frames(
     track: npt.NDArray[np.integer[Any]],
     ts: IntArray,
     dur: IntArray,

@@ -84,7 +84,7 @@ def test_they_are_those_of_the_definition(threads: int, bursts: int) -> None:
     """Also where more bursts lie in a rest than are looked at one after another."""
     for seed in range(8 if bursts < 10 else 2):
         trace = many_threads(seed, threads, bursts)
-        parts = handovers.hand_overs(Resources(trace), 0, np.empty(0, np.int64))
+        parts = handovers.wakeups(Resources(trace), 0, np.empty(0, np.int64))
         waits = {
             row
             for one in parts

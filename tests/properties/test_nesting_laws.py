@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from notebook_prof.analysis.critical_path.segments import Segments, nested_segments, segments
 from notebook_prof.trace import complement, contains, length, nest, overlap, subtract, union
-from notebook_prof.trace.nesting import straddling_frames
+from notebook_prof.trace.nesting import crossing_frames
 from notebook_prof.trace.pairing import pair
 
 spans = st.lists(
@@ -64,7 +64,7 @@ def test_frames_do_not_enclose_annotations_that_outlive_them(rows, kind):
         slow_nest(track.tolist(), ts.tolist(), dur.tolist(), kind.tolist())
     )
     assert (nested.self_ns == nest(track, ts, dur).self_ns).all()
-    slices, until = straddling_frames(track, ts, dur, (nested.depth, nested.parent), annotation)
+    slices, until = crossing_frames(track, ts, dur, (nested.depth, nested.parent), annotation)
     assert frame[slices].all()
     drawn = dur.copy()
     drawn[slices] = until - ts[slices]

@@ -13,7 +13,7 @@ from ...trace import Trace
 from ...trace.arrays import IntArray
 from ..time.account import ACCOUNT
 from ..time.phases import stepping_track
-from .handovers import hand_overs
+from .handovers import wakeups
 from .resources import NOTHING, WAITS, Resources, StreamWork, sync_table
 from .segments import Segments
 from .streams import Latencies, bind, graph_events, inferred_events, recorded_events, stream_work, usual_call
@@ -128,7 +128,7 @@ def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Depe
     waits += loader_waits(resources)
     steps = trace.steps
     cuts = np.unique(np.concatenate([steps["ts"], steps["ts"] + steps["dur"]])).astype(np.int64)
-    waits += hand_overs(resources, main, cuts)
+    waits += wakeups(resources, main, cuts)
     threads = by_thread(waits, list(resources.threads))
     return Dependences(
         resources, threads, streams, position, main, latencies, table is not None, recorded, inferred

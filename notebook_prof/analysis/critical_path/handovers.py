@@ -33,7 +33,7 @@ _ROUNDS: Final = 64
 """Bursts before the end of a rest that are tried one after another, for all rests at once."""
 
 
-def hand_overs(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
+def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     """Find where a thread rested while another of its process was busy, and what began each burst.
 
     `main` is the main thread, which nobody begins; `cuts` are the bounds of steps, where stretches are cut.

@@ -120,12 +120,12 @@ def selected(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, A
     columns["end_before"][before > 0] = index.ends(_positions(chosen, numbers[1][before > 0] - 1))
     columns["start_after"][after > 0] = index.starts(_positions(chosen, numbers[2][after > 0]))
     if window is not None:
-        _add_straddling(store, matching_key(state), int(window[0]), request, columns)
+        _add_crossing(store, matching_key(state), int(window[0]), request, columns)
     count = columns["before"] + columns["inside"] + columns["after"]
     return pack({"count": int(count.sum())}, {name: values[count > 0] for name, values in columns.items()})
 
 
-def _add_straddling(
+def _add_crossing(
     store: ViewStore,
     key: Key,
     start: int,
@@ -133,7 +133,7 @@ def _add_straddling(
     columns: dict[str, npt.NDArray[Any]],
 ) -> None:
     """Count slices that touch the selected window but are drawn before it."""
-    c, (slices, until, rows) = store.columns, store.columns.straddling
+    c, (slices, until, rows) = store.columns, store.columns.crosses_parent
     touch = np.flatnonzero((until <= start) & (c.ts[slices] + c.dur[slices] > start))
     touch = touch[store.matches(key, slices[touch])]
     where = np.where(until[touch] <= np.floor(request["a"]), 0, 1)

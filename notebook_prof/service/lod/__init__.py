@@ -3,11 +3,12 @@
 from .curve import StepCurve
 from .density import Density, density
 from .drawn import DrawnIndex, EarlyIndex, Picture, Pictures, WideSlices
-from .groups import GroupIndex, GroupTotals, Straddling
+from .groups import CrossesParent, GroupIndex, GroupTotals
 from .launched import LaunchedIndex
 from .rows import RowIndex
 
 __all__ = [
+    "CrossesParent",
     "Density",
     "DrawnIndex",
     "EarlyIndex",
@@ -18,7 +19,6 @@ __all__ = [
     "Pictures",
     "RowIndex",
     "StepCurve",
-    "Straddling",
     "WideSlices",
     "density",
 ]

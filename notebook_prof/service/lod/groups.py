@@ -31,7 +31,7 @@ class GroupTotals:
     touched: IntArray
 
 
-class Straddling(NamedTuple):
+class CrossesParent(NamedTuple):
     """Slices that something inside outlives. For nesting they end where it begins, at `until` (ns)."""
 
     slices: IntArray
@@ -39,7 +39,7 @@ class Straddling(NamedTuple):
     rows: IntArray
 
     @classmethod
-    def none(cls) -> Straddling:
+    def none(cls) -> CrossesParent:
         """Return an empty set."""
         return cls(*(np.empty(0, np.int64) for _ in cls._fields))
 
@@ -95,12 +95,12 @@ class GroupIndex:
         launched: LaunchedIndex | None = None,
         chosen: IntArray | None = None,
         around: npt.NDArray[np.integer] | None = None,
-        straddling: Straddling | None = None,
+        crosses_parent: CrossesParent | None = None,
     ) -> None:
         self._index, self.n_groups = index, n_groups
         self._codes, self._ts, self._dur, self._self_ns = codes, ts, dur, self_ns
         self._track, self._around, self._launched = track, around, launched
-        self._straddling = Straddling.none() if straddling is None else straddling
+        self._crosses_parent = CrossesParent.none() if crosses_parent is None else crosses_parent
         if chosen is None and (codes < 0).any():
             chosen = np.flatnonzero(codes >= 0)
         elif chosen is not None:
@@ -238,7 +238,7 @@ class GroupIndex:
         """Return the slices that are open at an edge, and their rows."""
         index = self._index()
         at = index.crossing(edge)
-        more, until, row = self._straddling
+        more, until, row = self._crosses_parent
         after = (until <= edge) & (self._ts[more] + self._dur[more] > edge)
         slices = np.append(index.order[at].astype(np.int64), more[after])
         rows = np.append(index.row_at(at), row[after])
@@ -272,8 +272,8 @@ class GroupIndex:
 
     def _until(self, slices: IntArray) -> IntArray:
         """Return the ends of the self time of some slices."""
-        ends, (straddling, until, _) = self._ts[slices] + self._dur[slices], self._straddling
-        if len(straddling):
-            at = np.minimum(np.searchsorted(straddling, slices), len(straddling) - 1)
-            ends = np.where(straddling[at] == slices, until[at], ends)
+        ends, (crosses_parent, until, _) = self._ts[slices] + self._dur[slices], self._crosses_parent
+        if len(crosses_parent):
+            at = np.minimum(np.searchsorted(crosses_parent, slices), len(crosses_parent) - 1)
+            ends = np.where(crosses_parent[at] == slices, until[at], ends)
         return np.asarray(ends)

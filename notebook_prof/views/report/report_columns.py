@@ -76,7 +76,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
         columns["inside"] = deflated(inside[kept])  # else the page computes it from the rows
     if store.extent is not None:
         columns["extent"] = deflated((store.extent - c.drawn_ns)[kept])
-    columns |= _straddling(store, part)
+    columns |= _crossing(store, part)
     columns |= _relations(store, part)
     head = _contents(meta(store, {}, {}))
     groups: dict[str, Any] = {}
@@ -110,9 +110,9 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     }
 
 
-def _straddling(store: ViewStore, part: Part | None) -> dict[str, Any]:
+def _crossing(store: ViewStore, part: Part | None) -> dict[str, Any]:
     """Return slices that are drawn shorter than they are, and by how much."""
-    c, (slices, until, _) = store.columns, store.columns.straddling
+    c, (slices, until, _) = store.columns, store.columns.crosses_parent
     shorter = c.ts[slices] + c.dur[slices] - until
     if part is not None:
         kept = part.keep[slices]
