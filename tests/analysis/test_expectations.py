@@ -153,7 +153,7 @@ def test_intervals_hold_the_truth() -> None:
 def test_few_steps_say_how_many_are_needed() -> None:
     row = one(recording(noisy(5)), "step p50 < 100ms")
     assert (row["outcome"], row["high"]) == ("inconclusive", math.inf)
-    assert str(row["reason"]).startswith("at least 6 steps")
+    assert str(row["reason"]).startswith("that needs at least 6 steps")
 
 
 @pytest.mark.parametrize(

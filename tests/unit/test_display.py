@@ -271,7 +271,7 @@ def test_a_view_that_fails_is_reported_in_words(
     _use(monkeypatch, _Shell())
     monkeypatch.setattr(display_module, "ProfileWidget", lambda *_, **__: 1 / 0)
     show(drawn_profile())
-    assert "could not be made (ZeroDivisionError" in shown[-1]["text/plain"]
+    assert "could not be created (ZeroDivisionError" in shown[-1]["text/plain"]
 
 
 def test_the_widget_mirrors_the_selection_and_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
