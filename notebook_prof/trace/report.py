@@ -23,10 +23,8 @@ _LONGER: Final = "record from before it begins until after it ends"
 ADVICE: Final = {
     "addresses-matched": "export the snapshot instead, which has addresses",
     "arguments-not-kept": "look at them in the file",
-    "arrow-without-slice": "write the file again",
     "async-end-without-begin": _LONGER,
     "blocks-not-told": "export the timeline as .raw.json.gz",
-    "broken-arguments": "write the file again",
     "broken-file": _AGAIN,
     "broken-message": _AGAIN,
     "broken-row": _REPORT,

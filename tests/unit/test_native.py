@@ -404,7 +404,7 @@ def beside_trace() -> Trace:
     return b.seal()
 
 
-@pytest.mark.parametrize("name", [*KINDS, "run.json"])
+@pytest.mark.parametrize("name", KINDS)
 def test_tables_beside_come_back_with_their_times(name: str, tmp_path: Path) -> None:
     trace = beside_trace()
     trace.save(tmp_path / name)
