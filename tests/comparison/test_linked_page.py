@@ -129,7 +129,7 @@ def test_the_page_asks_and_selects_through_each_side(drawn: Comparison) -> None:
     failed = page.answer({"t": "align", "a": 0, "b": 99})[0]["failed"]
     assert "<new> has no step 99 in run 0: there are 0, 1" in failed
     assert "no question 'nothing'" in page.answer({"t": "nothing"})[0]["failed"]
-    assert page.select({"track": [1]}, "x", None)["failed"].startswith("track is of one recording")
+    assert page.select({"track": [1]}, "x", None)["failed"].startswith("track belongs to one recording")
 
 
 def test_what_a_slice_corresponds_to_is_what_each_profile_sums(recorded: Comparison) -> None:
