@@ -283,7 +283,7 @@ class Session:
     def _halt(self) -> bool:
         """Stop PyTorch's profiler before it takes gigabytes; returns whether it records on, being small."""
         recording = self._recording
-        if recording is None:
+        if recording is None or self.is_of_parent:
             return False
         with DelayedInterrupt():
             begun_ns = time.time_ns()

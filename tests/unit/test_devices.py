@@ -14,8 +14,8 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.analysis import trust
 from notebook_prof.collectors.devices import in_use, settle
-from notebook_prof.collectors.kineto_rows import of_devices
 from notebook_prof.collectors.options import CollectorOptions
+from notebook_prof.collectors.torch.kept_rows import of_devices
 from notebook_prof.errors import OptionError
 from notebook_prof.jupyter.options import parse
 from notebook_prof.readers.kineto import assemble, read_columns

@@ -23,7 +23,7 @@ from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import Availability
 from ..devices import settle
-from ..kineto_rows import of_devices
+from ..torch.kept_rows import of_devices
 from ..torch.no_kernels import loaded_cupti
 from ..torch.result import live_threads
 from . import driver

@@ -18,12 +18,11 @@ from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ...trace.report import ImportReport
 from ..base import LARGE, Availability, Collector
-from ..kineto_rows import of_devices
 from ..options import CollectorOptions
 from ..python.assemble import OTHER_CELLS
 from ..python.frames import CELL, owner_of
-from .frames import users_only
 from .fused_kernels import put_fused_kernels
+from .kept_rows import of_devices, users_only
 from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts

@@ -1,17 +1,21 @@
-"""Leave out Python calls that are not the user's: the kernel around the cell, our hooks inside it."""
+"""Which rows of Kineto's result a recording keeps: the user's Python calls, the chosen devices."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from ...readers.kineto import KinetoColumns
-from ...readers.kineto.activity_types import rows_of
+from ...readers.kineto import KinetoColumns, MemoryColumns
+from ...readers.kineto.activity_types import CALL_TYPES, rows_of
 from ...trace.arrays import BoolArray
 from ...trace.intervals import contains, union
+from ...trace.report import ImportReport
+from ..devices import tell_left_out
 
 _PYTHON: Final = "python_function"
 _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>)\(\d+\): <module>$")
@@ -38,6 +42,25 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
         elif cell.any() and (kernel & here).any():
             drop |= here
     return columns.where(~drop)
+
+
+def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
+    """Drop work and memory of other devices, and the calls that launched it; None keeps all devices."""
+    # other host rows stay; these calls would look like launches that lost their kernels
+    if devices is None:
+        return columns
+    on_device = columns.device >= 0
+    on_chosen = on_device & np.isin(columns.device, devices)
+    other = on_device & ~on_chosen
+    theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
+    is_call = np.array([kind in CALL_TYPES for kind in columns.kind.values] + [False])[columns.kind.codes]
+    # Only calls: an operator's number is torch's own, and may be the same as one of CUPTI's.
+    calls = ~on_device & is_call & np.isin(columns.correlation, theirs[theirs >= 0])
+    memory = columns.memory
+    kept = (memory.device < 0) | np.isin(memory.device, devices)
+    tell_left_out(report, devices, "device work", int(other.sum()))
+    left = MemoryColumns(*(getattr(memory, field.name)[kept] for field in fields(MemoryColumns)))
+    return replace(columns.where(~(other | calls)), memory=left)
 
 
 def _rows_named(columns: KinetoColumns, pattern: re.Pattern[str]) -> BoolArray:
