@@ -12,7 +12,8 @@ Collectors and readers make a `Trace`; analyses turn a Trace into tables; views 
 links the views. Importing this package imports no heavy library: names are imported when they are first used
 (PEP 562).
 
-PYTEST_DONT_REWRITE: there is no assertion here, and pytest would warn that it was imported too early.
+PYTEST_DONT_REWRITE: there are no assertions here, and pytest would warn that the package was imported too
+early.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from typing import IO, Any, Final, Protocol
 from .errors import WriteError
 
 PRIVATE: Final = 0o600
-"""Mode of recordings and caches: they contain source code, paths and names of machines."""
+"""Mode of recordings and caches, since they contain source code, paths and machine names."""
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file for writing that replaces `path` when the block has ended without an error.
+    """Open a file for writing. It replaces `path` when the block ends without an error.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "report.html"
@@ -29,8 +29,8 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
     >>> path.read_text(), len(list(path.parent.iterdir()))
     ('<p>', 1)
     """
-    # Pipes, ``/dev/stdout`` and other special files are written to directly. A `private` file is for its
-    # owner only; an existing file keeps its mode. WriteError if it cannot be written.
+    # Pipes, ``/dev/stdout`` and other special files are written to directly. A `private` file is accessible
+    # to its owner only; an existing file keeps its mode. Raises WriteError if the file cannot be written.
     try:
         target = Path(os.path.realpath(path))  # a link stays a link
         mode = _mode(target)
@@ -61,7 +61,7 @@ def atomic_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
 
 @contextmanager
 def atomic_text(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """Open a UTF-8 text file as `atomic_file` does, without changing line ends."""
+    """Open a UTF-8 text file as `atomic_file` does, without converting line endings."""
     with atomic_file(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="\n", write_through=True)
         yield text
@@ -72,7 +72,7 @@ class Sink(Protocol):
     """A stream that takes bytes."""
 
     def write(self, data: Any, /) -> int:
-        """Write all of it, and return the number of bytes."""
+        """Write all of the data, and return the number of bytes."""
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[Sink]:
     """Open a private file as `atomic_file` does; it is compressed if its name ends in ``.gz``."""
     with atomic_file(path, private=True) as raw:
         if os.fspath(path).endswith(".gz"):
-            # without time and name, so that equal contents make equal files
+            # without time and name, so that equal contents give equal files
             with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0, filename="") as packed:
                 yield packed
         else:
@@ -88,7 +88,7 @@ def atomic_gzip(path: str | os.PathLike[str]) -> Iterator[Sink]:
 
 
 def cannot_write(path: str | os.PathLike[str], error: Exception) -> WriteError:
-    """Return an error with the file, the reason, and that nothing was lost."""
+    """Return an error that names the file and the reason, and says that nothing was lost."""
     why = getattr(error, "strerror", None) or str(error)
     return WriteError(f"{os.fspath(path)!r} could not be written: {why}; an existing file is unchanged")
 

@@ -1,9 +1,9 @@
 """Long background work that yields the interpreter to the user's code.
 
 CPython's switch interval is 5 ms, so a busy background thread delays every small operator by up to 5 ms: a
-training step would take ten times as long. So the work calls `checkpoint` often, and rests in between: for
-eight times as long as it has worked while other threads compute, and hardly at all while none does, or while
-somebody waits for the result.
+training step would take ten times as long. So the work calls `checkpoint` often, which rests: eight times as
+long as the work took while other threads compute, and hardly at all while none does or while somebody waits
+for the result.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from contextlib import contextmanager
 from typing import Final
 
 PIECE_S: Final = 0.001
-"""Shorter pieces of work need no rest; four times longer ones need none while nobody computes."""
+"""Shorter pieces of work need no rest. Pieces up to four times as long need none while nobody computes."""
 SHARE: Final = 8.0
-"""How many times longer than its work it rests beside code that computes."""
+"""How many times longer it rests than works while other code computes."""
 BUSY: Final = 0.1
-"""Share of wall time from which on the CPU time of other threads counts as computing."""
+"""Other threads count as computing if their CPU time is at least this share of wall time."""
 _BREATH_S: Final = 0.0002
 _LOOK_S: Final = 0.02
 
 
 class Cancelled(BaseException):
-    """Ends cancelled work; not an Exception, so that no handler treats it as a failure."""
+    """Ends cancelled work. It is not an Exception, so that no handler treats it as a failure."""
 
 
 class Pace:
-    """The pace of one background thread. While `hold` returns True, nothing is done, unless somebody waits.
+    """The pace of one background thread. While `hold` returns True, the thread pauses unless somebody waits.
 
     >>> pace = Pace()
     >>> with pace.kept():
@@ -48,7 +48,7 @@ class Pace:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Make `checkpoint` in this thread keep this pace."""
+        """Make `checkpoint` keep this pace in this thread."""
         _local.pace = self
         self._last_times, self._resumed = _times(), time.perf_counter()
         try:
@@ -58,7 +58,7 @@ class Pace:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Suspend the rests: this thread waits for the result."""
+        """Suspend the rests while this thread waits for the result."""
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
@@ -75,7 +75,7 @@ class Pace:
             self._changed.notify_all()
 
     def pause(self, ahead_s: float) -> None:
-        """Implement `checkpoint`."""
+        """Do what `checkpoint` does, for this thread."""
         if self._cancelled:
             raise Cancelled
         worked = time.perf_counter() - self._resumed
@@ -104,7 +104,7 @@ class Pace:
             raise Cancelled
 
     def _look(self) -> None:
-        """Note whether other threads have computed since the last call, which was before a rest."""
+        """Note whether other threads have computed since the last call, which preceded a rest."""
         (since, before), self._last_times = self._last_times, _times()
         self._others_compute = self._last_times[1] - before > BUSY * (self._last_times[0] - since)
 
@@ -113,7 +113,8 @@ _local = threading.local()
 
 
 def start_thread(work: Callable[[], object], name: str) -> threading.Thread | None:
-    """Start a daemon thread; None if there are no threads, as in Pyodide and in an exiting process."""
+    """Start a daemon thread. Returns None if threads cannot be started, as in Pyodide or in an exiting
+    process."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
         thread.start()
@@ -123,9 +124,9 @@ def start_thread(work: Callable[[], object], name: str) -> threading.Thread | No
 
 
 def checkpoint(ahead_s: float = 0.0) -> None:
-    """Let other threads run, if this is a background thread; raises `Cancelled` to end the work."""
-    # `ahead_s` is how long the next piece of work will hold the interpreter. It waits until nobody computes,
-    # or others have had eight times as long.
+    """Let other threads run, if this is a background thread. Raises `Cancelled` to end the work."""
+    # `ahead_s` is how long the next piece of work will hold the interpreter. That piece waits until nobody
+    # computes, or until others have run for eight times as long.
     pace = getattr(_local, "pace", None)
     if pace is not None:
         pace.pause(ahead_s)

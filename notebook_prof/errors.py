@@ -74,8 +74,7 @@ class NotRecordedError(RecordingError):
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: "did you mean 'steps'?", or the list of all
-    names."""
+    """Return the end of a message about an unknown name: "did you mean 'steps'?", or a list of all names."""
     names = list(candidates)
     if close := get_close_matches(word, names, n=2, cutoff=0.6):
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
@@ -83,7 +82,7 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
 
 
 def bounded_repr(value: Any) -> str:
-    """Return a value's text for messages: at most three levels, five items of each and `LONGEST`
+    """Return a value's text for messages: at most three levels, five items per level and `LONGEST`
     characters."""
     text = _SHORT.repr(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,7 +1,7 @@
-"""What formats add to the rest of the package, by name: ours from one table, others from entry points.
+"""What formats add to the rest of the package, by name: ours from a table, others from entry points.
 
-The table is all that the core knows of `notebook_prof.formats`. A package of somebody else registers the same
-names as entry points of the groups ``notebook_prof.readers``, ``.analyses``, ``.printers`` and ``.tabs``.
+The table is all that the core knows about `notebook_prof.formats`. Other packages register theirs as entry
+points in the groups ``notebook_prof.readers``, ``.analyses``, ``.printers`` and ``.tabs``.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ OURS: Final[Mapping[str, Mapping[str, str]]] = {
     "formulas": {"paddle": "formats.paddle.work:paddle_formula"},
     "footprints": {"megengine": "formats.megengine.footprints:with_footprints"},
 }
-"""Modules are named from `notebook_prof` on."""
+"""Module names are relative to `notebook_prof`."""
 
 
 @cache
 def points(group: str) -> dict[str, EntryPoint]:
-    """Return what installed packages register in a group, by name; the first time takes 10 ms."""
+    """Return what installed packages register in a group, by name. The first call takes 10 ms."""
     return {point.name: point for point in entry_points(group=f"notebook_prof.{group}")}
 
 
 def names(group: str) -> list[str]:
-    """Return all names of a group, ours first.
+    """Return all names in a group, ours first.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def names(group: str) -> list[str]:
 
 
 def load(group: str, name: str) -> Any:
-    """Import what is registered under a name."""
+    """Import the object registered under a name."""
     if (target := OURS.get(group, {}).get(name)) is None:
         return points(group)[name].load()
     module, _, attribute = target.partition(":")

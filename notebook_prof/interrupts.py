@@ -1,4 +1,4 @@
-"""Ctrl-C while our own code runs: it waits until that has ended, or is at least counted."""
+"""Ctrl-C while our own code runs: it is delayed until that code has ended, or at least counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class DelayedInterrupt:
-    """Delays an interrupt until a block has ended; a second one is raised at once.
+    """Delays an interrupt until the block has ended. A second one is raised at once.
 
     >>> with DelayedInterrupt(deliver=False) as interrupt:
     ...     signal.raise_signal(signal.SIGINT)
@@ -18,8 +18,8 @@ class DelayedInterrupt:
     """
 
     # Starting and stopping collectors takes milliseconds and must not be left half done. Only the main thread
-    # gets interrupts, so it does nothing elsewhere, nor inside another one. With `deliver` an interrupt is
-    # handled at the end of the block, usually by raising `KeyboardInterrupt` there; without, it only
+    # gets interrupts, so this does nothing in other threads, nor when nested. With `deliver`, an interrupt is
+    # handled at the end of the block, usually by raising `KeyboardInterrupt` there; otherwise it only
     # increases `count`.
     def __init__(self, *, deliver: bool = True) -> None:
         self.count = 0
@@ -62,7 +62,7 @@ class DelayedInterrupt:
 
 
 class CountedInterrupts:
-    """Counts the interrupts within a block, and passes each one on.
+    """Counts the interrupts within a block, and passes each of them on.
 
     >>> with CountedInterrupts() as interrupts:
     ...     try:
@@ -73,9 +73,9 @@ class CountedInterrupts:
     1
     """
 
-    # Python drops a `KeyboardInterrupt` raised in a finalizer, as one is that arrives during a garbage
-    # collection, and user code may catch one. The count includes both. Only the main thread gets interrupts,
-    # so elsewhere it stays 0.
+    # Python drops a `KeyboardInterrupt` raised in a finalizer, for example during a garbage collection, and
+    # user code may catch one. The count includes both. Only the main thread gets interrupts, so elsewhere it
+    # stays 0.
     def __init__(self) -> None:
         self.count = 0
         self.before: Any = None
@@ -97,7 +97,7 @@ class CountedInterrupts:
     ) -> None:
         __tracebackhide__ = True
         before, self.before = self.before, None
-        # otherwise the user set another
+        # otherwise the user has set another handler
         if before is not None and signal.getsignal(signal.SIGINT) == self._count:
             signal.signal(signal.SIGINT, before)
 

@@ -1,4 +1,4 @@
-"""Packages with names that are imported when they are first used (PEP 562)."""
+"""Packages whose names are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class LazyPackage(ModuleType):
-    """A package with names of its modules, even if a folder in it has the same name."""
+    """A package whose lazy names work even if one of its folders has the same name."""
 
     _homes: Mapping[str, str] = {}
 
@@ -22,7 +22,7 @@ class LazyPackage(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: object) -> None:
-        # the import system sets every folder and file as an attribute of its package
+        # the import system sets every subpackage and module as an attribute of its package
         if not (name in self._homes and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
@@ -31,16 +31,16 @@ class LazyPackage(ModuleType):
 
 
 def lazy(package: str, modules: Mapping[str, str], elsewhere: Collection[str] = ()) -> list[str]:
-    """Let a package import names when they are first used; call it in its ``__init__``.
+    """Let a package import names when they are first used. Call this in its ``__init__``.
 
     Parameters
     ----------
     package : str
         Its ``__name__``.
     modules : mapping of str to str
-        Module, relative to the package, to the names that it gives, separated by spaces.
+        Maps a module, relative to the package, to the names that it provides, separated by spaces.
     elsewhere : collection of str
-        Further names, as ``module:name`` from `notebook_prof` on.
+        Further names, as ``module:name`` relative to `notebook_prof`.
 
     Returns
     -------

@@ -10,7 +10,8 @@ from .errors import ExtraNotInstalledError
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import a module of the optional extra `extra`; ExtraNotInstalledError says what it is needed for."""
+    """Import a module of the extra `extra`. If it is missing, ExtraNotInstalledError says what it is needed
+    for."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -47,15 +47,16 @@ if os.read(0, 1):
                 pass
     os.execvp(sys.argv[1], sys.argv[1:])
 """
-# Its own session keeps the kernel's Ctrl-C away; descriptors that the user made inheritable are closed.
+# A session of its own keeps the kernel's Ctrl-C away. Descriptors that the user made inheritable are closed.
 
-_pids: deque[int] = deque(maxlen=100)  # older pids may have been reused by the user
+_pids: deque[int] = deque(maxlen=100)  # older pids may belong to the user's processes by now
 _cpu_ns = 0
 _at_exit: list[Callable[[], object]] = []
 
 
 def pids() -> frozenset[int]:
-    """Return the latest processes started here; recordings use them after their end."""
+    """Return the pids of the processes most recently started here. Recordings use them after the processes
+    have ended."""
     return frozenset(_pids)
 
 
@@ -81,8 +82,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class Process:
-    """A process that is not a child of this one, by a pidfd: OSError before Linux 5.3, or without the
-    process."""
+    """A process that is not a child of this one, held by a pidfd. Raises OSError before Linux 5.3, or if
+    there is no such process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -93,7 +94,7 @@ class Process:
         return not self.wait(0)
 
     def wait(self, patience_s: float | None) -> bool:
-        """Wait for its end; returns whether it has ended."""
+        """Wait for the process to end. Returns whether it has."""
         return self._file is None or bool(_readable([self._file], patience_s))
 
     def send_signal(self, number: int) -> None:
@@ -103,7 +104,7 @@ class Process:
                 signal.pidfd_send_signal(self._file, number)
 
     def fileno(self) -> int:
-        """Return the descriptor, readable once the process has ended; -1 when closed."""
+        """Return the descriptor, which becomes readable when the process ends; -1 when closed."""
         return -1 if self._file is None else self._file
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class Process:
 
 
 def refusal() -> str:
-    """Return why no such process can be started here; empty if it can."""
+    """Return why no such process can be started here; empty if one can."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return "it needs Linux 5.3"
     if not sys.executable:
@@ -131,9 +132,9 @@ def refusal() -> str:
 def start(
     command: Sequence[str], output: int, errors: int, fourth: int, allow: Callable[[int], object] = id
 ) -> Process:
-    """Start a program that is not a child of this process; OSError if that fails."""
-    # `output`, `errors` and `fourth` are descriptors of files for its descriptors 1, 2 and 4; `allow` is
-    # called with its pid before the program begins
+    """Start a program that is not a child of this process. Raises OSError if that fails."""
+    # `output`, `errors` and `fourth` become its file descriptors 1, 2 and 4; `allow` is called with its pid
+    # before the program starts
     if why := refusal():
         raise OSError(why)
     files = [*os.pipe(), *os.pipe()]
@@ -159,7 +160,8 @@ def start(
 
 
 def run(command: Sequence[str], seconds: float | None = None) -> tuple[str, str] | None:
-    """Return the standard output and error of a program; None on a timeout, OSError if it cannot start."""
+    """Return the standard output and error of a program; None on a timeout. Raises OSError if it cannot
+    start."""
     if refusal():
         with contextlib.suppress(subprocess.TimeoutExpired):
             done = subprocess.run(
@@ -178,7 +180,7 @@ def run(command: Sequence[str], seconds: float | None = None) -> tuple[str, str]
         return output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
 
 
-@functools.cache  # a library is a reference cycle
+@functools.cache  # cached, since a loaded library is a reference cycle
 def libc() -> ctypes.CDLL:
     """Return the C library of this process."""
     return ctypes.CDLL(None, use_errno=True)
@@ -187,8 +189,9 @@ def libc() -> ctypes.CDLL:
 def _run_in_shell(line: str) -> None:
     """Run a shell in a child that causes no SIGCHLD and that a plain ``wait()`` does not return."""
     # Such a child (`clone` without a signal at its end) becomes an ordinary one when it executes a program.
-    # So it calls the C library's ``system``, and that one's child does. It shares our memory, as after
-    # ``vfork``: a signal in it would call this process's handlers, so all are blocked.
+    # So it does not execute one itself, but calls the C library's ``system``, whose child does. It shares our
+    # memory, as after ``vfork``: a signal in it would call this process's handlers, so all signals are
+    # blocked.
     library = libc()
     library.clone.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
     with mmap.mmap(-1, _STACK_BYTES) as stack:
@@ -212,13 +215,13 @@ def _run_in_shell(line: str) -> None:
 def _reap(pid: int) -> None:
     global _cpu_ns
     _pids.append(pid)
-    with contextlib.suppress(ChildProcessError):  # another thread waited for it, with __WALL
+    with contextlib.suppress(ChildProcessError):  # another thread has waited for it, with __WALL
         used = os.wait4(pid, _WALL)[2]
         _cpu_ns += round((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def _wait_until_begun(news: int) -> Process:
-    """Return the process once it has its own session and waits for permission."""
+    """Return the process once it has its own session and is waiting for permission."""
     os.set_blocking(news, False)
     said, process = b"", None
     until = time.monotonic() + _START_S

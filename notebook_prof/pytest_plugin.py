@@ -1,6 +1,6 @@
 """The pytest plugin: tests record their code, and compare it with limits and a baseline.
 
-pytest loads it by its entry point. It imports nothing heavy until a test requests a recording; ``-p
+pytest loads it through its entry point. It imports nothing heavy until a test requests a recording; ``-p
 no:notebook_prof`` disables it.
 """
 
@@ -61,7 +61,7 @@ class Recorder:
         baseline: str | Sequence[str] = (),
         **options: Any,
     ) -> RecordedBlock:
-        """Record a block, and check expectations when it has ended without an exception.
+        """Record a block, and check expectations if it ends without an exception.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Recorder:
         Returns
         -------
         RecordedBlock
-            For ``with``; returns the Profile.
+            To be used with ``with``; gives the Profile.
         """
         import notebook_prof as nbp
 
@@ -87,8 +87,8 @@ class Recorder:
         )
 
     def judge(self, recording: Profile, limits: list[str], changes: list[str], number: int) -> None:
-        """Check limits and changes against the baseline; ExpectationError if one fails or cannot be
-        decided."""
+        """Check the limits, and the changes against the baseline. Raises ExpectationError if one fails or
+        cannot be decided."""
         __tracebackhide__ = True
         import notebook_prof as nbp
 
@@ -126,14 +126,14 @@ class Recorder:
         return baseline
 
     def _noted(self, outcomes: Expectations) -> Expectations:
-        """Attach the measured values to the test: in JUnit's file, and for other plugins."""
+        """Attach the measured values to the test, for JUnit files and other plugins."""
         for expectation, text in zip(outcomes.table["expectation"], outcomes.lines, strict=True):
             self._item.user_properties.append((f"profile: {expectation}", text))
         return outcomes
 
 
 class RecordedBlock:
-    """Records a ``with`` block; returns the Profile, usable from the end of the block on."""
+    """Records a ``with`` block. Gives the Profile, which is usable after the block."""
 
     def __init__(
         self, recorder: Recorder, recording: nbp.profile, limits: list[str], changes: list[str], number: int
@@ -166,8 +166,8 @@ def profile(request: pytest.FixtureRequest) -> Recorder:
 
 def _joined(markers: Sequence[pytest.Mark]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """Return the collectors and options of a test's markers."""
-    # expectations are added up, from the module's marker to the test's; of collectors and other options the
-    # nearest marker with them counts
+    # expectations accumulate, from the module's marker to the test's; for collectors and other options, the
+    # nearest marker that has them counts
     collectors = next((marker.args for marker in markers if marker.args), ())
     options: dict[str, Any] = {}
     for marker in reversed(markers):
@@ -206,7 +206,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         if outcome is None:
             outcome = yield  # the recording could not begin
         if outcome.excinfo is None:
-            judged = isinstance(error, AssertionError)  # its text says what failed
+            judged = isinstance(error, AssertionError)  # the error's text says what failed
             outcome.force_exception(pytest.fail.Exception(str(error), pytrace=False) if judged else error)
 
 

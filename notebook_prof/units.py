@@ -14,7 +14,8 @@ from typing import Final
 from .errors import OptionError
 
 CLOCK_FROM_NS: Final = 120e9
-"""From here on `format_ns` writes minutes, and `format_clock` writes positions on time axes."""
+"""From this duration on, `format_ns` writes minutes, and positions on time axes are written by
+`format_clock`."""
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s]*)\s*")
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -41,8 +42,8 @@ def format_clock(ns: float, resolution_ns: float = 1e9, of_ns: float | None = No
     >>> format_clock(1000e9), format_clock(5400e9, 60e9), format_clock(900e9, 60e9, 7200e9)
     ('16:40 min', '1:30 h', '0:15 h')
     """
-    # `resolution_ns` is the distance to neighbours: below a second it adds decimals. `of_ns`, the axis's
-    # largest position, decides between ``min`` and ``h``.
+    # `resolution_ns` is the distance between neighbouring positions; below a second it adds decimals.
+    # `of_ns`, the largest position on the axis, decides between ``min`` and ``h``.
     if not math.isfinite(ns):
         return "–"
     hours = abs(ns if of_ns is None else of_ns) >= 3600e9
@@ -72,7 +73,7 @@ def format_bytes(count: float, digits: int = 3) -> str:
 
 
 def byte_ticks(counts: Sequence[float], digits: int = 3) -> list[str]:
-    """Format the ticks of an axis of bytes, all in the unit of the largest.
+    """Format the ticks of an axis in bytes, all in the unit of the largest tick.
 
     >>> byte_ticks([0, 2**29, 2**30])
     ['0', '0.5 GiB', '1 GiB']
@@ -99,7 +100,7 @@ def format_count(count: int) -> str:
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Format a number without a unit: three digits, but all of its integer part.
+    """Format a number without a unit: three digits, but never fewer than its integer part has.
 
     >>> format_number(0.151515), format_number(1234567.0), format_number(2.0)
     ('0.152', '1234567', '2')
@@ -115,7 +116,7 @@ def format_items(count: int, noun: str) -> str:
 
 
 def parse_share(text: str | float, what: str = "until") -> float:
-    """Parse a share between 0 and 1 such as ``"2%"``, or 0.02; OptionError for anything else."""
+    """Parse a share between 0 and 1, such as ``"2%"`` or 0.02. Raises OptionError for anything else."""
     words = str(text).strip()
     try:
         share = float(words.removesuffix("%")) / (100 if words.endswith("%") else 1)
@@ -127,7 +128,8 @@ def parse_share(text: str | float, what: str = "until") -> float:
 
 
 def parse_ns(text: str | float) -> int:
-    """Parse a duration such as ``"5us"``, ``"1.5 ms"`` or a number of nanoseconds; else OptionError."""
+    """Parse a duration such as ``"5us"`` or ``"1.5 ms"``, or a number of nanoseconds. Raises OptionError for
+    anything else."""
     if isinstance(text, int | float):
         if not math.isfinite(text):
             raise OptionError(f"{text!r} is not a duration: a finite number of nanoseconds is needed")

@@ -68,7 +68,7 @@ def markdown(heads: Sequence[str], rows: Rows) -> str:
 
 
 def plain(heads: Sequence[str], rows: Rows) -> str:
-    """Return columns with two spaces between, one line a row.
+    """Return columns separated by two spaces, one line per row.
 
     >>> print(plain(["name", "n"], [["mm", "12"]]))
     name  n

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns 0, or 2 with a sentence on standard error; 1 if an expectation failed."""
+    """Run a command. Returns 0, 1 if an expectation failed, or 2 with a sentence on standard error."""
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options))

@@ -1,1 +1,1 @@
-"""Collectors: they watch running code and turn it into a Trace."""
+"""Collectors: they watch running code and turn what they see into a Trace."""

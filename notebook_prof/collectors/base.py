@@ -16,7 +16,7 @@ from ..trace.report import ImportReport
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a collector can record here, and why, or why not."""
+    """Whether a collector can record here, and why or why not."""
 
     ok: bool
     reason: str = ""
@@ -51,18 +51,19 @@ class Collector(ABC):
         """Return whether it can record in this process; loads nothing heavy."""
 
     def claims(self) -> frozenset[str]:
-        """Return which of `holds` this instance needs; collectors with several ways to record override it."""
+        """Return which of `holds` this instance needs. Collectors with several ways to record override
+        this."""
         return self.holds
 
     def open(self) -> None:  # noqa: B027 (optional)
-        """Watch for objects made before the window and used in it; called when the code begins, perhaps
-        long before."""
+        """Watch for objects that are made before the window and used in it. Called when the code starts,
+        which may be long before the window."""
 
     def prepare(self) -> None:  # noqa: B027 (optional)
         """Do slow work that records nothing, such as starting a process, before anything records."""
 
     def warm(self, clock: Clock) -> None:  # noqa: B027 (optional)
-        """Run as in a recording, so that first-time costs are paid; the result is dropped."""
+        """Run as in a recording, so that one-time costs are paid in advance. The result is dropped."""
 
     @abstractmethod
     def start(self, clock: Clock) -> None:
@@ -73,24 +74,25 @@ class Collector(ABC):
         """End the recording quickly: the user's cell waits."""
 
     def halt(self) -> int:
-        """Stop if memory grows with every event; return how many events are kept, 0 if recording goes on."""
+        """Stop if this collector's memory grows with every event. Returns how many events are kept, 0 if
+        recording goes on."""
         return 0
 
     @abstractmethod
     def result(self, builder: TraceBuilder) -> None:
-        """Put the recorded data into `builder`; called once, after `stop`.
+        """Put the recorded data into `builder`. Called once, after `stop`.
 
-        Mostly called in another thread than the recording's, during the user's next cell. So read the state
+        Usually called in a thread other than the recording's, during the user's next cell. So read the state
         of the process (names of threads, clocks) in `stop`, and call `background.checkpoint` every
         millisecond or so in slow work.
         """
 
     def abandon(self) -> None:  # noqa: B027 (optional)
-        """Release everything taken by `warm` and `start`, without a result. Safe in every state."""
+        """Release everything that `warm` and `start` acquired, without a result. Safe in every state."""
 
 
 LARGE: Final = 150_000
-"""Recordings with fewer events cannot be the reason for a larger process."""
+"""Recordings with fewer events cannot be the reason why the process has grown."""
 _LEAST_JUMP_NS: Final = 10_000_000
 _STEERED: Final = 0.002
 
@@ -98,9 +100,10 @@ _STEERED: Final = 0.002
 class Recording:
     """Runs collectors together and isolates their failures."""
 
-    # No method raises because of a collector: it is abandoned, and an issue ``collector-failed`` says which
-    # one, where and why. A `KeyboardInterrupt` during `stop` is raised again after every collector has
-    # stopped, so that nothing recorded is lost. During `result` it skips the rest and becomes an issue.
+    # No method raises because of a collector. A failing one is abandoned, and an issue ``collector-failed``
+    # says which one, where and why. A `KeyboardInterrupt` during `stop` is raised again after every collector
+    # has stopped, so that nothing recorded is lost. During `result`, it skips the remaining collectors and
+    # becomes an issue.
     def __init__(self, collectors: Iterable[Collector], clock: Clock | None = None) -> None:
         self.clock = clock if clock is not None else Clock()
         self.report = ImportReport()
@@ -142,7 +145,7 @@ class Recording:
             self._try(collector, "start", lambda c=collector: c.start(self.clock))  # type: ignore[misc]
 
     def stop(self) -> None:
-        """Stop every collector, last started first; a second call does nothing."""
+        """Stop every collector, the last started first. A second call does nothing."""
         if self._stopped or not self._started:
             return
         self._stopped = True
@@ -159,14 +162,15 @@ class Recording:
             raise interrupted
 
     def halt(self) -> int:
-        """Stop collectors with memory that grows by event; return how many events are kept."""
+        """Stop the collectors whose memory grows with every event. Returns how many events are kept."""
         kept: list[int] = []
         for collector in tuple(self._alive):
             self._try(collector, "halt", lambda c=collector: kept.append(c.halt()))  # type: ignore[misc]
         return sum(kept)
 
     def _tell_jump(self) -> None:
-        """Report that the system's clock jumped. NTP's slewing moves it by 0.05 %, which is no jump."""
+        """Report that the system clock jumped. NTP slewing moves it by up to 0.05 %, which does not count as
+        a jump."""
         drift_ns, span_ns = self.clock.drift_ns, self.clock.span_ns
         if abs(drift_ns) <= max(_LEAST_JUMP_NS, _STEERED * span_ns):
             return

@@ -42,13 +42,13 @@ def measure_device(device: str | None = None, *, dtype: str = "float32", again: 
     Returns
     -------
     Ceilings
-        The best of several runs. The result is remembered: from then on it is the roofline's ceiling for
+        The best of several runs. The result is remembered and becomes the roofline's ceiling for later
         recordings of this device. ``p.device.roofline(**nbp.measure_device().limits)`` uses it explicitly.
 
     Raises
     ------
     OptionError
-        If the device does not exist, or does not support the type.
+        If the device does not exist or does not support the type.
 
     Notes
     -----
@@ -166,7 +166,7 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _best(timed: Timed) -> float:
-    """Return the shortest of several runs within some tenths of a second; the first only warms up."""
+    """Return the shortest of several runs within a few tenths of a second. The first run only warms up."""
     timed()
     best, spent, runs = float("inf"), 0.0, 0
     while runs < _FEWEST or spent < _SECONDS:
@@ -181,7 +181,7 @@ def _library(name: str) -> Any:
         return None
     try:
         return importlib.import_module(name)
-    except Exception:  # a broken installation counts as none
+    except Exception:  # a broken installation counts as not installed
         return None
 
 

@@ -22,7 +22,7 @@ class Primary(NamedTuple):
 
 
 def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
-    """Return CUDA's driver; None without one. `load` returns the loaded library of a name."""
+    """Return the CUDA driver; None if there is none. `load` loads a library by name."""
     try:
         return load("libcuda.so.1")
     except OSError:
@@ -30,9 +30,10 @@ def driver(load: Callable[[str], Any] = ctypes.CDLL) -> Any:
 
 
 def in_use(load: Callable[[str], Any] = ctypes.CDLL) -> set[int] | None:
-    """Return numbers of the GPUs with an active primary context; None if the driver does not report them."""
+    """Return the numbers of the GPUs with an active primary context; None if the driver does not report
+    that."""
     # A context takes hundreds of megabytes of its GPU, and since CUDA 12 selecting a GPU creates one. Nothing
-    # is initialised here: before CUDA is, no GPU is in use.
+    # is initialised here: while CUDA is not initialised, no GPU is in use.
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None:
         return None
@@ -52,9 +53,9 @@ def primary_context(cuda: Any, number: int) -> Primary:
 
 def settle(devices: Sequence[int] | None = None, load: Callable[[str], Any] = ctypes.CDLL) -> str:
     """Wait until the GPUs have finished this process's work, as torch's profiler does when it stops."""
-    # CUPTI writes a kernel's record when the kernel has ended, and its flush waits for none. GPUs not used by
-    # this process are left alone, and CUDA is not initialised. Returns the driver's message for each failed
-    # wait, as on a lost device.
+    # CUPTI writes a kernel's record when the kernel has ended, and flushing does not wait for that. GPUs that
+    # this process does not use are left alone, and CUDA is not initialised. Returns the driver's message for
+    # each failed wait, for example on a lost device.
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return ""
@@ -87,7 +88,7 @@ def _words(cuda: Any, code: int) -> str:
 
 
 def tell_left_out(report: ImportReport, devices: Sequence[int], what: str, count: int) -> None:
-    """Report how much of other devices is left out."""
+    """Report how much data of other devices was left out."""
     report.add(
         "other-devices",
         "info",

@@ -1,4 +1,4 @@
-"""Ends our tool when the user's code starts one that cannot run beside it."""
+"""Ends our tool when the user's code starts another one that cannot run at the same time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..optional import installed, require
 
 
 class GivingWay:
-    """Ends our tool before the user's code starts one that needs the profile function or memray."""
+    """Ends our tool just before the user's code starts one that needs the profile function or memray."""
 
-    # `end` is called once at most, in the thread that starts the other tool. `slot` is our tool number of
-    # `sys.monitoring`, -1 for none; `sets_profile` says whether we need the interpreter's profile function.
-    # `to` is the other tool, empty while there is none. `armed` says that our tool runs, and `hook` is our
-    # argument of `threading.setprofile`: each new thread calls `sys.setprofile` with it. Both are set as
-    # attributes, since a method call might be traced by us.
+    # `end` is called at most once, in the thread that starts the other tool. `slot` is our tool number in
+    # `sys.monitoring`, or -1; `sets_profile` says whether we need the interpreter's profile function. `to`
+    # names the other tool, empty while there is none. `armed` says that our tool is running, and `hook` is
+    # what we passed to `threading.setprofile`: each new thread calls `sys.setprofile` with it. Both are set
+    # as attributes, since a method call might be traced by us.
     def __init__(self, end: Callable[[], object], slot: int = -1, sets_profile: bool = True) -> None:
         self.to = ""
         self.armed = False
@@ -32,7 +32,7 @@ class GivingWay:
         self._undo: list[Callable[[], None]] = []
 
     def watch(self) -> None:
-        """Begin to watch for such tools, before ours starts."""
+        """Start watching for such tools. Called before ours starts."""
         if self._sets_profile:
             self._before(sys, "setprofile", "sys.setprofile")
             self._before(_lsprof.Profiler, "enable", "cProfile")
@@ -48,7 +48,7 @@ class GivingWay:
             self._undo.pop()()
 
     def _before(self, owner: Any, name: str, tool: str) -> None:
-        # the type's dictionary: code that imported the type earlier uses it too
+        # patch the type's dictionary, since code that imported the type earlier uses that too
         attributes = gc.get_referents(owner.__dict__)[0] if isinstance(owner, type) else vars(owner)
         original = attributes[name]
 
@@ -57,7 +57,7 @@ class GivingWay:
             if not self.armed or (self.hook is not None and first == (self.hook,)):
                 return original(*arguments, **named)
             if tool == "sys.setprofile" and first == (None,):
-                return None  # it would end ours, and does nothing without ours
+                return None  # this call would end our profiling, and would do nothing without it
             if tool != "sys.monitoring" or first == (self._slot,):
                 self._give_way(tool)
             return original(*arguments, **named)

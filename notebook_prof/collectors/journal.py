@@ -14,16 +14,16 @@ import numpy as np
 from ..trace.arrays import IntArray
 
 MOST_SPANS: Final = 1_000_000
-"""Limit of annotations in one recording, about 150 MB."""
+"""Limit on the annotations in a recording; that many take about 150 MB."""
 MOST_COUNTS: Final = 1_000_000
-"""Limit of steps with numbers of tokens or samples in one recording."""
+"""Limit on the steps with numbers of tokens or samples in a recording."""
 
 
 _PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 class Edges(NamedTuple):
-    """Begins and ends of the annotations of a thread, in order of time."""
+    """The begins and ends of a thread's annotations, in order of time."""
 
     ts: IntArray  # absolute ns
     opener: IntArray  # position in `codes` of the function that opened the annotation
@@ -39,17 +39,17 @@ class Watcher(Protocol):
     """Is notified when annotations open and close, in their threads."""
 
     def opened(self, span: Span) -> None:
-        """Handle an annotation that opens now."""
+        """Handle an annotation that has just opened."""
 
     def closed(self, span: Span) -> None:
-        """Handle an annotation that closes now."""
+        """Handle an annotation that has just closed."""
 
 
 _watchers: tuple[Watcher, ...] = ()
 
 
 def watch(watcher: Watcher) -> None:
-    """Notify `watcher` of every annotation from now on. It must not raise."""
+    """Notify `watcher` of every annotation from now on. Its methods must not raise."""
     global _watchers
     _watchers = (*_watchers, watcher)
 
@@ -85,7 +85,7 @@ class Span:
 
 
 class Journal:
-    """Open annotations, and closed ones between `start` and `stop`."""
+    """Keeps open annotations, and those closed between `start` and `stop`."""
 
     # every change is one operation on a dict or list, so threads need no lock
     def __init__(self) -> None:
@@ -110,26 +110,27 @@ class Journal:
         return span
 
     def closed(self, span: Span) -> None:
-        """Store a closed annotation, if a recording runs."""
+        """Store a closed annotation, if a recording is running."""
         for watcher in _watchers:
             watcher.closed(span)
         if self._open.pop(id(span), None) is not None and self._recording:
             self._keep(span)
 
     def count(self, tokens: Any, samples: Any) -> None:
-        """Store the numbers of a step that ends now, if a recording runs; they are not evaluated."""
+        """Store the numbers of a step that ends now, if a recording is running. They are not evaluated
+        yet."""
         if self._recording and len(self.counts) < MOST_COUNTS:
             self.counts.append((time.time_ns(), tokens, samples))
 
     def start(self, now_ns: int) -> None:
-        """Begin to store annotations that close."""
+        """Start storing annotations as they close."""
         self._spans, self.counts = [], []
         self.dropped = 0
         self._window_ns = (now_ns, now_ns)
         self._recording = True
 
     def stop(self) -> None:
-        """Cut open annotations and store no more; a second call does nothing."""
+        """Cut off open annotations and store no more. A second call does nothing."""
         if not self._recording or self._window_ns is None:
             return
         self._recording = False
@@ -141,7 +142,7 @@ class Journal:
             span.start_ns = max(span.start_ns, self._window_ns[0])
 
     def threads(self) -> dict[int, str]:
-        """Return native ids and names of the annotating threads, in order of appearance."""
+        """Return the native ids and names of the threads with annotations, in order of appearance."""
         tids = {span.tid for span in self._spans}
         return {tid: name for tid, name in self._names.items() if tid in tids}
 

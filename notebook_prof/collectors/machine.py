@@ -14,7 +14,7 @@ def machine() -> dict[str, Any]:
     """Return facts for ``metadata["machine"]``; imports nothing and initialises no device."""
     facts: dict[str, Any] = {
         "cpus": usable_cpus(),  # that this process may run on
-        "accelerators": [],  # kinds of devices that torch can use, empty without torch
+        "accelerators": [],  # kinds of devices that torch can use; empty without torch
         "gil": has_gil(),
         "start_method": _start_method(),
     }

@@ -1,7 +1,7 @@
 """Marks in the user's code: annotations, and the ends of steps.
 
-Every public name here stays in the user's code when nothing records. A call then checks one module global and
-does nothing else (``python -m benchmarks.overhead`` measures it).
+Calls of the public names here can stay in the user's code when nothing is recorded. They then only check one
+module global (``python -m benchmarks.overhead`` measures that).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _journal: Journal | None = None
 
 
 class Sink(Protocol):
-    """Counts steps: the session."""
+    """Counts steps. Implemented by the session."""
 
     def tick(self, source: str) -> None:
         """Count the end of one step of the user's loop; `source` is ``"mark"``."""
@@ -52,8 +52,8 @@ class Sink(Protocol):
 
 
 def install(sink: Sink) -> None:
-    """Send the ends of steps to `sink`, and record annotations that open from now on; replaces the sink."""
-    # an annotation open at the start of the recording is then known, and its part inside the window is kept
+    """Send the ends of steps to `sink`, replacing any other, and record annotations that open from now on."""
+    # so an annotation that is open when the recording starts is known, and its part inside the window is kept
     global _sink, _journal
     _sink = sink
     if _journal is None:
@@ -70,8 +70,8 @@ def uninstall() -> None:
 class annotate:
     """Name a part of the running code; in a profile it is a slice of category ``annotation``.
 
-    A context manager, a decorator, or a pair of calls. The slice is on the track of the thread that opened
-    it. It costs next to nothing when nothing records.
+    Use it as a context manager, a decorator, or a pair of calls. The slice is on the track of the thread that
+    opened it. It costs next to nothing when nothing is recorded.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class annotate:
     Raises
     ------
     OptionError
-        For an unknown phase, also when nothing records.
+        For an unknown phase, even when nothing is recorded.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class annotate:
         return self
 
     def end(self) -> None:
-        """Close the latest slice that this thread opened with this object; does nothing without one."""
+        """Close the latest slice that this thread opened with this object, if any."""
         if self._open:
             _close_latest(self._open)
 
@@ -128,9 +128,9 @@ class annotate:
             _close_latest(self._open)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Decorate a function: one slice a call.
+        """Decorate a function: one slice per call.
 
-        The slice of a coroutine lasts from its first to its last instruction, waits included, that of a
+        The slice of a coroutine lasts from its first to its last instruction, including waits; that of a
         generator from its first item to its end.
         """
         return cast("Callable[P, T]", _wrapped(function, self.name, self.phase))
@@ -143,7 +143,7 @@ def _close_latest(spans: list[Span]) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """Return the argument as a number, NaN if there was none; None if it is not a number."""
+    """Return the argument as a number: NaN if there was none, None if it is not a number."""
     if value is None:
         return float("nan")
     try:
@@ -182,13 +182,13 @@ def _wrapped(function: Callable[..., Any], name: str, phase: str | None) -> Call
 
 
 def step(*, tokens: Any = None, samples: Any = None) -> None:
-    """Mark the end of one step of the loop; a no-op when nothing records.
+    """Mark the end of one step of the loop. Does nothing when nothing is recorded.
 
     Parameters
     ----------
     tokens, samples : number, optional
-        How many of them the step processed, for ``p.training()``. A tensor with one number is read after the
-        recording, so the step does not wait for it.
+        How many of them the step processed, for ``p.training()``. A tensor with a single number is read after
+        the recording, so the step does not wait for it.
 
     Examples
     --------
@@ -202,9 +202,9 @@ def step(*, tokens: Any = None, samples: Any = None) -> None:
 
 
 class steps(Generic[T]):
-    """Iterate over anything, one step an item: ``for batch in nbp.steps(loader)``.
+    """Iterate over anything, one step per item: ``for batch in nbp.steps(loader)``.
 
-    A step begins when the item is fetched and ends when the loop's body has ended, also by ``break`` or an
+    A step begins when the item is fetched and ends when the loop's body ends, even if by ``break`` or an
     exception. It has the length of `iterable`, so progress bars work. ``async for`` works too.
 
     Parameters
@@ -241,7 +241,7 @@ class steps(Generic[T]):
 
 
 def _begin_step() -> Sink | None:
-    # an optimizer ticks before the first mark, and would place the window
+    # otherwise an optimizer, which ticks before the first mark, would place the window
     if _sink is not None:
         _sink.announce()
     return _sink
@@ -269,7 +269,7 @@ class MarksCollector(Collector):
         return Availability(True, "nbp.annotate, nbp.step and nbp.steps in your code")
 
     def start(self, clock: Clock) -> None:
-        """Record annotations from now on, including open ones."""
+        """Record annotations from now on, including those already open."""
         global _journal
         if _journal is None:
             _journal = Journal()
@@ -278,7 +278,7 @@ class MarksCollector(Collector):
         self._journal.start(clock.now_ns())
 
     def stop(self) -> None:
-        """End; open annotations are cut here."""
+        """Stop recording. Open annotations are cut off here."""
         if self._journal is not None:
             self._journal.stop()
             self._remove_own()
@@ -312,7 +312,8 @@ class MarksCollector(Collector):
         )
 
     def _put_counts(self, builder: TraceBuilder, counts: list[tuple[int, Any, Any]]) -> None:
-        """Add a table ``step_counts``: ``ts tokens samples`` of the steps with these numbers."""
+        """Add a table ``step_counts`` with the columns ``ts tokens samples``, for the steps that have such
+        numbers."""
         if not counts:
             return
         ts, *columns = zip(*counts, strict=True)

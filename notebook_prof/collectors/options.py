@@ -16,13 +16,14 @@ GONE: Mapping[str, str] = {"alarm": "its signals interrupted calls into C; use '
 
 @dataclass(frozen=True, slots=True)
 class CollectorOptions:
-    """The options of collectors; each reads those that concern it.
+    """The options of collectors. Each collector reads those that concern it.
 
     Attributes
     ----------
     shapes : bool or None
-        Input shapes of operators (torch). They make the stop and the table two to three times slower. None
-        records them, unless the stop of the same cell took longer than the cell because of them.
+        Input shapes of operators (torch). They make stopping and building the table two to three times
+        slower. None records them unless they made stopping take longer than the cell in an earlier recording
+        of it.
     memory : bool
         Allocations and frees with their addresses (torch).
     modules : bool
@@ -30,8 +31,7 @@ class CollectorOptions:
     stack : bool
         Python function calls beside the operators (torch); ×1.1 on large operators, ×2 on tiny ones.
     python : {"sample", "calls"} or None
-        How the `python` collector works: sample lines, or trace every call. ``None`` lets the collector
-        choose.
+        How the `python` collector works: it samples lines, or traces every call. ``None`` lets it choose.
     min_duration_ns : int
         Shorter Python calls are dropped.
     devices : tuple of int or None
@@ -39,10 +39,10 @@ class CollectorOptions:
     pcie : bool
         Throughput of PCIe too (nvml): each reading takes its thread 20 ms.
     engine : {"auto", "py-spy", "thread"}
-        The sampler of Python stacks: py-spy from outside the process, or a thread in it. ``auto`` uses py-spy
-        if it may read this process.
+        The sampler of Python stacks: py-spy, from outside the process, or a thread inside it. ``auto`` uses
+        py-spy if that may read this process.
     heap : bool
-        Record which code allocated the host's heap at its peak, and what is kept.
+        Record which code had allocated the host's heap at its peak, and what is kept.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class CollectorOptions:
 
     @property
     def unusual(self) -> str:
-        """Options that differ from the defaults, as in ``stack=True python='calls'``."""
+        """The options that differ from the defaults, such as ``stack=True python='calls'``."""
         values = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]
         return " ".join(
             f"{name}={value!r}" for name, value, usual in values if value is not None and value != usual

@@ -75,8 +75,8 @@ def list_collectors() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``name``, ``available``, ``reason`` and ``records`` (what it puts into a trace); the built-in ones
-        first, then those of other packages by name. Never empty. Loads no framework.
+        ``name``, ``available``, ``reason`` and ``records`` (what it puts into a trace): the built-in
+        collectors first, then those of other packages by name. Never empty. Loads no framework.
 
     Examples
     --------
@@ -96,13 +96,14 @@ def list_collectors() -> pd.DataFrame:
 
 
 def make(names: Sequence[str] | None = None, options: CollectorOptions | None = None) -> list[Collector]:
-    """Make the collectors of one recording, in the order in which they start and give their results."""
-    # Without names: `python`, and `torch` if torch is imported; also `cupy` if CuPy is imported and has a
-    # GPU, and `cuda` if CuPy or Numba's CUDA is imported without a torch that can use the GPU. `cuda` beside
-    # a `torch` for CUDA is dropped, since torch records the same. With `torch_memory`, `torch` leaves memory
-    # to it. `options.python` adds `python`, `options.heap` `heap`. `system` and `marks` are always added,
-    # `nvml` if there is an NVIDIA driver. `python` is last: it fits its samples to what is known exactly. A
-    # named collector that cannot record here is made too: its start fails, and the report says so.
+    """Make the collectors of a recording, in the order in which they start and return their results."""
+    # Without names, these are `python`, and `torch` if torch is imported; also `cupy` if CuPy is imported and
+    # has a GPU, and `cuda` if CuPy or Numba's CUDA is imported without a torch that can use the GPU. `cuda`
+    # is dropped if `torch` records CUDA, since that records the same. With `torch_memory`, `torch` leaves
+    # memory to it. `options.python` adds `python`, and `options.heap` adds `heap`. `system` and `marks` are
+    # always added, `nvml` if there is an NVIDIA driver. `python` is last: it fits its samples to what is
+    # known exactly. A named collector that cannot record here is made anyway: its start fails, and the report
+    # says so.
     options = options if options is not None else CollectorOptions()
     entries = _entries(cached=True)
     chosen = set(names or _automatic())
@@ -147,14 +148,15 @@ def _automatic() -> tuple[str, ...]:
 
 
 def prepare() -> None:
-    """Import what the first recording needs, so that its cell does not wait; no framework."""
+    """Import what the first recording needs, except frameworks, so that its cell starts at once."""
     entries = _entries()
     for name in ("torch", "python") if installed("torch") else ("python",):
         entries[name].load()
 
 
 def _beside_torch() -> bool:
-    """Return whether CUDA kernels are not recorded by torch's profiler, as with a CPU build."""
+    """Return whether something other than torch's profiler must record CUDA kernels, as with a CPU build of
+    torch."""
     from .cuda import choose, routes, survey
 
     best = choose(routes(survey()))
@@ -162,11 +164,11 @@ def _beside_torch() -> bool:
 
 
 _foreign: dict[str, _Entry] | None = None
-"""Collectors of other packages, as of the last scan."""
+"""Collectors of other packages, as found by the last scan."""
 
 
 def _entries(cached: bool = False) -> dict[str, _Entry]:
-    """Return all collectors; `cached` avoids a scan of the packages, which takes 10 ms."""
+    """Return all collectors. `cached` avoids a scan of the packages, which takes 10 ms."""
     global _foreign
     if _foreign is None or not cached:
         _foreign = {

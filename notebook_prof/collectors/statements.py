@@ -1,6 +1,7 @@
 """When each statement of the running cell began: the rewritten cell leaves marks.
 
-A mark is one expression of C calls, ``note((now(), line))``, so an interrupt in it has no frame of ours.
+A mark is a single expression of C calls, ``note((now(), line))``, so an interrupt in it shows no frame of
+ours.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ SHOWING: Final = -2
 """Line of the mark after the last statement: IPython shows its result from here on."""
 
 MOST_ROWS: Final = 500_000
-"""Limit of marks in one recording, 8 MB; after it loops leave no marks."""
+"""Limit on the marks in a recording, which take 8 MB. Beyond it, loops leave no marks."""
 
 now: Final = time.time_ns
 
 
 class Statements(NamedTuple):
-    """Executed statements: disjoint, by time, absolute ns."""
+    """Executed statements: disjoint, in order of time, in absolute ns."""
 
     ts: IntArray
     end: IntArray
@@ -43,7 +44,7 @@ class Statements(NamedTuple):
 
 
 class Marks:
-    """The marks of one recorded cell, as pairs (absolute ns, line) in one array; the clock gives Unix ns."""
+    """The marks of one recorded cell, as (absolute ns, line) pairs in one array. The clock gives Unix ns."""
 
     def __init__(self, clock: Callable[[], int] = now) -> None:
         self.rows: array[int] = array("q")
@@ -55,9 +56,9 @@ class Marks:
         self.identity = threading.get_ident()
 
     def begin(self, file: str = "", watches: Callable[[str], bool] | None = None) -> None:
-        """Take marks from now on; the statement before the first one has line -1."""
-        # with the file of the cell, the lines of its functions and of other files that `watches` selects are
-        # timed too, if the interpreter can
+        """Accept marks from now on. The statement before the first mark has line -1."""
+        # if the cell's file is given, the lines of its functions and of other files that `watches` selects
+        # are also timed, if the interpreter supports that
         global note, _running
         self.rows = array("q")
         if file and available():
@@ -94,7 +95,7 @@ class Marks:
         return threading.get_ident() == self.identity
 
     def table(self) -> tuple[IntArray, IntArray]:
-        """Return times and lines of all marks; times never go back, even if the clock does."""
+        """Return the times and lines of all marks. Times never go back, even if the clock does."""
         pairs = np.array(self.rows, np.int64).reshape(-1, 2)
         return np.maximum.accumulate(pairs[:, 0]), pairs[:, 1]
 
@@ -113,7 +114,7 @@ class Marks:
 
 
 def _nothing(mark: Iterable[int]) -> None:
-    """Replace `note` while nothing records."""
+    """Stand in for `note` while nothing is recorded."""
 
 
 note: Callable[[Iterable[int]], None] = _nothing
@@ -128,7 +129,7 @@ def running() -> Marks | None:
 
 
 def offer(marks: Marks | None) -> None:
-    """Make `statements` in this thread refer to this recording, whatever else was recorded meanwhile."""
+    """Make `statements` refer to this recording in this thread, whatever else was recorded meanwhile."""
     _offered.marks = marks
 
 
@@ -139,8 +140,8 @@ def watched_lines() -> FunctionLines | None:
 
 
 def statements() -> Statements:
-    """Return the statements of the recording that is being assembled, else of the latest; empty without a
-    cell."""
+    """Return the statements of the recording that is being assembled, or else of the latest one; empty
+    without a cell."""
     marks = getattr(_offered, "marks", None) or _latest
     return marks.statements() if marks is not None else Statements.none()
 
@@ -148,5 +149,5 @@ def statements() -> Statements:
 def _text(file: str) -> str:
     try:
         return "".join(linecache.getlines(file))
-    except ValueError:  # a name with a NUL character
+    except ValueError:  # the name contains a NUL character
         return ""

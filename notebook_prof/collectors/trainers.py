@@ -17,8 +17,8 @@ _STEPS: Final = (
 
 
 def trainer_ticks(callback: Callable[[Any], None]) -> Remove:
-    """Call `callback` with the trained object after every step of the imported trainers; returns the
-    removal."""
+    """Call `callback` with the trained object after each step of the imported trainers. Returns a function
+    that removes it."""
     undo = [_call_after(kind, method, who, callback) for kind, method, who in _classes()]
 
     def remove() -> None:

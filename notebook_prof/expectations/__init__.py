@@ -1,4 +1,4 @@
-"""Expectations: requirements for a run, one a line, and whether it meets them."""
+"""Expectations: requirements for a run, one per line, and whether the run meets them."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _judged_together(trace: Trace, texts: Sequence[str]) -> Expectations:
 
 
 def judge(texts: Sequence[str], measure: Callable[[Expectation], Measured], check: bool) -> Expectations:
-    """Judge expectations with a function that measures one."""
+    """Judge expectations, given a function that measures one."""
     if not texts:
         raise OptionError("no expectation was given: write one, as in expect('step p50 < 120ms')")
     rows = [_judged(one, measure(one)) for one in map(Expectation.parse, texts)]

@@ -1,5 +1,5 @@
-"""A room for each foreign system: its readers, and the analyses and printers that belong to it alone.
+"""One package per foreign system: its readers, and the analyses and printers that only it needs.
 
-A room's ``__init__`` has its readers. It imports what reads when a file of theirs is met.
-`notebook_prof.extensions` lists what a room adds to the package.
+A format's ``__init__`` contains its readers, which import the parsing code only when they meet a file of
+theirs. `notebook_prof.extensions` lists what each format adds to notebook_prof.
 """

@@ -24,14 +24,14 @@ _CALL: Final = "__import__('notebook_prof.jupyter.run', None, None, ['{name}']).
 
 
 def strip_magic(lines: list[str]) -> list[str]:
-    """Turn a first line ``%%profile …`` into a constant without effect, if its options are valid.
+    """Turn a first line ``%%profile …`` into a constant that has no effect, if its options are valid.
 
     >>> strip_magic(["%%profile p --steps 3:14\\n", "train()\\n"])
     ["b'%%profile p --steps 3:14'\\n", 'train()\\n']
     """
-    # IPython calls this several times for a cell, also to check whether it is complete, so it has no side
-    # effects. The constant keeps line numbers, and `CellTransformer` recognises it. With wrong options the
-    # line stays, and the registered magic reports the error.
+    # IPython calls this several times per cell, also to check whether it is complete, so it has no side
+    # effects. The constant keeps the line numbers, and `CellTransformer` recognises it. If the options are
+    # invalid, the line stays, and the registered magic reports the error.
     if lines and lines[0].split() in HELP:
         return [f"{options.MAGIC[1:]} --help\n"]  # IPython refuses a cell magic without a body
     line = _options_of(lines[0]) if lines else None
@@ -41,7 +41,7 @@ def strip_magic(lines: list[str]) -> list[str]:
     body = lines[1:]
     for i, text in enumerate(body):
         if text.strip():
-            # IPython looks for a magic, and for an indent, in the first line only, which is now the marker
+            # IPython looks for a magic and for an indent only in the first line, which is now the marker
             first = leading_indent(body[i:])
             body = cell_magic(first) if first[0].startswith("%%") else [*body[:i], *first]
             break
@@ -53,14 +53,13 @@ strip_magic.has_side_effects = False  # type: ignore[attr-defined]
 
 
 class OneLine:
-    """Treats a single line below ``%%profile`` as IPython treats a cell of one line: ``ls`` becomes
-    ``%ls``."""
+    """Treats a single line below ``%%profile`` as IPython treats a one-line cell: ``ls`` becomes ``%ls``."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Transform a marked cell of one line; return any other unchanged."""
+        """Transform a marked one-line cell; return any other unchanged."""
         if not lines or not lines[0].startswith(MARKERS):
             return lines
         blank = next((i for i, text in enumerate(lines[1:]) if text.strip()), 0) + 1
@@ -85,7 +84,7 @@ def _options_of(first: str) -> str | None:
 
 
 class CellTransformer:
-    """Inserts the begin of the recording into a marked cell's tree, and makes its training loop tick."""
+    """Inserts the start of the recording into a marked cell's tree, and makes its training loop tick."""
 
     def __init__(
         self,
@@ -96,8 +95,8 @@ class CellTransformer:
         self._waiting: tuple[options.MagicOptions, int] | None = None
 
     def visit(self, tree: ast.AST) -> ast.AST:
-        """Transform a marked cell; return any other tree unchanged. Raises nothing but interrupts."""
-        # copying may start a garbage collection, and an interrupt in its callbacks is lost
+        """Transform a marked cell; return any other tree unchanged. Raises only interrupts."""
+        # copying may trigger a garbage collection, and an interrupt in its callbacks would be lost
         with DelayedInterrupt():
             return self._transformed(tree)
 
@@ -183,14 +182,14 @@ def _insert(tree: ast.Module, name: str, arguments: str) -> ast.Module:
 
 
 def _is_magic(tree: ast.Module) -> bool:
-    """Return whether the tree is that of a cell magic."""
+    """Return whether this is the tree of a cell magic."""
     only = tree.body[0] if len(tree.body) == 1 else None
     return isinstance(only, ast.Expr) and "run_cell_magic(" in ast.unparse(only)
 
 
 @dataclass(frozen=True)
 class ResultUnknown:
-    """Replaces IPython's result of a cell that still runs, or ended without an event."""
+    """Stands in for IPython's result of a cell that is still running, or that ended without an event."""
 
     runs: bool
     error_in_exec: BaseException | None = None
@@ -208,7 +207,7 @@ def _cells_that_run() -> int:
 
 
 class CellWatch:
-    """Knows which cell runs in each thread, and calls back when one has ended."""
+    """Tracks which cell runs in each thread, and calls back when one has ended."""
 
     # nested ``run_cell`` and cells of subshells fire the same events, so a cell is identified by its ``info``
     def __init__(self) -> None:
@@ -218,24 +217,23 @@ class CellWatch:
     def pre_run_cell(self, info: Any) -> None:
         """Remember the cell; IPython calls this."""
         running = _cells_that_run()
-        # an interrupt came before IPython's event of their end
+        # an interrupt prevented IPython's event for their end
         while running and len(self._stack) >= running:
             self._tell(self._stack[-1], ResultUnknown(False, KeyboardInterrupt()))
             self._stack.pop()
         self._stack.append(info)
 
     def post_run_cell(self, result: Any) -> None:
-        """Forget the cell and call back; IPython calls this."""
+        """Forget the cell and call back. Called by IPython."""
         info = getattr(result, "info", None)
-        self._tell(info, result)  # first: the next cell does what an interrupt prevents here
+        self._tell(info, result)  # call back first: if an interrupt prevents the rest, the next cell does it
         stack = self._stack
         if any(waiting is info for waiting in stack):
             while stack.pop() is not info:
                 pass
 
     def end_all(self) -> bool:
-        """Call back for all cells as if they were over, though they run; returns whether there was a
-        callback."""
+        """Call back for all running cells as if they had ended. Returns whether there was a callback."""
         waiting = list(self._waiting)
         for info, _ in waiting:
             self._tell(info, ResultUnknown(True))
@@ -256,7 +254,7 @@ class CellWatch:
             try:
                 entry[1](result)
                 ended = True
-            finally:  # after an interrupt the next cell ends a recording that still runs
+            finally:  # after an interrupt, the next cell ends a recording that is still running
                 if ended or current.running() is None:
                     self._waiting.remove(entry)
 

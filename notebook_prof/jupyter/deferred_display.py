@@ -1,14 +1,14 @@
-"""Shows a Profile's slow parts after its views: the verdict, and the static form for readers without a
+"""Shows the slow parts of a Profile after its views: the verdict, and the static form for readers without a
 kernel.
 
-Both take seconds at ten million slices, and the views need neither. So the views are sent at once, below a
-short text, and a thread computes the rest when they have been drawn. The verdict of a long Profile is sent as
-a trait of the widget; the static form replaces the text under its display id.
+Both take seconds for ten million slices, and the views need neither. So the views are sent at once, below a
+short text, and a thread computes the rest once they are drawn. The verdict of a long Profile is sent as a
+trait of the widget; the static form replaces the text under its display id.
 
 A message after the end of its cell reaches front-ends that keep listening (JupyterLab, Notebook 7). Programs
-that only execute (nbclient, and with it nbconvert, papermill and Voilà) drop it. Front-ends send the cell's
-id with an execute request, such programs do not: without an id, the static form is made first. If the kernel
-is shut down seconds after the cell, the short text stays; it says what to run.
+that only execute cells (nbclient, and so nbconvert, papermill and Voilà) drop it. Front-ends send the cell's
+id with an execute request and such programs do not, so without an id the static form is made first. If the
+kernel is shut down seconds after the cell, the short text stays; it says what to run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONG: Final = 100_000
 """With more slices than this the verdict is shown after the views."""
 
 _PART_S: Final = 0.3
-"""Estimated duration of a part: it waits until the kernel is idle, but not for ever."""
+"""Estimated duration of a part. It waits until the kernel is idle, but not for ever."""
 
 
 def is_verdict_slow(profile: Shown) -> bool:
@@ -54,8 +54,8 @@ def first_form(profile: Shown, uid: str) -> dict[str, str]:
 
 
 def static_form(profile: Shown, uid: str) -> dict[str, Any]:
-    """Make text, and HTML with a picture and a table, that need no kernel."""
-    from ..views.report.static_html import fragment  # late: no widget should wait for it
+    """Make a text, and HTML with a picture and a table, neither of which needs a kernel."""
+    from ..views.report.static_html import fragment  # imported late: no widget should wait for it
 
     store = queries_of(profile).store  # its indexes serve the live views too
     html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
@@ -65,10 +65,10 @@ def static_form(profile: Shown, uid: str) -> dict[str, Any]:
 def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread | None:
     """Compute the verdict and the static form in a thread, and show each when ready."""
 
-    # If the trace is not built yet, the thread waits for it; without slices it closes the widget. Closing the
-    # widget ends the work; `uid` is the display id of the first form. The thread runs after the first drawing
-    # and outside of recordings, and does not keep the kernel alive. Without threads (None is returned)
-    # everything is done before this returns.
+    # If the trace is not built yet, the thread waits for it; if it has no slices, the thread closes the
+    # widget. Closing the widget ends the work. `uid` is the display id of the first form. The thread works
+    # after the views are first drawn and not during recordings, and it does not keep the kernel alive. Where
+    # threads are not available, everything is done before this returns, and it returns None.
     def tell_verdict() -> None:
         widget.tell_headline(*headline_of(profile))
 
@@ -115,6 +115,6 @@ def _has_slices(profile: Shown) -> bool:
 def _show_static(profile: Shown, uid: str) -> None:
     try:
         form = static_form(profile, uid)
-    except Exception:  # the first form stays, and says what to do next
+    except Exception:  # the first form stays and says what to do next
         return
     display(form, raw=True, display_id=uid, update=True)

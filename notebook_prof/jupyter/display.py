@@ -28,10 +28,9 @@ _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 
 
 def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) -> LinkedWidget | None:
-    """Show a Profile where it is evaluated; with `as_widget` return the views for a front-end that shows
-    them."""
-    # Two outputs are made: a static one (text, and HTML with a picture) that needs no kernel, and the live
-    # views, which hide it while they exist. The views are sent first if a front-end listens (see
+    """Show a Profile where it is evaluated. With `as_widget`, return the views for the front-end to show."""
+    # There are two outputs: a static one (text, and HTML with a picture) that needs no kernel, and the live
+    # views, which hide it while they exist. The views are sent first if a front-end is listening (see
     # `deferred_display`). A shell without a front-end gets the text. marimo uses `as_widget`.
     if as_widget:
         return _widget(profile)
@@ -113,13 +112,13 @@ def _text(shown: Shown | Other) -> str:
 
 
 def _is_board(shown: Shown | Other) -> TypeGuard[RankBoard]:
-    """Return whether it is a RankBoard, without importing that room."""
+    """Return whether it is a RankBoard, without importing that package."""
     room = sys.modules.get("notebook_prof.ranks.page.board")
     return room is not None and isinstance(shown, room.RankBoard)
 
 
 def _is_comparison(shown: Shown | Other) -> TypeGuard[Comparison]:
-    """Return whether it is a Comparison, without importing that room."""
+    """Return whether it is a Comparison, without importing that package."""
     room = sys.modules.get("notebook_prof.comparison.comparison")
     return room is not None and isinstance(shown, room.Comparison)
 

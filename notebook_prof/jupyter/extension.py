@@ -21,7 +21,7 @@ _MAGICS = (ProfileMagics, OpenMagics, TurnsMagics, HistoryMagics)
 def load(shell: Any) -> None:
     """Register transformers, events and magics; does nothing if they are registered already."""
     if strip_magic not in shell.input_transformers_cleanup:
-        with DelayedInterrupt():  # otherwise half of it could stay: the next `load` would find it registered
+        with DelayedInterrupt():  # otherwise half of it could stay, and the next `load` would find that
             _load(shell)
 
 
@@ -47,7 +47,7 @@ def unload(shell: Any) -> None:
 
 
 def _unload(shell: Any) -> None:
-    if watch.end_all():  # inside of a profiled cell; its rest is not recorded
+    if watch.end_all():  # inside a profiled cell, the rest of which is not recorded
         from ..session import ticks
 
         _when_over(shell, ticks.withdraw)
@@ -70,7 +70,7 @@ def _unload(shell: Any) -> None:
 
 
 def _when_over(shell: Any, action: Callable[[], None]) -> None:
-    """Run `action` once, after the running cell."""
+    """Run `action` once, after the running cell has ended."""
 
     def once(result: Any) -> None:
         shell.events.unregister("post_run_cell", once)

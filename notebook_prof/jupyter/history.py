@@ -36,7 +36,7 @@ class HistoryMagics(Magics):  # type: ignore[misc]
         if words in (["-h"], ["--help"]):
             print(self.profile_history.__doc__)  # noqa: T201  (the user asked for it)
             return None
-        # imported here: `%load_ext` would take a fifth longer
+        # imported here, since otherwise `%load_ext` would take a fifth longer
         from ..comparison.comparison import compare
         from ..runs.cell_history import cell_history
         from ..runs.table import load, open_store

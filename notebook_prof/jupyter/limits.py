@@ -1,4 +1,4 @@
-"""Resources that this process may still take before a limit of the system ends it."""
+"""How much memory and how many files this process may still use before it hits a system limit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from typing import Final
 
 NEEDED_BYTES: Final = 128 * 2**20
-"""Address space taken by recording, pandas and pyarrow; compiled code ends the process without it."""
+"""Address space that recording, pandas and pyarrow need. Without it, compiled code ends the process."""
 NEEDED_DESCRIPTORS: Final = 8
-"""ZeroMQ opens some for a message of more than 64 KiB; without them it loses this message, and the next
+"""ZeroMQ opens some for a message of more than 64 KiB. Without them it loses that message and the next
 ones."""
 
 

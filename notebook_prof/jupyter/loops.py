@@ -1,4 +1,4 @@
-"""Finds the loops of a cell with iterations that are its steps, and whether it counts them itself."""
+"""Finds the loops of a cell whose iterations are its steps, and whether the cell counts steps itself."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _tokens = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class FoundLoop:
-    """A loop that counts steps; ``token`` is negative without any sign of training."""
+    """A loop that counts steps. ``token`` is negative if there is no sign of training."""
 
     node: Loop
     token: int
@@ -110,17 +110,17 @@ def find_loops(
     weak: bool = False,
     namespace: Mapping[str, Any] | None = None,
 ) -> list[FoundLoop]:
-    """Choose the loops with iterations that are the steps, by line; none of them is inside another.
+    """Choose the loops whose iterations are the steps, ordered by line. None of them is inside another.
 
     >>> [loop.text for loop in find_loops(ast.parse("for x, y in loader:\\n    loss(x, y).backward()"))]
     ['for x, y in loader']
     """
-    # Calls directly in the body are signs and give points: ``backward`` 4, ``.step`` of anything that may be
-    # an optimizer 3, … Of nested loops the one with most points is taken, then the outermost; a target named
-    # batch or an iterable named like a loader adds 2, an epoch -1. If no loop trains, a loop over a
-    # DataLoader (by its class, not by its name) is one of steps. With `line` the loop on that line is taken.
-    # With `weak` and no sign of training anywhere, a loop of the cell itself is taken: the outermost, unless
-    # another looks more like batches.
+    # Calls directly in the body are signs of training and give points: ``backward`` 4, ``.step`` of anything
+    # that may be an optimizer 3, … Of nested loops, the one with the most points is taken, and of equals the
+    # outermost. A target named batch, or an iterable named like a loader, adds 2; an epoch subtracts 1. If no
+    # loop trains, a loop over a DataLoader (recognised by its class, not its name) counts steps. With `line`,
+    # the loop on that line is taken. With `weak`, if there is no sign of training anywhere, a loop of the
+    # cell itself is taken: the outermost, unless another looks more like a loop over batches.
     scope = _Names(tree, namespace or {})
     every = list(_loops(tree))
     if line is not None:
@@ -139,7 +139,7 @@ def find_loops(
 
 
 def _best(node: ast.AST, signs: Mapping[int, int]) -> list[Loop]:
-    """Return the best of nested loops, and all of several beside each other."""
+    """Return the best of nested loops; of loops beside each other, return all."""
     best: list[Loop] = []
     for child in ast.iter_child_nodes(node):
         inner = _best(child, signs)
@@ -182,8 +182,8 @@ class _Names:
         }
 
     def value(self, node: ast.expr) -> Any:
-        """Return the object of a name, or of an attribute that can be read without running code; None if
-        unknown."""
+        """Return the object that a name refers to, or an attribute that can be read without running code;
+        None if unknown."""
         if isinstance(node, ast.Name):
             return None if node.id in self._made else self._namespace.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -191,7 +191,8 @@ class _Names:
         return None
 
     def made_by(self, node: ast.expr) -> str:
-        """Return the call in the cell that makes it, such as ``torch.optim.Adam``; empty if unknown."""
+        """Return the name of the call in the cell that makes it, such as ``torch.optim.Adam``; empty if
+        unknown."""
         made = self._made.get(node.id) if isinstance(node, ast.Name) else node
         return ast.unparse(made.func) if isinstance(made, ast.Call) else ""
 

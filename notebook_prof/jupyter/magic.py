@@ -29,14 +29,15 @@ class ProfileMagics(Magics):  # type: ignore[misc]
     @needs_local_scope  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
     def profile(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
-        """Record a cell or a statement; replaced below by the text of the declared options."""
+        """Record a cell or a statement. This docstring is replaced below by the text of the declared
+        options."""
         if cell is None:
             return self._line(line, local_ns)
         try:
             options.parse(line)
         except OptionError as error:
             raise UsageError(str(error)) from None
-        # valid options, but the line was not the first of a cell
+        # the options are valid, but the line was not the first of a cell
         result = self.shell.run_cell(f"{options.MAGIC} {line}\n{cell}")
         if not result.success:
             raise ShownAlready

@@ -28,8 +28,8 @@ class OpenMagics(Magics):  # type: ignore[misc]
 
         ``%profile_open [--format NAME] PATH``
 
-        PATH is a file or a folder of any format of ``nbp.list_formats()``, recognised by its content; with or
-        without quotes, also if it contains spaces. ``~`` is the home folder.
+        PATH is a file or a folder in any format of ``nbp.list_formats()``, recognised by its content. Quotes
+        are optional, even if it contains spaces. ``~`` is the home folder.
         """
         from ..profiles.files import open_profile
 
@@ -44,7 +44,7 @@ class OpenMagics(Magics):  # type: ignore[misc]
 
 
 def split_line(line: str) -> tuple[str, str | None]:
-    """Split the line into the path and the format, None if not given.
+    """Split the line into the path and the format, which is None if not given.
 
     >>> split_line("--format kineto 'my run.json'"), split_line("my run.json")
     (('my run.json', 'kineto'), ('my run.json', None))

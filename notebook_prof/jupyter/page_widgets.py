@@ -1,4 +1,4 @@
-"""The widgets of the pages of many ranks and of a comparison."""
+"""The widgets of the page of many ranks and of the page of a comparison."""
 
 from __future__ import annotations
 

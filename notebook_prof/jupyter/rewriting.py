@@ -15,11 +15,11 @@ from ..session.ticks import NAME
 from .loops import LOOPS, SCOPES, FoundLoop, Loop
 
 _TICKS: Final = "notebook_prof.session.ticks"
-# In another process, or without the package, a rewritten function must run as it was written. There the
-# look-up returns nullcontext(token), which does nothing, or int(), which is false.
+# In another process, or without this package, a rewritten function must run as it was written. There the
+# lookup returns nullcontext(token), which does nothing, or int(), which is false.
 _FIND: Final = "getattr(__import__('sys').modules.get({module!r}), {name!r}, {instead})"
 _NOTHING: Final = "__import__('contextlib').nullcontext"
-# Only C functions, so that an interrupt is raised in the user's statement
+# C functions only, so that an interrupt is raised in the user's statement
 _JOURNAL: Final = "__import__('sys').modules['notebook_prof.collectors.statements']"
 _MARK: Final = "{where}.note(({where}.now(), {line}))"
 _MARKED_LOOP: Final = f"__import__('sys').modules[{_TICKS!r}].marked_loop({{token}}, {{line}})"
@@ -31,7 +31,7 @@ _ENCLOSING: Final = (
     *([ast.TryStar] if hasattr(ast, "TryStar") else []),
 )
 _APPENDABLE: Final = ("last_expr", "all", "none")
-"""Modes of IPython for the displayed value that a further statement at the end does not change."""
+"""IPython's display modes that are unaffected by an extra statement at the end."""
 
 
 def rewrite(
@@ -42,7 +42,7 @@ def rewrite(
     marks: bool = True,
     interactivity: str = "last_expr",
 ) -> ast.Module:
-    """Return a copy of the cell that ticks and leaves marks; the tree itself if the copy does not compile.
+    """Return a copy of the cell that ticks and leaves marks, or the tree itself if the copy does not compile.
 
     >>> ast.unparse(rewrite(ast.parse("x = 1"), [], interactivity="none")).splitlines()[1]
     'x = 1'
@@ -52,10 +52,11 @@ def rewrite(
     # finally``: after it, a frame's ``f_lineno``, which IPython shows, is that of the ``finally``; ``with``
     # restores it. No name of ours is in the user's namespaces: see `session.ticks`.
     # Outside of functions, the loop and the loops around it exist twice: with ticks and marks, and as
-    # written. If iterations turn out to be too short, the first form leaves the rest to the second. Marks
+    # written. If iterations turn out to be too short, the first form hands the rest over to the second. Marks
     # precede every top-level statement, the statements on the way to a ticking loop, and those in its body.
-    # `stop_after` also leaves these loops, and the loops around them in the same function, when the window is
-    # recorded; `interactivity` is IPython's ``ast_node_interactivity``. Too deep a nesting does not compile.
+    # With `stop_after`, these loops and the loops around them in the same function are also left once the
+    # window is recorded. `interactivity` is IPython's ``ast_node_interactivity``. Nesting that is too deep
+    # does not compile.
     twin = copy.deepcopy(tree)
     originals, copies = list(ast.walk(tree)), list(ast.walk(twin))
     tokens = {id(copies[originals.index(one.node)]): one.token for one in loops}
@@ -97,7 +98,7 @@ class _Cell:
         return _mark(line, line, _name(loops - 1) if loops else _JOURNAL) if self._marks else []
 
     def _statement(self, statement: ast.stmt, loops: int) -> list[ast.stmt]:
-        """Return a statement outside of functions, `loops` deep in marked loops."""
+        """Return the statements that replace one outside functions, inside `loops` marked loops."""
         if _ticks_inside(statement) and isinstance(statement, LOOPS):
             return [self._doubled(statement, loops)]
         if _ticks_inside(statement) and isinstance(statement, _ENCLOSING):
@@ -129,11 +130,12 @@ class _Cell:
                 if body := getattr(holder, name, None):
                     setattr(holder, name, self._body(body, loops))
         if isinstance(statement, ast.With | ast.AsyncWith):
-            statement.body += self._mark(statement, loops)  # its end takes time, too
+            statement.body += self._mark(statement, loops)  # its end takes time too
 
     def _doubled(self, loop: Loop, loops: int) -> ast.stmt:
-        """Return a loop with ticks and marks, followed by the same without."""
-        # A test before each mark, in place of a second form, makes short iterations 1.7 to 2.3 times as long.
+        """Return a loop with ticks and marks, followed by the same loop without them."""
+        # A test before each mark instead of a second form would make short iterations 1.7 to 2.3 times as
+        # long.
         line, end, name = loop.lineno, loop.end_lineno or loop.lineno, _name(loops)
         token = getattr(loop, "nbp_token", 0)
         remainder = _Ticking(self._stop_after, loops + 1).remainder_of(copy.deepcopy(loop))
@@ -152,7 +154,8 @@ class _Cell:
                 for node in ast.walk(one.iter):
                     ast.copy_location(node, iterable)
         first = loop.body[0].lineno
-        # on the head's line: it ends there too, which must not count as another run of the first statement
+        # on the head's line, because it also ends there, which must not count as another run of the first
+        # statement
         ticking = cast("ast.With", _statements_at(f"with {name}: pass", line)[0])
         after = loop.body[-1].end_lineno or first
         ticking.body = self._body(loop.body, loops + 1)
@@ -168,7 +171,7 @@ class _Cell:
 
 
 class _Ticking(ast.NodeTransformer):
-    """Makes found loops tick, without marks; `around` counts the loops around in the same function."""
+    """Makes found loops tick, without marks. `around` counts the enclosing loops in the same function."""
 
     def __init__(self, stop_after: bool, around: int = 0) -> None:
         self._stop_after, self._around = stop_after, around
@@ -220,7 +223,7 @@ def _leave(line: int) -> list[ast.stmt]:
 
 
 def _name(loops: int) -> str:
-    """Return the name of the ticker of a marked loop with this many loops around it."""
+    """Return the name of the ticker of a marked loop that is inside this many loops."""
     return f"{NAME}.loop{loops}"
 
 
@@ -238,7 +241,7 @@ def _note_the_end(shown: ast.Expr) -> None:
 
 
 def _ticks_inside(node: ast.AST, *, functions: bool = False) -> bool:
-    """Return whether a statement is or contains a ticking loop; also in functions, if requested."""
+    """Return whether a statement is or contains a ticking loop; with `functions`, also inside functions."""
     if hasattr(node, "nbp_token"):
         return True
     if isinstance(node, SCOPES) and not functions:

@@ -1,4 +1,4 @@
-"""The recording of one cell: begun by a call inserted into the cell's tree, ended by an event."""
+"""The recording of one cell: started by a call inserted into the cell's tree, ended by an event."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def begin(
     refuse: str | None = None,
     problem: str | None = None,
 ) -> None:
-    """Begin to record the running cell; called first in a marked cell's tree."""
-    # `line` has the options, which are valid; `loops` token, line and head of each rewritten loop. `refuse`
-    # says why the cell must not run, `problem` why its loops could not be read. UsageError, for instance
-    # since another recording runs, keeps the cell from running.
+    """Start recording the running cell. This is the first call in a marked cell's tree."""
+    # `line` has the options, which are valid; `loops` has the token, line and head of each rewritten loop.
+    # `refuse` says why the cell must not run, `problem` why its loops could not be read. A UsageError, for
+    # instance because another recording is running, keeps the cell from running.
     __tracebackhide__ = True
     if refuse is not None:
         raise UsageError(refuse)
@@ -54,7 +54,7 @@ def begin(
     if info is None:
         raise UsageError(f"{MAGIC}: this cell runs silently, so its end cannot be seen; use nbp.profile(...)")
     file = sys._getframe(1).f_code.co_filename  # the cell itself calls this
-    with DelayedInterrupt():  # an interrupt is raised once the end of the cell will be seen
+    with DelayedInterrupt():  # an interrupt is delayed until the watch for the cell's end is in place
         _begin(shell, info, line, file, loops, marked, problem)
 
 
@@ -126,7 +126,7 @@ def _begin(
     def done(result: Any) -> None:
         if (
             ends or session.is_of_parent
-        ):  # an interrupt right after the begin; or this process is a fork of the cell
+        ):  # an interrupt right after the start, or this process is a fork of the cell's
             return
         early = 0
         while not ends:
@@ -136,7 +136,7 @@ def _begin(
                     interrupt.count += early
                     finish(result, ends[0])
             except BaseException as error:  # the user's cell has run; IPython would print our traceback
-                if not ends:  # an interrupt, before waiting began
+                if not ends:  # an interrupt before waiting began
                     early += 1
                     continue
                 session.give_up()
@@ -151,18 +151,19 @@ def _begin(
 
 
 def _import_delivery() -> None:
-    """Import what `_deliver` needs: at the end, a cell may have left no file descriptors and no memory."""
+    """Import what `_deliver` needs now, since the cell may leave no file descriptors or memory."""
     from ..profiles import profile as profile
     from ..runs import writing as writing
 
 
 def _live_display(shell: Any, options: MagicOptions) -> type[LiveDisplay] | None:
-    """Return the class that shows the cell while it runs; None if no front-end draws or keeps listening."""
+    """Return the class that shows the cell while it runs; None if no front-end draws widgets or keeps
+    listening."""
     if options.quiet or getattr(shell, "kernel", None) is None or not current_cell(shell):
         return None
     try:
         from .live.display import LiveDisplay
-    except Exception:  # a cell runs without it
+    except Exception:  # the cell can run without it
         return None
     return LiveDisplay
 
@@ -182,7 +183,7 @@ def _name_options(file: str, line: str) -> None:
 
 
 def announce(loops: Sequence[tuple[int, int, str]]) -> None:
-    """Add loops that count, found only now in the body of a magic inside the profiled cell."""
+    """Add loops that count steps, found only now in the body of a magic inside the profiled cell."""
     if (session := current.running()) is not None:
         session.announce([LoopInSource(*loop) for loop in loops])
 
@@ -230,8 +231,8 @@ def _session(
 
 
 def _other_cells(shell: Any, running: str) -> dict[str, str]:
-    """Return the names of the files of cells before the running one, such as ``In[3]``."""
-    # IPython 8 and 9 keep it here, for tracebacks; without it all cells have the same name
+    """Return the displayed names, such as ``In[3]``, of the files of cells before the running one."""
+    # IPython 8 and 9 keep this map for tracebacks; without it, all cells have the same name
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
     return {str(file): f"In[{number}]" for file, number in tuple(numbers.items()) if file != running}
 
@@ -309,7 +310,8 @@ def _show(profile: Profile) -> None:
 
 
 def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
-    """Record when this thread begins to show a traceback, where the cell has ended; returns the undo too."""
+    """Record when this thread starts to show a traceback, since the cell has ended by then. Also returns a
+    function that undoes this."""
     noted: list[int] = []
     me, show, own = threading.get_ident(), shell.showtraceback, "showtraceback" in vars(shell)
 
@@ -331,7 +333,7 @@ def _when_failing(shell: Any) -> tuple[list[int], Callable[[], None]]:
 
 
 def _let_leave(shell: Any) -> Callable[[], None]:
-    """Let `EndOfWindow` end the cell without a traceback; returns the undo."""
+    """Let `EndOfWindow` end the cell without a traceback. Returns a function that undoes this."""
     before = shell.custom_exceptions, shell.CustomTB
     shell.set_custom_exc((EndOfWindow,), lambda *_, **__: None)
 

@@ -1,4 +1,4 @@
-"""``%%profile_ab``: two versions of a cell, recorded in turns and compared."""
+"""``%%profile_ab``: two versions of a cell, recorded alternately and compared."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Turns:
     b: str
     name: str | None  # variable for the Comparison
     rounds: int
-    until: float | None  # half width of the interval at which to end, as a share
+    until: float | None  # relative half-width of the interval at which to stop
     restore: tuple[str, ...]  # variables
     line: str  # options passed on to ``%%profile``
 
@@ -69,7 +69,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(line: str, cell: str) -> Turns:
-    """Parse the magic's line, and split the cell; OptionError for wrong options or not two bodies.
+    """Parse the magic's line, and split the cell. Raises OptionError for invalid options, or without two
+    bodies.
 
     >>> turns = parse("c --rounds 4 --steps 3:14", "x = 1\\n%% b\\nx = 2\\n")
     >>> turns.name, turns.rounds, turns.a, turns.b, turns.line
@@ -98,13 +99,14 @@ def parse(line: str, cell: str) -> Turns:
     until = None if own.until is None else parse_share(own.until, f"{MAGIC}: --until")
     restore = tuple(part.strip() for part in own.restore.split(",") if part.strip())
     words = [word for word in others if word != name]
-    # the history compares a cell with its last run, not with its other version
+    # no history: it would compare a version with the last run of the cell, which was the other version
     inner = shlex.join([*words, *(one for one in ("--quiet", "--no-history") if one not in words)])
     return Turns(bodies[0], bodies[1].lstrip("\n"), name, rounds, until, restore, inner)
 
 
 class State:
-    """The current state of random generators and of named objects with a ``state_dict``; else OptionError."""
+    """The current state of random generators and of named objects. Raises OptionError for an object without a
+    ``state_dict``."""
 
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str] = ()) -> None:
         self._objects: list[tuple[Any, Any]] = []
@@ -130,9 +132,9 @@ class State:
                 self._restore.append(lambda: torch.cuda.set_rng_state_all(on_devices))
 
     def restore(self) -> None:
-        """Restore it; gradients are cleared, as no ``state_dict`` has them."""
+        """Restore it. Gradients are cleared, since no ``state_dict`` contains them."""
         for kept, state in self._objects:
-            kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps its argument
+            kept.load_state_dict(copy.deepcopy(state))  # an optimizer keeps a reference to its argument
             if callable(getattr(kept, "zero_grad", None)):
                 kept.zero_grad(set_to_none=True)
         for put_back in self._restore:
@@ -152,7 +154,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
     @no_var_expand  # type: ignore[untyped-decorator]
     @cell_magic  # type: ignore[untyped-decorator]
     def profile_ab(self, line: str, cell: str) -> None:
-        """Record two versions of a cell in turns, and compare them; replaced below by the help text."""
+        """Record two versions of a cell alternately, and compare them. Replaced below by the help text."""
         if line.strip() in ("-h", "--help"):
             print(_HELP)  # noqa: T201  (the user asked for it)
             return
@@ -166,7 +168,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         try:
             with CountedInterrupts() as interrupts:
                 failed = not self._run_all(turns, state, recorded, values, interrupts)
-        except KeyboardInterrupt:  # between two runs; within a run, its cell has shown it
+        except KeyboardInterrupt:  # between two runs; one within a run was shown by its cell
             sys.stderr.write(f"{MAGIC}: interrupted\n")
             failed = True
         if all(recorded.values()):
@@ -182,7 +184,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
         values: dict[str, Any],
         interrupts: CountedInterrupts,
     ) -> bool:
-        """Run all rounds; returns whether each run ended well."""
+        """Run all rounds. Returns whether every run succeeded."""
         for number in range(turns.rounds):
             for side in "ab" if number % 2 == 0 else "ba":
                 state.restore()
@@ -198,7 +200,7 @@ class TurnsMagics(Magics):  # type: ignore[misc]
     def _record(
         self, turns: Turns, side: str, number: int, recorded: dict[str, list[Profile]], values: dict[str, Any]
     ) -> bool:
-        """Run one body once; returns whether it ran to its end."""
+        """Run one body once. Returns whether it ran to its end."""
         before = current.last()
         with capture_output() if number else nullcontext() as output:
             source = f"{options.MAGIC} {turns.line}\n{turns.a if side == 'a' else turns.b}"
@@ -227,7 +229,7 @@ TurnsMagics.profile_ab.__doc__ = _HELP
 
 
 def _compared(recorded: dict[str, list[Profile]]) -> Comparison:
-    """Compare the rounds in which both versions ran."""
+    """Compare the two versions, using the rounds in which both ran."""
     from ..comparison.comparison import compare
 
     whole = min(map(len, recorded.values()))
@@ -246,7 +248,7 @@ def _difference(values: dict[str, Any]) -> str:
     """Compare the last values of both sides, if they are numbers, arrays or tensors."""
     if values.get("a") is None or values.get("b") is None:
         return ""
-    with suppress(Exception):  # user objects: some cannot be subtracted
+    with suppress(Exception):  # some user objects cannot be subtracted
         a, b = (_numbers(values[side]) for side in "ab")
         if a.shape != b.shape:
             return f"The last values have different shapes: {a.shape} and {b.shape}."
@@ -265,7 +267,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _left_out(turns: Turns, namespace: Mapping[str, Any]) -> str:
-    """Name objects that both versions change and that kept their state from run to run."""
+    """Name the objects that both versions change and that carried their state over from run to run."""
     with suppress(SyntaxError):
         words = {
             node.id

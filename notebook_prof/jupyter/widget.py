@@ -1,6 +1,6 @@
-"""The widget of the views: an anywidget, so that no extension of ours has to be installed.
+"""The widget of the views: an anywidget, so no extension of ours has to be installed.
 
-BokehJS is sent over the comm from the installed wheel, once a page: no CDN, no port, no `output_notebook`.
+BokehJS is sent over the comm from the installed wheel, once per page: no CDN, no port, no `output_notebook`.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Answering(Protocol):
 
 
 class LinkedWidget(anywidget.AnyWidget):
-    """One of our pages; it may be shown in several places, and several may share one selection."""
+    """One of our pages. It may be shown in several places, and several pages may share one selection."""
 
-    # Requests are custom messages and may be handled in another thread than the cell's (subshells). Only
-    # Python writes the trait ``selection``, a mirror of the Selection; the page sends a selection as a
-    # message with the revision that it is based on. `document` has figures without data, as JSON; `answers`
+    # Requests are custom messages and may be handled in a thread other than the cell's (subshells). Only
+    # Python writes the trait ``selection``, a mirror of the Selection. The page sends a selection as a
+    # message, with the revision on which it is based. `document` has figures without data, as JSON; `answers`
     # is called for each request.
     _esm = script("profile_widget")
     _css = stylesheet()
@@ -110,10 +110,11 @@ class LinkedWidget(anywidget.AnyWidget):
                 self._tell(together)
         finally:
             self._telling = None
-            self._mirror(self._shown)  # the page knows it from the answer; other pages do not
+            self._mirror(self._shown)  # this page knows it from the answer, but other pages do not
 
     def _tell(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Answer several requests in one message: each message costs the page and the server milliseconds."""
+        """Answer several requests in one message, since each message costs the page and the server
+        milliseconds."""
         replies = [(self._reply(one), {"rid": one.get("rid")}) for one in messages]
         buffers = [part for (_, parts), _ in replies for part in parts]
         contents = [{**content, **rid, "buffers": len(parts)} for (content, parts), rid in replies]
@@ -144,11 +145,11 @@ class LinkedWidget(anywidget.AnyWidget):
 class ProfileWidget(LinkedWidget):
     """One display of a Profile."""
 
-    # `uid` marks the static output that the live view hides. With `late` the trait ``headline`` is set later,
-    # and the page says that it is being computed; otherwise the page is told when that begins.
+    # `uid` marks the static output that the live view hides. With `late`, the trait ``headline`` is set
+    # later, and the page says that it is being computed; otherwise the page is told when that starts.
     headline = traitlets.Unicode().tag(sync=True)
     pieces: Any = traitlets.List().tag(sync=True)
-    """The headline's lines, split at claims that select something: see `headline_pieces`."""
+    """The lines of the headline, split at claims that select something; see `headline_pieces`."""
 
     def __init__(self, profile: Shown, uid: str = "", late: bool = False) -> None:
         self._profile = profile
@@ -161,14 +162,14 @@ class ProfileWidget(LinkedWidget):
         super().__init__(lambda: queries_of(profile), profile.selection, "", settings)
 
     def begin(self) -> None:
-        """Answer the pages that sent requests before the trace was built."""
+        """Answer the requests that pages sent before the trace was built."""
         with self._beginning:
             early, self._early = self._early, None
         for message in early or ():
             super()._receive(self, message, [])
 
     def _receive(self, widget: Any, message: Mapping[str, Any], buffers: Any) -> None:
-        """Queue requests that need the trace until it is built: the kernel must not wait."""
+        """Queue requests that need the trace until it is built, since the kernel must not wait."""
         messages = _questions(message)
         with self._beginning:
             if self._early is not None:
@@ -182,7 +183,7 @@ class ProfileWidget(LinkedWidget):
         queries_of(self._profile).prefetcher.page_came()
         try:
             self._begun = self._begun or self._start()
-        except Exception as error:  # tell the page: nobody reads the kernel's log
+        except Exception as error:  # tell the page, since nobody reads the kernel's log
             return {"failed": f"{type(error).__name__}: {error}"}, []
         return self._begun, []
 
@@ -196,7 +197,7 @@ class ProfileWidget(LinkedWidget):
         return {"document": dashboard_document(trace), "settings": settings}
 
     def tell_headline(self, text: str, claims: Claims) -> None:
-        """Send the page a headline that was computed after its views."""
+        """Send the page a headline that was computed after its views were sent."""
         self.pieces = headline_pieces(self._profile.trace, text, claims)
         self.headline = text
 
@@ -211,7 +212,7 @@ def _questions(message: object) -> list[Mapping[str, Any]]:
 
 
 def _answer_groups(messages: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Group requests answered together: selections with the first other request, then the rest."""
+    """Group requests to be answered together: selections with the first other request, then the rest."""
     first = next((k for k, one in enumerate(messages) if one.get("t") != "select"), len(messages)) + 1
     for together in (messages[:first], messages[first:]):
         if together:

@@ -36,7 +36,7 @@ class Brief:
     tables : dict of str to DataFrame
         The first rows of ``lines``, ``advice`` and ``trust``.
     absent : tuple of str
-        Calls without rows, since their data was not recorded.
+        Calls that return no rows because their data was not recorded.
     """
 
     verdict: analysis.Verdict
@@ -67,10 +67,10 @@ class Brief:
         Returns
         -------
         dict
-            ``version verdict lines claims tables absent``. A claim has its ``text``, its ``line`` and the
+            ``version verdict lines claims tables absent``. A claim has its ``text``, its ``line``, the
             position of its first character (``start``), its ``value``, and the source of the value: the
-            ``call`` of a table, the rows (``where``), the ``column`` and how they ``reduce``; with ``of``,
-            the value is the share of that. A table is a list of its rows.
+            ``call`` that returns a table, the rows (``where``), the ``column``, and how they are combined
+            (``reduce``). If it has ``of``, the value is a share of that. A table is a list of rows.
         """
         content = {
             "version": VERSION,
@@ -93,7 +93,7 @@ class Brief:
     __repr__ = __str__
 
     def _calls(self) -> dict[str, list[str]]:
-        """Return the calls of the claims' tables, and the numbers in each, both in their order."""
+        """Return the calls behind the claims, and the numbers from each, both in order of appearance."""
         calls: dict[str, list[str]] = {}
         for claim in sorted(self.verdict.claims, key=lambda claim: (claim.line, claim.start)):
             texts = calls.setdefault(claim.call, [])
@@ -103,17 +103,17 @@ class Brief:
 
 
 def brief(profile: Any, rows: int = 5) -> Brief:
-    """Write the Profile as Markdown: the verdict, the source of each of its numbers, lines, advice, doubts.
+    """Write the Profile as Markdown: the verdict, the source of each number in it, lines, advice and doubts.
 
     Parameters
     ----------
     rows : int
-        Number of rows of each table.
+        Number of rows per table.
 
     Returns
     -------
     Brief
-        ``print()`` it; ``to_dict()`` and ``to_json()`` have its numbers unrounded.
+        ``print()`` shows it. ``to_dict()`` and ``to_json()`` return its numbers unrounded.
 
     Examples
     --------

@@ -15,11 +15,11 @@ from ..trace.trace import Trace
 
 THREAD: Final = "notebook_prof trace"
 _LEAVES_S: Final = 2.0
-"""How long an exiting process waits for the work to notice it."""
+"""How long an exiting process waits for the work to notice that."""
 
 
 class DeferredTrace:
-    """Builds a Trace once, in a background thread that yields the interpreter unless somebody waits.
+    """Builds a Trace once, in a background thread that yields the interpreter unless somebody is waiting.
 
     >>> from notebook_prof.trace import TraceBuilder
     >>> deferred = DeferredTrace(TraceBuilder().seal)
@@ -28,12 +28,13 @@ class DeferredTrace:
     """
 
     # The work never runs in the requesting thread, so Ctrl-C stops the wait, not the build. While a recording
-    # runs in this process, nothing is done unless somebody waits. A Trace that nobody can request any more,
-    # since its cell was run again, is not built: its work ends at the next `checkpoint`, which `build` should
-    # call every millisecond or so.
+    # runs in this process, the work pauses unless somebody is waiting. If nobody can request the Trace any
+    # more, because its cell was run again, the work ends at the next `checkpoint`, which `build` should call
+    # every millisecond or so.
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool] = bool) -> None:
         self._work = _Work(build, hold)
-        # the thread holds the work only: once this object is deleted, nobody can request it
+        # the thread holds only the work, not this object; once this object is deleted, nobody can request the
+        # Trace
         weakref.finalize(self, self._work.pace.cancel).atexit = False
 
     @property
@@ -42,12 +43,12 @@ class DeferredTrace:
         return self._work.done.is_set()
 
     def start(self) -> None:
-        """Begin to build it, unless it is built."""
+        """Start building it, unless it is built already."""
         self._work.start()
 
     def get(self) -> Trace:
-        """Wait for the Trace, and return it; raises the error of `build`, or NotRecordedError after a fork
-        or at exit."""
+        """Wait for the Trace and return it. Raises what `build` raised, or NotRecordedError after a fork or
+        at exit."""
         work = self._work
         if not work.done.is_set():
             with work.pace.hurried():
@@ -59,12 +60,12 @@ class DeferredTrace:
         return work.trace
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait without hurrying the build; returns whether it is ready."""
+        """Wait without hurrying the build. Returns whether it is ready."""
         return self._work.done.wait(seconds)
 
 
 class _Work:
-    """The work of a `DeferredTrace`'s thread."""
+    """What the thread of a `DeferredTrace` does."""
 
     def __init__(self, build: Callable[[], Trace], hold: Callable[[], bool]) -> None:
         self.done = threading.Event()
@@ -76,7 +77,7 @@ class _Work:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Run in a new thread, once."""
+        """Run the build in a new thread, once."""
         with self._lock:
             if self._build is None:
                 return
@@ -87,7 +88,7 @@ class _Work:
             try:
                 self._thread.start()
                 return
-            except RuntimeError:  # an exiting process starts no threads
+            except RuntimeError:  # an exiting process cannot start threads
                 self._thread = None
         self._run(build)
 
@@ -104,7 +105,7 @@ class _Work:
             self.done.set()
 
     def leave(self) -> None:
-        """Let it end at the next checkpoint."""
+        """Make it end at the next checkpoint."""
         self.pace.cancel()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVES_S)
@@ -120,7 +121,7 @@ _unfinished: set[_Work] = set()
 
 
 def _leave() -> None:
-    # a thread still computing while the interpreter shuts down would be ended inside C code
+    # a thread that is still computing when the interpreter shuts down would be ended inside C code
     for work in list(_unfinished):
         work.leave()
 

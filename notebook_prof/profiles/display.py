@@ -1,4 +1,4 @@
-"""Finds the display of objects of this floor, which is on the floor above."""
+"""Finds the display code for the objects of this layer, which is in the layer above."""
 
 from __future__ import annotations
 

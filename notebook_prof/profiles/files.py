@@ -20,14 +20,14 @@ def open_profile(
     Parameters
     ----------
     path : path
-        A file in any format of `notebook_prof.list_formats`, recognised by its content, not its name.
+        A file in any of the formats in `notebook_prof.list_formats`, recognised by its content, not its name.
     format : str, optional
         Name of the format, to skip the recognition.
     max_bytes : int, optional
-        Limit for the size of a decompressed file. By default 8 GiB, 300 times its size (or 256 MiB) or the
-        free memory, whichever is least.
+        Limit on the size of a decompressed file. By default 8 GiB, 300 times its size (at least 256 MiB) or
+        the free memory, whichever is least.
     **options
-        Options of the format's reader, as for `read_trace`.
+        Options for the format's reader, as for `read_trace`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Analyses as methods, with the docstring and parameters of the function."""
+"""Analyses as methods, with the docstring and parameters of the analysis function."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def method(load: Callable[[], Callable[Concatenate[Trace, P], R]]) -> Callable[C
     >>> Holder.steps.__doc__ == analysis.steps.__doc__, list(inspect.signature(Holder.steps).parameters)
     (True, ['self', 'window', 'step', 'where'])
     """
-    # The analysis is loaded when the method is first looked up. A method that returns a table also takes
+    # The analysis is loaded when the method is first looked up. A method that returns a table also accepts
     # ``where=``, a filter for `notebook_prof.selection.Query`.
     return cast("Callable[Concatenate[Any, P], R]", Method(load))
 
 
 class Method:
-    """Replaces itself by the method when first looked up; `analysis` is the function's name."""
+    """Replaces itself with the method when first looked up. `analysis` is the name of the function."""
 
     def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
         self._load = load
         code = getattr(load, "__code__", None)
-        # of ``lambda: analysis.steps``, without loading it
+        # the name in ``lambda: analysis.steps``, read without loading the analysis
         self.analysis: str = code.co_names[-1] if code else ""
         self._owner: type = object
         self._name = ""

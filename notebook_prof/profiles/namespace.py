@@ -1,4 +1,4 @@
-"""The base of ``p.memory`` and the like: analyses of one topic under one name."""
+"""The base class of ``p.memory`` and the like: analyses of one topic under one name."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class HasTrace(Protocol):
 class Namespace:
     """Methods of one topic of a Profile.
 
-    A subclass defines `path`, its name on a Profile, and its methods; with ``__call__`` it is also a method
-    itself.
+    A subclass defines `path`, its name on a Profile, and its methods. If it has ``__call__``, the namespace
+    can also be called.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Namespace:
 
 
 def trace_of(holder: Any) -> Trace:
-    """Return the Trace of a Profile, or of the Profile of a namespace."""
+    """Return the Trace of a Profile, or of a namespace's Profile."""
     profile: HasTrace = holder._profile if isinstance(holder, Namespace) else holder
     return profile.trace
 

@@ -1,4 +1,4 @@
-"""What formats add to a Profile: printers as ``p.compat.NAME``, analyses as ``p.TOPIC.NAME``."""
+"""What formats add to a Profile: printers (``p.compat.NAME``) and analyses (``p.TOPIC.NAME``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Compat(Namespace):
 
     @classmethod
     def members(cls) -> dict[str, Callable[..., Any]]:
-        """Give all printers by name, also those of other packages."""
+        """Return all printers by name, including those of other packages."""
         for name in extensions.points("printers"):
             _attach(name)
         return super().members()

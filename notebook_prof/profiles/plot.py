@@ -25,8 +25,9 @@ VIEWS: Final = {
 class Plot:
     """Single views of a Profile as Bokeh models, for ``bokeh.io.show`` or a layout.
 
-    Each call builds a new model under the current selection. If there is nothing to draw, the model is a
-    sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab is one picture.
+    Each call builds a new model from the current selection. If there is nothing to draw, the model is a
+    sentence that says why. With an option, as in ``p.plot.flame(metric="device_ns")``, a tab becomes a single
+    picture.
 
     Parameters
     ----------
@@ -50,11 +51,11 @@ class Plot:
         return self._build("memory")
 
     def phases(self) -> UIElement:
-        """Return one bar a step, divided into its phases."""
+        """Return one bar per step, divided into its phases."""
         return self._build("phases")
 
     def __getattr__(self, name: str) -> Callable[..., UIElement]:
-        """Return a picture of a tab; `notebook_prof.views.tabs` declares the tabs."""
+        """Return a picture from a tab. The tabs are declared in `notebook_prof.views.tabs`."""
         models = importlib.import_module("notebook_prof.views.tab_models")  # loads Bokeh
         if name.startswith("_") or name not in models.PLOTS:
             raise AttributeError(f"p.plot has no {name!r}: {nearest(name, [*VIEWS, *models.PLOTS])}")

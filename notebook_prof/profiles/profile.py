@@ -44,14 +44,14 @@ class Profile:
     Parameters
     ----------
     trace : Trace or DeferredTrace
-        A deferred one is waited for on first use.
+        A deferred trace is waited for at its first use.
     selection : Selection, optional
-        One to share with other Profiles; by default a new one.
+        A selection to share with other Profiles; by default a new one.
 
     Notes
     -----
-    The methods are functions of `notebook_prof.analysis` with the trace filled in. Those of one topic are in
-    a namespace, as in ``p.memory.peak()``; ``p.memory`` lists its methods. They cover the whole trace unless
+    The methods are functions of `notebook_prof.analysis` with the trace filled in. The methods of a topic are
+    in a namespace, as in ``p.memory.peak()``; ``p.memory`` lists them. They cover the whole trace unless
     restricted, as in ``p.operators(window=p.selection.window)``.
 
     Examples
@@ -71,7 +71,7 @@ class Profile:
     _selection: Selection
     _verdict: analysis.Verdict | None
     _trust: tuple[int, pd.DataFrame] | None
-    _history: Any  # a `RunBefore`, of the floor above; set by `runs.writing.remember`
+    _history: Any  # a `RunBefore`, from the layer above; set by `runs.writing.remember`
 
     def __init__(self, trace: Trace | DeferredTrace, selection: Selection | None = None) -> None:
         self._trace = trace
@@ -80,7 +80,7 @@ class Profile:
 
     @property
     def trace(self) -> Trace:
-        """The recording; blocks until it is assembled if its cell has just ended."""
+        """The recording. If its cell has just ended, this blocks until the recording is assembled."""
         trace = self._trace
         if isinstance(trace, DeferredTrace):
             self._trace = trace = trace.get()
@@ -88,7 +88,7 @@ class Profile:
 
     @property
     def pending(self) -> DeferredTrace | None:
-        """The recording that is still being assembled; None when `trace` is ready."""
+        """The recording while it is still being assembled; None once `trace` is ready."""
         trace = self._trace
         return None if isinstance(trace, Trace) or trace.ready else trace
 
@@ -111,7 +111,7 @@ class Profile:
         return slices[self.selection.mask(slices)]
 
     def sql(self, query: str | None = None, *, timeout: str | float = "30s") -> pd.DataFrame:
-        """Run a SQL query over the tables of the Trace and of the analyses, by DuckDB.
+        """Run an SQL query over the tables of the Trace and of the analyses, using DuckDB.
 
         Parameters
         ----------
@@ -120,18 +120,18 @@ class Profile:
             ``tracks counters flows stacks allocations``), ``selected``, and the analyses without arguments:
             ``operators lines memory_names`` …
         timeout : str or float
-            Such as ``"30s"``, or ns.
+            A duration such as ``"30s"``, or nanoseconds.
 
         Returns
         -------
         DataFrame
-            The answer, in DuckDB's order; without a query the tables, and the call for each in pandas.
+            The answer, in DuckDB's order. Without a query: the tables, and the pandas call for each.
 
         Raises
         ------
         OptionError
-            If the query is invalid, names an unknown table, takes too long, or does more than read: files,
-            the network, extensions and Python variables are closed to it.
+            If the query is invalid, names an unknown table, takes too long, or does more than read. It has no
+            access to files, the network, extensions or Python variables.
         ExtraNotInstalledError
             Without DuckDB: ``pip install "notebook-prof[sql]"``.
 
@@ -146,11 +146,11 @@ class Profile:
         return sql.overview(self) if query is None else sql.query(self, query, timeout)
 
     def select(self, query: str, *, timeout: str | float = "30s") -> pd.DataFrame:
-        """Select the result of a query in every view: its columns ``name category phase line track step
+        """Select the result of a query in every view, by its columns ``name category phase line track step
         rank``.
 
-        Parameters, errors and result are those of `sql`; an answer without rows, or without such a column, is
-        an OptionError too. The query replaces the whole selection.
+        Parameters, errors and result are those of `sql`. An answer without rows, or without any of these
+        columns, also raises OptionError. The query replaces the whole selection.
 
         Examples
         --------
@@ -172,7 +172,7 @@ class Profile:
     def verdict(self) -> analysis.Verdict:
         """What bounds this run; its ``str()`` is the verdict in a few lines.
 
-        The second line compares with the previous run, if the history has one: see `earlier`.
+        The second line compares this run with the previous one, if the history has one: see `earlier`.
         """
         trace = self.trace
         if self._verdict is None:
@@ -183,15 +183,16 @@ class Profile:
 
     @property
     def earlier(self) -> Any:
-        """This run compared with the previous one, by `compare`; None without one in the history. Never
-        raises.
+        """This run compared with the previous one, by `compare`; None if the history has no previous run.
+        Never raises.
 
-        The second line of `verdict` is computed from its tables; `notebook_prof.load` returns its sides.
+        The second line of `verdict` is computed from its tables. `notebook_prof.load` returns the runs on its
+        two sides.
         """
         self.trace  # noqa: B018 (waits until it is built)
         try:
             return None if self._history is None else self._history.comparison(self)
-        except Exception:  # the history is optional
+        except Exception:  # a failing history must not break the Profile
             return None
 
     def _since(self) -> str:
@@ -202,7 +203,8 @@ class Profile:
 
     @property
     def trust(self) -> pd.DataFrame:
-        """What in this recording cannot be trusted, how much of it, and what to do: `analysis.trust`.
+        """What in this recording cannot be trusted, how much of it that is, and what to do: see
+        `analysis.trust`.
 
         Returns
         -------
@@ -217,7 +219,8 @@ class Profile:
 
     @property
     def headline(self) -> str:
-        """The verdict and, if the trust report has losses or errors, one line for all and one for each."""
+        """The verdict and, if the trust report has losses or errors, one line for all of them and one for
+        each."""
         return "\n".join([str(self.verdict), *trust_lines(self.trust)])
 
     @property
@@ -277,7 +280,8 @@ class Profile:
 
     @property
     def critical_path(self) -> CriticalPath:
-        """What determined the duration of steps, by piece or summed; also ``hops``, ``spans``, ``doubts``."""
+        """What determined the duration of steps, piece by piece or summed; also ``hops``, ``spans``,
+        ``doubts``."""
         return CriticalPath(self)
 
     @property
@@ -308,10 +312,10 @@ class Profile:
 
     @property
     def compat(self) -> Compat:
-        """What other profilers print, as ``p.compat.torch_table()``; ``p.compat`` lists all."""
+        """What other profilers print, such as ``p.compat.torch_table()``. ``p.compat`` lists them all."""
         return Compat(self)
 
-    if not TYPE_CHECKING:  # what no class has stays an error
+    if not TYPE_CHECKING:  # type checkers report attributes that no class has
 
         def __getattr__(self, name: str) -> Any:
             """A topic that another package registers."""
@@ -335,7 +339,8 @@ class Profile:
         Parameters
         ----------
         by : str, optional
-            Only a table of operators, grouped by ``name``, ``module``, ``phase``, ``category`` or ``shapes``.
+            Write only a table of operators, grouped by ``name``, ``module``, ``phase``, ``category`` or
+            ``shapes``.
         rows : int
             Number of lines and operators.
         style : {"short", "paddle", "torch"}, optional
@@ -347,7 +352,7 @@ class Profile:
         Returns
         -------
         Text
-            A str that a notebook shows without quotes.
+            A str that notebooks show without quotes.
 
         Raises
         ------
@@ -374,8 +379,8 @@ class Profile:
         path : path
             ``.nbprof``, or no suffix: a folder in our own format, which loses nothing and opens at once;
             ``.nbprof.zip``: the same as a single file. For other tools, ``.json`` or ``.json.gz``: Chrome
-            trace JSON, ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format; `open_profile` opens them as
-            it does files of PyTorch. ``.html``: the report of ``p.export.html``.
+            trace JSON, ``.pftrace`` or ``.pftrace.gz``: Perfetto's own format. `open_profile` opens these as
+            it opens PyTorch's files. ``.html``: the report of ``p.export.html``.
         format : str, optional
             ``native``, ``chrome``, ``perfetto`` or another writer, whatever the suffix.
 
@@ -404,5 +409,5 @@ class Profile:
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked views by an entry point; without one, IPython uses `_repr_mimebundle_`."""
+        """Show the linked views through an entry point. Without one, IPython uses `_repr_mimebundle_`."""
         display(self, **kwargs)

@@ -1,4 +1,5 @@
-"""``p.replay``: run an operator alone, as recorded and in other ways, and estimate the gain of a step."""
+"""``p.replay``: run an operator on its own, as recorded and in other ways, and estimate how much a step would
+gain."""
 
 from __future__ import annotations
 
@@ -46,28 +47,28 @@ TRIES: Final = Table(
 MEMORY: Final = 2 << 30
 _CALLS: Final = 4
 _OTHER: Final = 0.05
-"""Results of the same type with a larger relative difference are wrong, or random."""
+"""Results of the same type that differ by more than this, relatively, are wrong or random."""
 _DTYPES: Final = ("bf16", "fp16", "fp32", "fp64")
 _FACTOR: Final = 3.0
-"""If calls take this many times longer alone than recorded, or shorter, they do not represent the
-recording."""
+"""If calls run on their own are slower or faster than the recorded ones by this factor, they do not represent
+the recording."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """Durations of an operator run alone, as recorded and in other ways.
+    """Durations of an operator run on its own, as recorded and in other ways.
 
     Attributes
     ----------
     operator : str
     tries : DataFrame
-        One row a try, in the given order; columns are those of `profiles.replay.TRIES`.
+        One row per try, in the given order. The columns are those of `profiles.replay.TRIES`.
     calls : DataFrame
         Rows of ``p.operators.arguments(name=operator)``, with ``replayed`` bool.
     alone_ns, recorded_ns : int
-        Mean of a replayed call: alone, and in the recording.
+        Mean duration of a replayed call: on its own, and in the recording.
     covered : float
-        Share of the operator's time in the replayed calls.
+        Share of the operator's recorded time that the replayed calls account for.
     rounds : int
     device : str
         ``cpu`` or ``cuda``.
@@ -135,36 +136,38 @@ def replay(
     seconds: float = 5.0,
     memory: int = MEMORY,
 ) -> Replayed:
-    """Run an operator of PyTorch alone, as recorded and with each try, in this process.
+    """Run a PyTorch operator on its own, as recorded and with each try, in this process.
 
     Parameters
     ----------
     trace : Trace
     operator : str
-        Such as ``aten::convolution_backward``; or ``Optimizer.step#Adam.step``, a step of an optimizer.
+        Such as ``aten::convolution_backward``, or ``Optimizer.step#Adam.step`` for a step of an optimizer.
     tries : str or sequence of str
         ``channels_last``, ``contiguous``: layout of the inputs; ``bf16 fp16 fp32 fp64``: their element type;
-        ``threads=1,2``: number of host threads, each a try; ``compile``: by ``torch.compile``; for an
-        optimizer ``fused`` and ``foreach``, its arguments. ``channels_last+bf16`` is both at once.
+        ``threads=1,2``: numbers of host threads, each a try of its own; ``compile``: with ``torch.compile``;
+        for an optimizer, its arguments ``fused`` and ``foreach``. ``channels_last+bf16`` applies both at
+        once.
     calls : int
-        Number of distinct calls to replay, the longest first (`operator_arguments`); each is weighted by how
+        Number of distinct calls to replay, the longest first (`operator_arguments`). Each is weighted by how
         often it was recorded.
     seconds : float
-        About how long the runs may take. Conversions are extra, and so is compilation, which takes from
-        seconds to a minute and cannot be cut short.
+        Roughly how long the runs may take. Conversions come on top of that, and so does compilation, which
+        takes between seconds and a minute and cannot be cut short.
     memory : int
-        Bytes of all inputs, of all tries together; results, and an operator's own workspace, are extra.
+        Limit in bytes for the inputs of all tries together. Results and an operator's own workspace come on
+        top of that.
 
     Returns
     -------
     Replayed
-        With ``tries calls alone_ns recorded_ns covered rounds``; its text is one sentence a try.
+        With ``tries calls alone_ns recorded_ns covered rounds``. Its text is one sentence per try.
 
     Raises
     ------
     OptionError
-        For an unknown try; if the operator is not in the recording, or none of its calls can be made here:
-        with the reason, and what to do.
+        For an unknown try, an operator that is not in the recording, or if none of its calls can be made
+        here. The message says why, and what to do.
     NotRecordedError
         If its shapes were not recorded.
     ExtraNotInstalledError
@@ -173,20 +176,21 @@ def replay(
     Notes
     -----
     Tensors have the recorded shapes, strides and element types, and random numbers, since values are not
-    recorded. Files before PyTorch 2.4 have no strides: their inputs are contiguous. Runs are without autograd
-    and autocast. All ways run in turns, A B C C B A, so that changes of the machine affect all of them; the
-    interval is Student's t over the rounds, paired (`shift_of_runs`). The processor's caches are warm, which
-    they may not be in the loop. An optimizer has parameters of the shapes that got gradients, and default
-    arguments. Times do not include the conversion of inputs: in the program their producer would have to use
-    that layout or type.
+    recorded. Files from before PyTorch 2.4 have no strides, so their inputs are contiguous. Calls run without
+    autograd and autocast. All ways take turns, A B C C B A, so that changes of the machine affect all of
+    them. The interval is a paired Student's t over the rounds (`shift_of_runs`). The processor's caches are
+    warm, which they may not be in the loop. An optimizer gets parameters of the shapes that had gradients,
+    and default arguments. Times do not include the conversion of inputs: in the program their producer would
+    have to use that layout or type.
 
-    The gain of a step is that of ``p.what_if(scale={operator: factor})``, at the change and at both ends of
-    its interval; calls that were not replayed count as unchanged. It is missing if no change is shown,
-    `what_if` refuses, results of the same type differ by over 5 %, or calls on the host take three times as
-    long alone as in the recording, or a third: then the machine has changed.
+    The gain of a step is that of ``p.what_if(scale={operator: factor})``, for the change and for both ends of
+    its interval. Calls that were not replayed count as unchanged. The gain is missing if no change was shown,
+    if `what_if` refuses, if results of the same type differ by more than 5 %, or if calls on the host take
+    more than three times or less than a third of their recorded time, which means that the machine has
+    changed.
 
-    Tensors, random states, number of threads, element type and flags of PyTorch belong to the user, and are
-    restored afterwards.
+    The user's tensors, random states, number of threads, default element type and PyTorch flags are restored
+    afterwards.
 
     Examples
     --------
@@ -232,7 +236,8 @@ def replay(
 
 
 def _recorded_calls(trace: Trace, operator: str, most: int) -> tuple[pd.DataFrame, list[Any]]:
-    """Return how the operator was called, and its longest calls; raise with what is missing."""
+    """Return how the operator was called, and its longest calls. Raises an error that says what is
+    missing."""
     from ..collectors.torch.replay.calls import Recorded
 
     _check_name(trace, operator)
@@ -306,7 +311,7 @@ def _row(base: FloatArray, one: Any, count: int) -> dict[str, Any]:
 
 
 def _worth(trace: Trace, operator: str, covered: float, row: dict[str, Any], alike: bool) -> dict[str, Any]:
-    """Return by how much the step would be shorter, or why that is unknown; empty if nothing changes."""
+    """Return how much shorter the step would be, or why that is unknown; empty if nothing changes."""
     if not row["significant"]:
         return {}
     if row["relative"] > _OTHER and not any(dtype in row["try"].split("+") for dtype in _DTYPES):

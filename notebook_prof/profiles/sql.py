@@ -1,5 +1,5 @@
-"""Queries a Profile in SQL: DuckDB over tables of the Trace and of the analyses, closed to files and
-network."""
+"""Queries a Profile in SQL: DuckDB over the tables of the Trace and of the analyses, without access to files
+or the network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLOSED: Final = {
     "python_enable_replacements": False,
     "lock_configuration": True,
 }
-"""Settings that keep a query from files, environment variables, the network, and from changing these
+"""Settings that keep a query from using files, environment variables and the network, and from changing these
 settings."""
 _ALLOWED: Final = frozenset({"SELECT", "EXPLAIN"})
 _NOT_ASKED: Final = frozenset({"sandwich", "what_if"})
@@ -39,7 +39,7 @@ Make = Callable[[], pd.DataFrame]
 
 
 def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
-    """Run a query; see `Profile.sql`."""
+    """Run a query, as in `Profile.sql`."""
     duckdb: Any = require("duckdb", extra="sql", purpose="p.sql()")
     tables, limit_ns = tables_of(profile), parse_ns(timeout)
     connection = duckdb.connect(":memory:", config=_CLOSED)
@@ -71,7 +71,7 @@ def query(profile: Any, text: str, timeout: str | float) -> pd.DataFrame:
 
 
 def _statement(connection: Any, text: str, duckdb: Any) -> Any:
-    """Return the single statement of a text, if it only reads."""
+    """Return the only statement in a text, if it only reads."""
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
@@ -84,7 +84,7 @@ def _statement(connection: Any, text: str, duckdb: Any) -> Any:
 
 
 def tables_of(profile: Any) -> dict[str, tuple[str, Make]]:
-    """Return the tables that a query may name: the call for each, and a function that builds it."""
+    """Return the tables that a query may name, with the call for each and a function that builds it."""
     trace = profile.trace
     out: dict[str, tuple[str, Make]] = {"selected": ("p.selected", lambda: _selected(profile))}
     for table in TABLES:
@@ -118,7 +118,7 @@ def _of_analysis(trace: Trace, function: Callable[..., Any]) -> Make:
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with other values than texts, numbers and missing ones written as text."""
+    """Return the table with all values except texts, numbers and missing ones converted to text."""
     mixed = {
         name: column.map(lambda value: value if isinstance(value, str) or value is None else str(value))
         for name, column in table.items()
@@ -128,13 +128,14 @@ def _plain(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(profile: Any) -> pd.DataFrame:
-    """Return the tables that a query may name, and the call for each in pandas."""
+    """Return the tables that a query may name, and the pandas call for each."""
     tables = tables_of(profile)
     return pd.DataFrame({"table": [*tables], "call": [call for call, _ in tables.values()]})
 
 
 def clauses_of(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the clauses that select the rows of an answer; OptionError without rows or such columns.
+    """Return the clauses that select the rows of an answer. Raises OptionError if there are no rows or no
+    such columns.
 
     >>> clauses_of(pd.DataFrame({"name": ["mm", "relu", "mm"], "n": [1, 2, 3]}))
     {'name': ['mm', 'relu']}

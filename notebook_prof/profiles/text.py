@@ -17,7 +17,7 @@ _FINDINGS: Final = 3
 
 
 class Text(str):
-    """A str with a repr that is the text itself, without quotes and escapes."""
+    """A str whose repr is the text itself, without quotes and escapes."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class Text(str):
 
 
 def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
-    """Insert a line after the first one of a verdict; an empty one changes nothing."""
+    """Insert a line after the first line of a verdict. An empty line changes nothing."""
     if not line:
         return verdict
     first, *further = verdict.lines or (verdict.sentence,)
@@ -36,16 +36,16 @@ def with_second_line(verdict: analysis.Verdict, line: str) -> analysis.Verdict:
 
 def profile_text(trace: Trace, verdict: analysis.Verdict, trust: pd.DataFrame, lines: pd.DataFrame) -> str:
     """Return the verdict, the five hottest lines with bars and the losses of the recording."""
-    # a trace without slices gets issues of its report instead
+    # a trace without slices gets the issues of its report instead
     if not len(trace.slices):
         return "\n".join([*(verdict.lines or (verdict.sentence,)), *map(str, trace.report)][:5])
     first, *further = verdict.lines or (verdict.sentence,)
-    shown = line_bars(lines) if further else ()  # one line is enough for a trifle
+    shown = line_bars(lines) if further else ()  # a trivial cell needs no more than one line
     return "\n".join(filter(None, [first, *shown, *further, trust_line(trust)]))
 
 
 def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
-    """Return the hottest lines: a bar, the share, the time, the count, and the source.
+    """Return the hottest lines, each with a bar, its share, time, count and source.
 
     >>> table = pd.DataFrame({"file": ["cell"], "line": [3], "text": ["a @ b"], "share": [0.5],
     ...     "total_ns": [2_000_000], "self_ns": [2_000_000], "count": pd.array([4])})
@@ -72,7 +72,7 @@ def line_bars(lines: pd.DataFrame, rows: int = 5) -> list[str]:
 def summary_text(
     verdict: analysis.Verdict, account: pd.DataFrame, lines: pd.DataFrame, operators: pd.DataFrame, rows: int
 ) -> Text:
-    """Write a Profile in short: verdict, account, hottest lines, operators."""
+    """Summarise a Profile: verdict, account, hottest lines, operators."""
     parts = [str(verdict)]
     if len(account) > 1:
         parts.append("\n".join(["Account", *_account_lines(account)]))
@@ -101,7 +101,7 @@ def _bar(share: float, width: int = 10) -> str:
 
 
 def base_name(path: object) -> str:
-    """Return the file's name without folders."""
+    """Return a file's name without its folder."""
     return str(path).replace("\\", "/").rpartition("/")[2]
 
 
@@ -127,11 +127,11 @@ _SENTENCES: Final = {
     "few-samples": "few samples saw the Python code",
     "costly-recording": "recording slowed the code down",
 }
-"""Text of each finding of the trust report; findings of files are named by their code."""
+"""The text of each finding of the trust report. Findings of files are named by their code."""
 
 
 def trust_line(trust: pd.DataFrame) -> str:
-    """Write the losses and errors of a trust report in sentences; empty if there are none.
+    """Write the losses and errors of a trust report as sentences; empty if there are none.
 
     >>> from notebook_prof.analysis import trust
     >>> from notebook_prof.testing import draw
@@ -150,7 +150,7 @@ def trust_line(trust: pd.DataFrame) -> str:
 
 
 def trust_lines(trust: pd.DataFrame) -> list[str]:
-    """Return the line of `trust_line`, then one for each loss and error with effect and advice."""
+    """Return `trust_line`, then a line for each loss or error with its effect and advice."""
     first = trust_line(trust)
     bad = trust[trust["severity"] != "info"]
     columns = (bad[name] for name in ("code", "count", "device_share", "effect", "advice", "example"))
@@ -168,7 +168,7 @@ def _finding(code: str, count: int, share: float) -> str:
         launches=f"{format_count(int(count))} {'launch' if one else 'launches'}",
         pieces=f"{format_count(int(count))} {'piece' if one else 'pieces'} of device work",
     )
-    if not words:  # a reader's own code: it is not a pattern
+    if not words:  # a reader's own code, used as it is
         written = code.replace("-", " ") + ("" if one else f", {format_count(int(count))} times")
     return written + (f" ({format_share(share)} of device time)" if share == share else "")
 
@@ -185,9 +185,10 @@ def _cut(text: str) -> str:
 
 
 def operator_table(operators: pd.DataFrame, by: str, rows: int) -> Text:
-    """Format the first rows of the operators as columns labelled by `by`, and the number of further rows."""
-    # device columns only if there is device time; a last one with the codes of the trust report only if it
-    # doubts a row
+    """Format the first rows of the operators as a table labelled by the column `by`, and the number of
+    further rows."""
+    # device columns appear only if there is device time, a last column with codes of the trust report only if
+    # that doubts a row
     shown = operators.head(rows)
     columns = {
         by: ["–" if pd.isna(label) else _short(str(label)) for label in shown[by]],

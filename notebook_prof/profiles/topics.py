@@ -159,7 +159,7 @@ TOPICS: Final = (
     Distributed,
     MindSpore,
 )
-"""Namespaces with methods that are functions of `notebook_prof.analysis`."""
+"""Namespaces whose methods are functions of `notebook_prof.analysis`."""
 
 METHODS.update(
     {

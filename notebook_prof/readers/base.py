@@ -104,7 +104,7 @@ class Reader(ABC):
 
 
 def pieces_of(data: bytes) -> Iterator[bytes]:
-    """Give what is in memory in pieces, as a file is read."""
+    """Yield data from memory in pieces, as if it were read from a file."""
     return (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
 
 

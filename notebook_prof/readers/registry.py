@@ -205,7 +205,7 @@ def _read_pieces(
 def _read_database(
     path: Path, pieces: Iterator[bytes], report: ImportReport, name: str | None, options: Mapping[str, object]
 ) -> Trace:
-    """Read an SQLite file, whose tables tell the format."""
+    """Read an SQLite file. Its tables determine the format."""
     with opened(path, pieces, report) as database:
         probe = Probe(path, MAGIC, frozenset(database.tables))
         reader = _choose(probe, name).configured(**options)

@@ -1,4 +1,4 @@
-"""The previous run: which one it is, by how much this one differs, and that in a sentence."""
+"""The previous run: which one it is, how much this one differs from it, and a sentence about that."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ from .store import Store, environment_hash
 
 NAMES: Final = ("the run before", "this run")
 OF_A_MACHINE: Final = ("computer", "devices", "cores", "torch threads", "Python", "PyTorch")
-"""Conditions outside the code: runs with different ones say nothing about the noise between runs."""
+"""Conditions outside the code. Runs under different conditions say nothing about the noise between runs."""
 OTHER_KERNEL: Final = 20.0
-"""Two kernels differ by more than two runs of one: measured, 16 to 20 halves instead of 3 to 6."""
+"""Factor for runs of two kernels. They differ by more than two runs of one: measured, 16 to 20 half-widths
+instead of 3 to 6."""
 _SIMILAR_LOAD: Final = 2.0
 _NOTHING_LEFT: Final = -0.99
-"""An interval that begins here includes steps of no duration: it is useless."""
+"""An interval that starts at or below this allows steps of no duration, so it is useless."""
 _PAIRS: Final = 400
 _SHOWN: Final = 2
 _CALL: Final = "%%profile_ab"
@@ -47,16 +48,16 @@ _CALL: Final = "%%profile_ab"
 
 @dataclass(frozen=True)
 class Noise:
-    """The factor that widens the interval of two runs, and its basis."""
+    """The factor that widens the interval between two runs, and its basis."""
 
     factor: float
-    pairs: int  # number of unchanged pairs that it was learned from; 0 if assumed
+    pairs: int  # number of unchanged pairs that it was learned from, 0 if it is assumed
     other_kernel: bool
 
 
 class RunBefore:
-    """The previous run of a recording that has just ended. Nothing raises: without a readable history
-    there is none."""
+    """The run before a recording that has just ended. Nothing here raises: without a readable history there
+    is no previous run."""
 
     def __init__(self, store: Store, me: Identity, options: str = "", failed: bool = False) -> None:
         self.store, self.me, self.options, self.failed = store, me, options, failed
@@ -68,14 +69,14 @@ class RunBefore:
         self._comparison: Comparison | None = None
 
     def summary(self, profile: Profile) -> Summary:
-        """Return the totals of this run; computed once."""
+        """Return the totals of this run. They are computed once."""
         with self._lock:
             if self._summary is None:
                 self._summary = summary_of(TraceRun(profile), self.me.source)
             return self._summary
 
     def earlier(self) -> tuple[Link, HistoryRun] | None:
-        """Return the previous run; looked up once."""
+        """Return the previous run. It is looked up once."""
         with self._lock:
             if not self._looked:
                 self._looked = True
@@ -87,8 +88,8 @@ class RunBefore:
             return self._earlier
 
     def look_again(self) -> None:
-        """Look up the previous run again: its row may have been written since, if cells follow one
-        another."""
+        """Look up the previous run again: when cells run in quick succession, its row may have been written
+        since."""
         with self._lock:
             was, self._looked = self._earlier, False
             now = self.earlier()
@@ -96,7 +97,7 @@ class RunBefore:
                 self._comparison = None
 
     def noise(self, profile: Profile) -> Noise:
-        """Return the factor that widens the interval of this run and the previous one."""
+        """Return the factor that widens the interval between this run and the previous one."""
         pair = self.earlier()
         if pair is None:
             return Noise(1.0, 0, False)
@@ -121,8 +122,8 @@ class RunBefore:
             return self._comparison
 
     def ratio(self, profile: Profile) -> float | None:
-        """Return by how many half widths this run differs from an unchanged previous one in this kernel,
-        or None."""
+        """Return by how many half-widths this run differs from the previous one, if that was unchanged and in
+        this kernel; otherwise None."""
         pair = self.earlier()
         if pair is None or self.failed:
             return None
@@ -141,7 +142,7 @@ class RunBefore:
         return None if math.isnan(ratio) else ratio
 
     def sentence(self, profile: Profile) -> str:
-        """Write what changed since the previous run; empty if there is none, or nothing can be said."""
+        """Write what changed since the previous run; empty if there was none, or if nothing can be said."""
         compared = self.comparison(profile)
         pair = self.earlier()
         if compared is None or pair is None:
@@ -159,10 +160,10 @@ def load_now() -> float | None:
 
 
 def noise_between(store: Store, before: HistoryRun, run: HistoryRun) -> Noise:
-    """Return the noise between two runs, from what was known before the second."""
-    # Runs of one kernel: learned from unchanged pairs of earlier runs on the same machine, those at a load
-    # that differs by less than a factor of two if there are 19 of them; assumed with fewer than 19 pairs
-    # (`factor_of_runs`). Runs of two kernels: 20 instead of 3, assumed.
+    """Return the noise between two runs, based on what was known before the second one."""
+    # For runs of one kernel, it is learned from unchanged pairs of earlier runs on the same machine, from
+    # those with a similar load (within a factor of two) if there are 19 of them. With fewer than 19 pairs it
+    # is assumed (`factor_of_runs`). For runs of two kernels, 20 is assumed instead of 3.
     steps = min(int(one.steps["used"].sum()) for one in (before, run))
     assumed = factor_of_runs(steps)
     if before.kernel != run.kernel:
@@ -192,15 +193,16 @@ def _learned_ratios(store: Store, run: HistoryRun) -> list[float]:
 
 
 def _is_similar(a: float, b: float) -> bool:
-    """Return whether two loads differ by less than a factor of two; all below one half are alike."""
+    """Return whether two loads differ by no more than a factor of two. All loads below one half count as
+    equal."""
     low, high = sorted((max(a, 0.5), max(b, 0.5)))
     return high <= _SIMILAR_LOAD * low
 
 
 def sentence(c: Comparison, why: str, noise: Noise, core: float = 1.0) -> str:
-    """Write by how much this run is faster or slower than the previous one, where, and what changed."""
-    # `c` compares the previous run and this one; `why` is that of `Link`. `core` is the share of runnable
-    # time in which the threads had a core, the smaller of both runs.
+    """Write how much faster or slower this run is than the previous one, where, and what changed."""
+    # `c` compares the previous run with this one; `why` is that of `Link`. `core` is the share of runnable
+    # time in which the threads had a core, the lower one of the two runs.
     before = "the run before" + ("" if why in ("cell", "name", "source") else f" ({why})")
     before += " in another kernel" if noise.other_kernel else ""
     source = _changed_source(c)
@@ -253,7 +255,7 @@ def _where(c: Comparison) -> str:
 
 
 def _changed_source(c: Comparison) -> str:
-    """Write which lines of the cell were changed; empty if one of the sources is not known."""
+    """Write which lines of the cell were changed; empty if either source is unknown."""
     table = c.source[c.source["file"] == CELL]
     if not len(table):
         return ""
@@ -264,7 +266,7 @@ def _changed_source(c: Comparison) -> str:
 
 
 def edits(changes: pd.DataFrame) -> tuple[str, str]:
-    """Write which lines of a source are changed or new, and how many were deleted, from `source_changes`.
+    """From `source_changes`, write which lines are changed or new, and how many were deleted.
 
     >>> changes = pd.DataFrame({"change": ["same", "new", "gone"], "b_line": [1, 2, None]})
     >>> edits(changes)
@@ -276,7 +278,7 @@ def edits(changes: pd.DataFrame) -> tuple[str, str]:
 
 
 def lines_text(lines: pd.Series) -> str:
-    """Write line numbers, neighbours as ranges: "lines 4–6, 9"."""
+    """Write line numbers, with consecutive ones as ranges: "lines 4–6, 9"."""
     numbers = np.sort(lines.dropna().to_numpy(np.int64))
     groups = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     texts = [f"{group[0]}–{group[-1]}" if len(group) > 1 else str(group[0]) for group in groups]

@@ -64,14 +64,14 @@ body[data-jp-theme-light=false] .nbp-runs{--less:#5fd0b5;--more:#ff9aa5}
 
 
 class CellHistory:
-    """The last runs of one cell, as text and HTML."""
+    """The latest runs of one cell, as text and HTML."""
 
     def __init__(self, table: pd.DataFrame, folder: str, notes: tuple[str, ...] = ()) -> None:
         self.table, self.folder, self.notes = table, folder, notes
 
     @property
     def sparkline(self) -> str:
-        """Median steps as blocks, from the shortest to the longest."""
+        """Median steps as block characters, scaled from the shortest to the longest."""
         values = self.table["p50_ns"].to_numpy(np.float64)
         low, high = np.nanmin(values, initial=math.inf), np.nanmax(values, initial=-math.inf)
         share = (values - low) / (high - low) if high > low else np.zeros(len(values))
@@ -124,7 +124,7 @@ class CellHistory:
         return [f"%profile_history {a} {b}    or  nbp.compare(nbp.load({a}), nbp.load({b}))"]
 
     def _svg(self) -> str:
-        """Draw medians over runs; a filled dot is a change larger than the noise."""
+        """Draw the medians over the runs. A filled dot is a change larger than the noise."""
         values = self.table["p50_ns"].to_numpy(np.float64)
         top = float(np.nanmax(values, initial=1.0)) * 1.1
         x = 8 + np.arange(len(values)) * (_WIDE - 16) / max(len(values) - 1, 1)
@@ -171,7 +171,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def cell_history(store: Store, what: str = "", notes: tuple[str, ...] = ()) -> CellHistory:
-    """Return the last runs of a cell; OptionError if nothing matches `what`."""
+    """Return the latest runs of a cell. Raises OptionError if nothing matches `what`."""
     # `what` is the number or name of a run, the id of the cell, or text of its source; by default the cell
     # recorded last, in this kernel if possible. `notes` are shown below the table.
     lineage = _lineage_of(store, what)
@@ -209,7 +209,8 @@ def _lineage_of(store: Store, what: str) -> int | None:
 def _change(
     store: Store, entries: dict[int, HistoryRun], run: int, earlier: Any
 ) -> tuple[float, float, float, bool, str]:
-    """Return the change of a run with its interval, whether it exceeds the noise, and the changed lines."""
+    """Return how a run changed, with an interval, whether the change exceeds the noise, and the changed
+    lines."""
     before, this = entries.get(earlier) if not pd.isna(earlier) else None, entries[run]
     if before is None:
         return math.nan, math.nan, math.nan, False, ""

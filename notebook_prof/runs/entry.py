@@ -1,4 +1,4 @@
-"""Runs of the history without a kept recording."""
+"""Runs of the history whose recording was not kept."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class HistoryRun(Summary):
         return f"{self.title}{took}. {_WITHOUT}"
 
     def __getattr__(self, name: str) -> NoReturn:
-        # reached only for attributes that this class lacks; a Profile may have them
+        # reached only for attributes that this class lacks, which a Profile may have
         if name.startswith("_") or not hasattr(Profile, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise NotRecordedError(f"{name} is not available for {self.title}. {_WITHOUT}")
@@ -64,7 +64,7 @@ _WITHOUT = "Its recording was not kept, %%profile --keep does that; nbp.compare(
 
 
 def read_run(store: Store, run: int) -> HistoryRun:
-    """Read a run; OptionError for an unknown number, HistoryError for an unreadable file or row."""
+    """Read a run. Raises OptionError for an unknown number, HistoryError for an unreadable file or row."""
     rows = store.select(_COLUMNS, "WHERE id = ?", (run,))
     if not rows:
         numbers = store.select("min(id), max(id)")

@@ -1,4 +1,4 @@
-"""The folder of the history: the project's, unless a variable says otherwise."""
+"""The folder of the history: the project's, unless an environment variable says otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NETWORK: Final = frozenset(
 _MOUNTS: Final = "/proc/self/mounts"
 _PRIVATE: Final = 0o700
 _PATHS_OF_NOTEBOOKS: Final = ("__session__", "__vsc_ipynb_file__")
-"""Names for the notebook's path in its namespace, of ipykernel and VS Code."""
+"""Names under which ipykernel and VS Code store the notebook's path in its namespace."""
 
 
 def _working_folder() -> str:
@@ -34,7 +34,7 @@ _imported_in: Final = _working_folder()
 
 
 def start_folder() -> Path:
-    """Return the folder in which the kernel or the script began, whatever it changed to; OSError if
+    """Return the folder in which the kernel or script started, even after ``chdir``. Raises OSError if it was
     deleted."""
     shell = sys.modules.get("IPython.core.interactiveshell")
     running = getattr(getattr(shell, "InteractiveShell", None), "_instance", None)
@@ -43,7 +43,7 @@ def start_folder() -> Path:
 
 
 def history_folder(notebook: str = "") -> Path | None:
-    """Return the folder of the history for a notebook's path; None if it is switched off.
+    """Return the folder of the history for a notebook's path; None if the history is switched off.
 
     >>> import tempfile
     >>> project = Path(tempfile.mkdtemp())
@@ -57,9 +57,9 @@ def history_folder(notebook: str = "") -> Path | None:
     True
     >>> _ = os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
     """
-    # ``.notebook_prof`` in the nearest folder, from the notebook's upwards, that has one or is a project's;
-    # otherwise in the notebook's own. The home folder and those above are no project. Without a notebook,
-    # `start_folder` counts.
+    # ``.notebook_prof`` in the nearest folder, from the notebook's upwards, that contains one or is a
+    # project; failing that, in the notebook's own. The home folder and those above it do not count as
+    # projects. Without a notebook, `start_folder` is used.
     setting = os.environ.get(VARIABLE, "").strip()
     if setting.lower() in OFF:
         return None
@@ -76,14 +76,14 @@ def history_folder(notebook: str = "") -> Path | None:
 
 
 def notebook_path() -> str:
-    """Return the notebook of this kernel, from jupyter_server or its namespace; empty if unknown."""
+    """Return the path of this kernel's notebook, from jupyter_server or its namespace; empty if unknown."""
     names = vars(sys.modules["__main__"])
     paths = [os.environ.get("JPY_SESSION_NAME"), *(names.get(name) for name in _PATHS_OF_NOTEBOOKS)]
     return next((path for path in paths if isinstance(path, str) and os.path.isabs(path)), "")
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for its owner only, with its own ``.gitignore``."""
+    """Make the folder, accessible to its owner only, with its own ``.gitignore``."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
     ignore = folder / ".gitignore"
@@ -92,7 +92,7 @@ def make_folder(folder: Path) -> None:
 
 
 def is_on_network(folder: Path) -> bool:
-    """Return whether other computers may write there too; False if unknown."""
+    """Return whether other computers may also write there; False if unknown."""
     mounted: list[tuple[int, str]] = []
     path = os.path.realpath(folder)
     with suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="replace") as lines:

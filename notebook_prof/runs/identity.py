@@ -19,11 +19,11 @@ from .. import own_processes
 from .store import Store
 
 ALIKE: Final = 0.6
-"""From this share of equal tokens on two sources are the same cell, if nothing else decides."""
+"""Two sources with at least this share of equal tokens are the same cell, if nothing else decides."""
 ALIKE_HERE: Final = 0.8
-"""The same threshold in one kernel, in which other cells of the notebook run too."""
+"""The same threshold within one kernel, in which other cells of the notebook run too."""
 RELATED: Final = 0.3
-"""Below it a cell has a new program, and its runs are not compared."""
+"""Below this, a cell has a new program, and its runs are not compared with earlier ones."""
 _LOOK_BACK: Final = 40
 _GIT_S: Final = 1.0
 _LAYOUT: Final = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\x01", tokenize.DEDENT: "\x02"}
@@ -48,30 +48,30 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class Identity:
-    """The key of a search in the history: runs of which cell."""
+    """What identifies a cell when the history is searched for its runs."""
 
-    # Unix ns of the recording; runs before that are earlier
+    # Unix ns of the recording; only runs before it are searched
     at_ns: int
     kernel: str
     notebook: str
-    cell: str  # the front-end's id; empty texts are not known
+    cell: str  # the front-end's id; in all fields, empty means unknown
     name: str
     source: str
 
 
 @dataclass(frozen=True)
 class Link:
-    """A run, and why it is taken for the same cell."""
+    """A run, and why it counts as a run of the same cell."""
 
     run: int
     lineage: int  # first run of that cell
-    # the same ``cell``, ``name`` or ``source`` (program); otherwise such as ``87 % alike``
+    # ``cell``, ``name`` or ``source`` (program) if that is the same; otherwise, for example, ``87 % alike``
     why: str
 
 
 @lru_cache(maxsize=256)
 def tokens(source: str) -> tuple[str, ...]:
-    """Return the program of a source: tokens, without comments, blank lines and our magic.
+    """Return the program in a source: its tokens, without comments, blank lines and our magic.
 
     >>> tokens("%%profile --steps 3:14\\nx = 1  # one\\n\\n") == tokens("x=1")
     True
@@ -97,13 +97,13 @@ def cell_hash(source: str) -> str:
 
 
 def likeness(a: str, b: str) -> float:
-    """Return how much of two sources is equal, 0–1; 1 if only comments differ."""
+    """Return how similar two sources are, 0–1; 1 if only comments differ."""
     return difflib.SequenceMatcher(None, tokens(a), tokens(b), autojunk=False).ratio()
 
 
 def earlier_run(store: Store, me: Identity) -> Link | None:
-    """Return the run to compare with: of the same name or cell, of the same program, or the most similar."""
-    # failed runs do not count; a cell with a new program starts over
+    """Return the run to compare with: one with the same name, cell or program, or the most similar one."""
+    # failed runs are skipped; a cell with a new program starts over
     select = "id, coalesce(lineage, id), source"
     newest = "ORDER BY at_ns DESC LIMIT 1"
     same: list[tuple[str, str, tuple[Any, ...]]] = []
@@ -143,7 +143,7 @@ def _text(source: bytes) -> str:
 
 def revision_of(folder: Path) -> str:
     """Return the checked-out commit of a folder; empty without git."""
-    # reads files: a git process takes 10 to 40 ms
+    # reads files, since a git process takes 10 to 40 ms
     with suppress(OSError, ValueError, IndexError):
         root = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
         if root is None:
@@ -171,7 +171,7 @@ def revision_of(folder: Path) -> str:
 
 
 def is_dirty(folder: Path) -> bool | None:
-    """Return whether tracked files differ from the commit; None if git does not answer within 1 s."""
+    """Return whether tracked files differ from the commit; None if git takes more than 1 s."""
     command = ["git", "--no-optional-locks", "-C", str(folder), "status"]
     command += ["--porcelain", "--branch", "--untracked-files=no"]
     try:

@@ -13,17 +13,17 @@ from .folder import make_folder
 FOLDER: Final = "kept"
 SUFFIX: Final = ".nbprof.zip"
 LIMIT: Final = 1 << 30
-"""Bytes of all kept recordings; the oldest are deleted."""
+"""Limit in bytes for all kept recordings. Beyond it, the oldest are deleted."""
 
 
 def kept_path(folder: Path, name: str) -> Path:
-    """Return the path of a recording named in the history."""
+    """Return the path of a recording, given its name in the history."""
     return folder / FOLDER / os.path.basename(name)
 
 
 def keep(folder: Path, profile: Profile, name: str, limit: int = LIMIT) -> str:
-    """Save a recording under a unique name, and delete the oldest ones beyond `limit` bytes; returns the
-    file name."""
+    """Save a recording under a unique name, and delete the oldest recordings beyond `limit` bytes. Returns
+    the file name."""
     make_folder(folder)
     path = kept_path(folder, name + SUFFIX)
     path.parent.mkdir(exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""The totals of a run as compressed JSON: at most 20 kB a row, without rounding."""
+"""The totals of a run as compressed JSON: at most 20 kB per row, without rounding."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..comparison.run import Summary
 from ..statistics.steps import slow_steps
 
 MOST_BYTES: Final = 19_000
-"""Limit for source, steps and totals; with the other columns a row stays below 20 kB."""
+"""Limit for source, steps and totals together. With the other columns, a row stays below 20 kB."""
 _MOST_SOURCE: Final = 6_000
 _MEMORY: Final = ("device", "source", "bytes")
 
 
 def packed(summary: Summary) -> tuple[bytes, bytes]:
-    """Compress the source and the rest of a summary; the smallest totals are dropped until both fit."""
-    # together at most `MOST_BYTES`; a source over 6 kB when compressed is left out
+    """Compress the source and the rest of a summary. The smallest totals are dropped until both fit."""
+    # together they have at most `MOST_BYTES`; a source of more than 6 kB when compressed is left out
     source = zlib.compress(summary.source.encode("utf-8", "replace"), 6)
     source = source if len(source) <= _MOST_SOURCE else zlib.compress(b"")
     keys = MOST_KEYS
@@ -40,7 +40,8 @@ def packed(summary: Summary) -> tuple[bytes, bytes]:
 
 
 def unpacked(source: bytes, content: bytes, title: str) -> Summary:
-    """Read the output of `packed`, as the run `title`; ValueError, KeyError or zlib.error for other bytes.
+    """Read the output of `packed`, as the run `title`. Raises ValueError, KeyError or zlib.error for other
+    bytes.
 
     >>> from notebook_prof.comparison.run import TraceRun, summary_of
     >>> from notebook_prof.profiles.profile import Profile
@@ -72,7 +73,7 @@ def _content(summary: Summary) -> bytes:
     rows = summary.memory[list(_MEMORY)].astype({"device": "int64", "source": "str", "bytes": "int64"})
     whole = {
         "dur_ns": steps["dur_ns"].tolist(),
-        # mostly ones: they compress well
+        # the differences are mostly 1, so they compress well
         "step": np.diff(steps["step"].to_numpy(np.int64), prepend=0).tolist(),
         "used": steps["used"].astype(int).tolist(),
         "totals": {

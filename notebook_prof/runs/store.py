@@ -1,4 +1,4 @@
-"""The file of the history: SQLite, one row a run; safe for several kernels at once and for kills, bounded."""
+"""The history file: SQLite, one row per run. It is bounded, and survives concurrent kernels and kills."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .folder import is_on_network, make_folder
 
 FILE: Final = "history.sqlite"
 VERSION: Final = 1
-"""``user_version`` of the file; a newer one is read as far as it is the same."""
+"""``user_version`` of the file. A newer file is read as far as its format is the same."""
 LIMIT: Final = 64 << 20
-"""About the bytes of all rows; the oldest are deleted."""
+"""Approximate limit in bytes for all rows. Beyond it, the oldest are deleted."""
 PATIENCE_S: Final = 2.0
-"""How long to wait for another writing kernel."""
+"""How long to wait while another kernel writes."""
 _OVERHEAD: Final = 600
 _RECENT: Final = 20
 _PRUNED_EVERY: Final = 16
@@ -48,7 +48,7 @@ CREATE INDEX IF NOT EXISTS by_noise ON runs (environment, at_ns) WHERE noise IS 
 
 @dataclass(frozen=True)
 class Row:
-    """A stored run; names and units are those of the columns of `notebook_prof.history`."""
+    """A stored run. Names and units are those of the columns of `notebook_prof.history`."""
 
     at_ns: int
     kernel: str
@@ -84,7 +84,7 @@ _COLUMNS: Final = tuple(field.name for field in fields(Row))
 
 
 class Store:
-    """The runs of a project; the folder is made when the first run is added."""
+    """The runs of a project. The folder is made when the first run is added."""
 
     def __init__(self, folder: Path, *, limit: int = LIMIT) -> None:
         self.folder, self._limit = folder, limit
@@ -96,8 +96,8 @@ class Store:
 
     def add(self, row: Row) -> int:
         """Add a run and return its number."""
-        # HistoryError if the file cannot be written, is locked by another kernel for too long, or was made by
-        # a newer version. A damaged file is set aside, and a new one begun.
+        # Raises HistoryError if the file cannot be written, is locked by another kernel for too long, or was
+        # made by a newer version. A damaged file is set aside, and a new one started.
         try:
             return self._add(row)
         except _DamagedFile as damage:
@@ -105,7 +105,7 @@ class Store:
             return self._add(row)
 
     def select(self, what: str, where: str = "", parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return rows; none without a file. HistoryError if it cannot be read."""
+        """Return rows; none if there is no file. Raises HistoryError if the file cannot be read."""
         if not self.path.exists():
             return []
         try:
@@ -115,7 +115,7 @@ class Store:
             raise HistoryError(f"the history {str(self.path)!r} cannot be read: {error}") from error
 
     def environments(self) -> dict[str, dict[str, str]]:
-        """Return the facts of each environment, by the hash in rows."""
+        """Return the facts of each environment, keyed by the hash that the rows contain."""
         if not self.path.exists():
             return {}
         try:
@@ -149,7 +149,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for writing, and create it if missing. Errors are those of `add`."""
+        """Open the file for writing, creating it if missing. Errors are those of `add`."""
         inode = 0
         try:
             make_folder(self.folder)
@@ -174,7 +174,7 @@ class Store:
         for _ in range(int(PATIENCE_S / 0.05)):
             if version:
                 break
-            try:  # several kernels at once: changing the mode does not wait for the lock
+            try:  # with several kernels at once, changing the mode does not wait for the lock
                 _make(connection, is_on_network(self.folder))
             except sqlite3.OperationalError:
                 time.sleep(0.05)
@@ -190,7 +190,7 @@ class Store:
         connection.execute("PRAGMA synchronous=NORMAL")
 
     def _connect_to_read(self) -> sqlite3.Connection:
-        """Open it read-only; if no lock is possible, as an immutable file."""
+        """Open the file read-only, or as an immutable file if it cannot be locked."""
         uri = self.path.absolute().as_uri()
         connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=PATIENCE_S)
         try:
@@ -202,7 +202,7 @@ class Store:
 
 
 class _DamagedFile(Exception):
-    """Not a database, or a broken one."""
+    """The file is not a database, or is a broken one."""
 
     def __init__(self, inode: int) -> None:
         super().__init__("the file is damaged")
@@ -210,7 +210,7 @@ class _DamagedFile(Exception):
 
 
 def environment_hash(facts: Mapping[str, str]) -> tuple[str, str]:
-    """Return the key of an environment, and its facts as stored."""
+    """Return the key of an environment, and its facts as they are stored."""
     text = json.dumps(dict(facts), sort_keys=True, ensure_ascii=False)
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest(), text
 
@@ -221,7 +221,7 @@ def damaged_files(folder: Path) -> list[Path]:
 
 
 def _set_aside(path: Path, inode: int) -> None:
-    """Rename a damaged file and its companions, unless another kernel has done so."""
+    """Rename a damaged file and its companions, unless another kernel has already done so."""
     with suppress(OSError):
         if os.stat(path).st_ino != inode:
             return
@@ -239,7 +239,8 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _make(connection: sqlite3.Connection, shared: bool) -> None:
-    """Make the tables; WAL keeps its index in memory, which computers do not share."""
+    """Make the tables. Without `shared`, use WAL, which keeps its index in memory that several computers
+    cannot share."""
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     connection.execute(f"PRAGMA journal_mode={'DELETE' if shared else 'WAL'}")
     connection.execute("BEGIN IMMEDIATE")
@@ -255,8 +256,8 @@ def _make(connection: sqlite3.Connection, shared: bool) -> None:
 
 
 def _prune(connection: sqlite3.Connection, limit: int) -> bool:
-    """Delete the oldest rows beyond the limit: the newest 20 of each cell later, the newest of each name
-    last."""
+    """Delete the oldest rows beyond the limit. The newest 20 rows of each cell go later, the newest row of
+    each name last."""
     total = int(connection.execute("SELECT coalesce(sum(bytes), 0) FROM runs").fetchone()[0])
     if total <= limit:
         return False

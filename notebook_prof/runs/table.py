@@ -1,4 +1,4 @@
-"""The history as a table, and its runs: ``nbp.history``, ``nbp.load``."""
+"""``nbp.history``, the history as a table, and ``nbp.load``, which loads a run of it."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
     Parameters
     ----------
     cell : str, optional
-        Only runs of this cell: its id, or text of its source.
+        Only runs of this cell, given by its id or by text of its source.
     name : str, optional
         Only runs of this name.
     notebook : str, optional
-        Only runs of notebooks with a path that ends like this.
+        Only runs of notebooks whose path ends with this.
 
     Returns
     -------
     DataFrame
-        One row a run, the oldest first; the columns are those of `runs.table.COLUMNS`, units are in their
-        names. No rows if nothing was recorded. Waits for rows that are being written, a minute at most; a
+        One row per run, the oldest first. The columns are those of `runs.table.COLUMNS`, with units in their
+        names. No rows if nothing was recorded. Waits for rows that are being written, for at most a minute; a
         warning names missing runs of this process. ``attrs`` has the ``folder``, how many runs of this
-        process were ``lost``, the ``reason`` of the last loss, and files set ``aside`` as damaged.
+        process were ``lost``, the ``reason`` for the last loss, and the files set ``aside`` as damaged.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def history(cell: str | None = None, *, name: str | None = None, notebook: str |
 
 
 def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> pd.DataFrame:
-    """Return rows of the history that satisfy an SQL condition, oldest first."""
+    """Return the rows of the history that satisfy an SQL condition, oldest first."""
     names = COLUMNS.names
     condition = f"WHERE {where}" if where else ""
     rows = store.select(
@@ -136,12 +136,12 @@ def runs_of(store: Store, where: str = "", parameters: tuple[Any, ...] = ()) -> 
 
 
 def load(run: int | str) -> Profile | HistoryRun:
-    """Load a run of the history: its recording if it was kept, else its totals.
+    """Load a run of the history: its recording if that was kept, otherwise its totals.
 
     Parameters
     ----------
     run : int or str
-        Its number in `history`, or its name: the newest run of that name.
+        Its number in `history`, or a name, which loads the newest run of that name.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def load(run: int | str) -> Profile | HistoryRun:
     Raises
     ------
     OptionError
-        For an unknown run; with the nearest name.
+        For an unknown run. The message gives the most similar name.
     HistoryError
         If the history is switched off, or cannot be read.
 
@@ -189,7 +189,7 @@ def warn_of_missing() -> None:
 
 
 def open_store() -> Store:
-    """Open the history of this project; waits for rows of this process, a minute at most."""
+    """Open the history of this project. Waits for rows of this process, for at most a minute."""
     wait(_PATIENCE_S)
     try:
         folder = history_folder(notebook_path())

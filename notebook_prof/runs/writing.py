@@ -1,4 +1,4 @@
-"""Writes rows in a background thread, during the user's next work; never shows or raises anything."""
+"""Writes rows in a background thread while the user works on. Never shows or raises anything."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PART_S: Final = 0.1
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A recording with a row to write."""
+    """A recording whose row is to be written."""
 
     profile: Profile
     before: RunBefore
@@ -54,10 +54,11 @@ def remember(
     kept: bool = False,
     hold: Callable[[], bool] = bool,
 ) -> Callable[[], None]:
-    """Let the verdict of a recording mention the previous run; returns a function that writes its row."""
-    # Call that function when the recording has been shown; a thread then writes, except while `hold` returns
-    # True. The trace may still be unbuilt. `options` are part of the key: runs with other options do not show
-    # the noise between runs. `kept` keeps the recording too. Nothing raises.
+    """Let the verdict of a recording mention the previous run. Returns a function that writes the recording's
+    row."""
+    # Call that function when the recording has been shown. A thread then writes the row, except while `hold`
+    # returns True. The trace need not be built yet. `options` are part of the key, since runs with different
+    # options do not show the noise between runs. `kept` keeps the recording too. Nothing here raises.
     try:
         path = notebook_path()
         folder = history_folder(path)
@@ -80,7 +81,7 @@ def _do_nothing() -> None:
 
 
 def missing() -> str:
-    """Return which runs of this process are missing in the history; empty if none."""
+    """Return which runs of this process are missing from the history; empty if none are."""
     left, lost = _writer.left, _writer.lost
     said = [f"{format_items(left, 'run')} of this process: still being written, ask again"] if left else []
     said += [f"{format_items(lost, 'run')} of this process: {_writer.reason}"] if lost else []
@@ -88,17 +89,17 @@ def missing() -> str:
 
 
 def losses() -> dict[str, Any]:
-    """Return how many runs of this process are missing in the history, and why the last one is."""
+    """Return how many runs of this process are missing from the history, and why the last one is."""
     return {"lost": _writer.lost, "reason": _writer.reason}
 
 
 def wait(seconds: float | None = None) -> bool:
-    """Wait until all rows are written; returns whether they are."""
+    """Wait until all rows are written. Returns whether they are."""
     return _writer.wait(seconds)
 
 
 def waiting() -> int:
-    """Return how many rows of this process are unwritten."""
+    """Return how many rows of this process are still unwritten."""
     return _writer.left
 
 
@@ -115,7 +116,7 @@ class _Writer:
 
     @property
     def left(self) -> int:
-        """Rows that wait, including the one being written."""
+        """Number of waiting rows, including the one being written."""
         with self._changed:
             return len(self._waiting) + (self._thread is not None)
 
@@ -133,7 +134,7 @@ class _Writer:
                 at_exit(_leave)
                 try:
                     self._thread.start()
-                except RuntimeError:  # an exiting process starts no threads
+                except RuntimeError:  # an exiting process cannot start threads
                     self._thread = None
 
     def lose(self, error: BaseException) -> None:
@@ -144,7 +145,7 @@ class _Writer:
         )
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until all rows are written, without pauses; returns whether they are."""
+        """Wait until all rows are written, without the writer pausing. Returns whether they are."""
         with self._changed:
             self._hurried += 1
             try:
@@ -162,7 +163,7 @@ class _Writer:
                 recorded = self._waiting.popleft()
             try:
                 self._write(recorded)
-            except BaseException as error:  # in any case the next row is written
+            except BaseException as error:  # the next row must be written regardless
                 self.lose(error)
             del recorded  # perhaps the last reference
 
@@ -187,8 +188,8 @@ def write(
     at: Path,
     pause: Callable[[], None] = lambda: None,
 ) -> int:
-    """Build the row of a recording, and add it; returns its number."""
-    # `at` is the folder of the revision; `pause` is called between two pieces of work
+    """Build the row of a recording and add it. Returns its number."""
+    # `at` is the folder whose revision is stored; `pause` is called between pieces of work
     trace, me = profile.trace, before.me
     pause()
     summary = before.summary(profile)
@@ -238,7 +239,7 @@ def write(
 
 
 def _peak(memory: pd.DataFrame) -> int | None:
-    """Return the peak memory of a device, or without any of the host."""
+    """Return the peak memory of a device or, without a device, of the host."""
     if not len(memory):
         return None
     devices = memory[memory["device"] >= 0]

@@ -33,8 +33,8 @@ _NO_LINE: Final = -1
 class Cell:
     """The statements of a cell, and when they ran."""
 
-    # `source` is empty for code that is not a cell. `span` has Unix ns of its first and last instant, the
-    # second 0 while it runs; it is None for other code.
+    # `source` is empty for code that is not a cell. `span` is the Unix ns of its first and last instant (the
+    # second is 0 while it runs), or None for code that is not a cell.
     def __init__(self, source: str) -> None:
         self.marks = statements.Marks()
         self.span: tuple[int, int] | None = None
@@ -43,7 +43,7 @@ class Cell:
         self._elsewhere: dict[int, int] = {}
 
     def begin(self, file: str) -> None:
-        """Mark the begin of the cell's statements; with its file, lines of functions are timed too."""
+        """Mark the start of the cell's statements. If `file` is given, lines of functions are timed too."""
         self.marks.begin(file, is_watched)
         self._file = file
         self.span = time.time_ns(), 0
@@ -59,7 +59,7 @@ class Cell:
         if self.span is None:
             return -1, "", 0
         if not self.marks.of_this_thread():
-            # the statement that waits for this thread, or started it
+            # the statement that is waiting for this thread, or that started it
             line = self._elsewhere.setdefault(threading.get_ident(), self.marks.line)
             return line, self.text(line), 0
         line = self.marks.line
@@ -74,7 +74,7 @@ class Cell:
         return self._lines[line - 1] if 0 < line <= len(self._lines) else ""
 
     def put(self, builder: TraceBuilder, window: StepWindow, recorded: Sequence[StepRecords]) -> None:
-        """Add the account of the cell and its statements; nothing for code that is not a cell."""
+        """Add the account of the cell and its statements. Does nothing for code that is not a cell."""
         if self.span is None or not self.span[1]:
             return
         ran = self.marks.statements()
@@ -102,7 +102,7 @@ def account(
     """Divide a cell among its statements, its steps and the profiler's work.
 
     Returns ``ts dur kind line text loop steps``, ascending, without overlaps or gaps: ``dur`` sums to the
-    length of `span`. ``steps`` counts those that end in the row.
+    length of `span`. ``steps`` is the number of steps that end within the row.
 
     >>> marks = np.array([0, 10, 90]), np.array([2, 3, 5])
     >>> steps = StepRecords()
@@ -113,8 +113,8 @@ def account(
     >>> table[["dur", "kind", "line", "steps"]].values.tolist()
     [[10, 'code', 2, 0], [10, 'code', 3, 0], [60, 'steps', 3, 2], [10, 'code', 3, 0], [10, 'code', 5, 0]]
     """
-    # Where several apply, the first counts: the profiler's own work (`moves`), a recorded step, a loop of
-    # steps (`runs`; its unrecorded parts count as such), a statement (`marks`: begin and line).
+    # Where several apply, the first of these wins: the profiler's own work (`moves`), a recorded step, a loop
+    # of steps (`runs`; its unrecorded parts count as such), a statement (`marks`: start and line).
     begin, end = span
     ts, line = marks
     open_end = _ends_of_given_up(runs, ts, end)
@@ -152,7 +152,7 @@ def account(
 
 
 def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, int]:
-    """Return ends of runs that went on without ticks: the next statement, or the next run."""
+    """Return the ends of runs that went on without ticks: where the next statement or run starts."""
     ends = {}
     for i, run in enumerate(runs):
         if run.given_up:
@@ -164,7 +164,8 @@ def _ends_of_given_up(runs: Sequence[Run], ts: IntArray, end: int) -> dict[int, 
 
 
 def _covering(instants: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return which disjoint interval, sorted by start, contains each instant; -1 for none."""
+    """Return the index of the interval that contains each instant, or -1. Intervals are disjoint and
+    sorted."""
     at = np.searchsorted(starts, instants, side="right") - 1
     inside = (at >= 0) & (instants < np.append(ends, 0)[at])
     return np.asarray(np.where(inside, at, -1), np.int64)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..profiles.profile import Profile
 
 _lock = threading.Lock()
-_running: Any = None  # a `Session`; its module is on a higher floor
+_running: Any = None  # a `Session`; its module is in a higher layer
 _last: Profile | None = None
 
 
@@ -27,7 +27,7 @@ def is_recording() -> bool:
 
 
 def claim(session: Any) -> None:
-    """Make this the recording of the process; AlreadyRecordingError if another one has not ended."""
+    """Make this the recording of the process. Raises AlreadyRecordingError if another one has not ended."""
     global _running
     with _lock:
         if _running is not None:

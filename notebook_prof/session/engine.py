@@ -1,4 +1,4 @@
-"""One recording from begin to end: window, collectors, hooks, and the resulting Traces."""
+"""One recording from start to end: window, collectors, hooks, and the resulting Traces."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class _Cycle:
 
 
 class Session:
-    """Runs a `Plan` in this process; OptionError for an unknown collector or ``step_by``."""
+    """Runs a `Plan` in this process. Raises OptionError for an unknown collector or ``step_by``."""
 
-    # `loops` are the rewritten loops of the cell; then no others count. `marked` says that the source calls
-    # ``nbp.step()`` or ``nbp.steps(...)``; then nothing else counts. `names` is used only if memory is
-    # recorded.
+    # `loops` are the rewritten loops of the cell; if there are any, no other loops count. `marked` says that
+    # the source calls ``nbp.step()`` or ``nbp.steps(...)``, in which case nothing else counts. `names` is
+    # used only if memory is recorded.
     def __init__(
         self,
         plan: Plan,
@@ -106,11 +106,12 @@ class Session:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this process was forked from the recording one, which owns the recording."""
+        """Whether this process was forked from the one that is recording. The recording belongs to the
+        parent."""
         return self._pid != os.getpid()
 
     def open(self) -> None:
-        """Begin; AlreadyRecordingError if another recording runs in this process."""
+        """Start. Raises AlreadyRecordingError if another recording is running in this process."""
         __tracebackhide__ = True
         try:
             with DelayedInterrupt():
@@ -135,14 +136,14 @@ class Session:
             self._end()
 
     def let_go(self) -> None:
-        """Release references to this object; enough for one that never began."""
+        """Release references to this object. A session that never started needs nothing else."""
         self._sources.disconnect()
         self.window.release()
 
     def close(self, *, failed: bool = False, error: BaseException | None = None) -> list[DeferredTrace]:
-        """End. Returns unbuilt Traces, one a cycle, oldest first; an empty one with an explanation without
-        cycles."""
-        # the locals in the frames of `error` hold memory
+        """Stop. Returns unbuilt Traces, one per cycle, oldest first. If there was no cycle, returns an empty
+        one that says why."""
+        # local variables in the frames of `error` keep memory alive
         with DelayedInterrupt(deliver=False) as interrupt:
             self._out_of_memory = findings.out_of_memory(error)
             self._error = "" if error is None else type.__dict__["__name__"].__get__(type(error))
@@ -167,7 +168,8 @@ class Session:
         return made
 
     def begin_cell(self, file: str = "") -> None:
-        """Mark the begin of the cell's statements; with its file, lines of its functions are timed too."""
+        """Mark the start of the cell's statements. If `file` is given, lines of its functions are timed
+        too."""
         recording = self._recording or self._first
         self._cell.begin(file if recording is not None and "python" in recording.names else "")
 
@@ -176,13 +178,14 @@ class Session:
         self._cell.end(end_ns)
 
     def announce(self, loops: Sequence[LoopInSource]) -> None:
-        """Count these loops, found after the begin; the earlier ones stay."""
+        """Count these loops too. They were found after the cell started."""
         if not self._loops and loops:
             self._loops = {loop.token: loop for loop in loops}
             self.window.announce(max(loop.source for loop in loops))
 
     def loop(self, token: int, line: int = -1) -> LoopTicker | None:
-        """Begin a rewritten loop, on `line` if outside of functions; None if this loop does not count."""
+        """Start a rewritten loop, on `line` if it is outside any function. Returns None if this loop does not
+        count."""
         me = threading.get_ident()
         around = self._tickers.get(me)
         if (
@@ -281,7 +284,8 @@ class Session:
             self._plan.on_cycle(self.traces[-1].get())
 
     def _halt(self) -> bool:
-        """Stop PyTorch's profiler before it takes gigabytes; returns whether it records on, being small."""
+        """Stop PyTorch's profiler before it takes gigabytes. Returns whether it goes on because it is still
+        small."""
         recording = self._recording
         if recording is None or self.is_of_parent:
             return False
@@ -296,7 +300,7 @@ class Session:
         return not kept
 
     def abandon(self) -> None:
-        """Give up a warm-up that no recording followed."""
+        """Discard a warm-up that was not followed by a recording."""
         watch, self._size_watch = self._size_watch, None
         if watch is not None:
             watch.stop()
@@ -316,7 +320,7 @@ class Session:
             return registry.make(names or None, self._options)
         except OptionError:
             raise
-        except Exception as error:  # the user's code must run in any case
+        except Exception as error:  # the user's code must run regardless
             self.report.add(
                 "collectors-failed",
                 "error",
@@ -348,7 +352,7 @@ class Session:
             raise EndOfWindow("the requested steps are recorded")
 
     def _name_memory(self) -> None:
-        """Walk over the names once more if the recording ended before the cell."""
+        """Walk the names once more if the recording ended before the cell did."""
         if self._names is None:
             return
         if self._names_at_end is None:
@@ -406,7 +410,7 @@ class Session:
             statements.offer(None)
         put_names([cycle.names, self._names_at_end], builder)
         builder.metadata.update(findings.first_launch_delay())
-        # other collectors still record while PyTorch's profiler stops, for seconds
+        # stopping PyTorch's profiler takes seconds, in which the other collectors still record
         end_ns = self.early_end.end_ns
         trace = builder.seal(window=(cycle.start_ns, end_ns) if end_ns else None)
         findings.remember_launch_delay(trace)

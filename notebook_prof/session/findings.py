@@ -67,8 +67,8 @@ def steps_missing(
 
 
 def ended_early(report: ImportReport, end: EarlyEnd, recorded: Sequence[StepRecords]) -> bool:
-    """Report that a recording ended before its steps, or went on to its end; returns whether it ended
-    early."""
+    """Report why a recording ended early, or that its median step was not known well enough to. Returns
+    whether it ended early."""
     precision = ""
     if end.until is not None and recorded:
         width = end.half_width(recorded[-1])
@@ -114,7 +114,7 @@ def operators_ended(report: ImportReport, events: int, after_ns: int) -> None:
 
 
 def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int | None) -> None:
-    """Report which other sources counted steps than the chosen one."""
+    """Report which sources other than the chosen one counted steps."""
     if window.replaced is not None:
         weaker, count = window.replaced
         winner = _WORDS[window.source or Source.MARK]
@@ -145,7 +145,7 @@ def sources_that_lost(report: ImportReport, window: StepWindow, loop_line: int |
 
 
 def loops_given_up(report: ImportReport, window: StepWindow) -> None:
-    """Report loops that ticked too often to be counted."""
+    """Report loops whose iterations were too short to be counted."""
     for run in window.given_up:
         report.add(
             "steps-too-short",
@@ -157,7 +157,7 @@ def loops_given_up(report: ImportReport, window: StepWindow) -> None:
 
 
 def steps_elsewhere(report: ImportReport, thread: threading.Thread | None, cell: int) -> None:
-    """Report that steps ran in another thread than the cell's, where torch then records no operators."""
+    """Report that steps ran in a thread other than the cell's, in which torch records no operators."""
     if thread is not None and thread.ident != cell:
         report.add(
             "steps-in-another-thread",
@@ -198,8 +198,8 @@ def first_launch_delay() -> dict[str, int]:
 
 
 def remember_launch_delay(trace: Trace) -> None:
-    """Keep the least launch delay of the first recording that has one."""
-    # later ones are compared with the first and not with one another, so that a lasting shift is reported in
+    """Store the shortest launch delay of the first recording that has one."""
+    # later recordings are compared with the first one, not with each other, so a lasting shift is reported in
     # every recording that has it
     global _first_delay_ns
     if _first_delay_ns is None:
@@ -209,7 +209,7 @@ def remember_launch_delay(trace: Trace) -> None:
 
 
 def out_of_memory(error: BaseException | None) -> dict[str, str]:
-    """Return type and text of an error about lack of memory; empty for any other.
+    """Return the type and text of an out-of-memory error; empty for any other error.
 
     >>> out_of_memory(MemoryError("no room"))
     {'error': 'MemoryError', 'text': 'no room'}

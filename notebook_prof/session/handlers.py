@@ -120,7 +120,8 @@ def _folder(dir_name: str | os.PathLike[str]) -> Path:
 
 
 def _worker(name: str | None, otherwise: str = "{host}_{pid}") -> Callable[[], str]:
-    """Return the beginning of file names; a function, as a fork has another process id."""
+    """Return a function that makes the start of a file name. It is a function because a fork has another
+    process id."""
     if name is not None and (not name or name != os.path.basename(name) or name in (".", "..")):
         raise OptionError(f"worker_name={name!r}: it must be the start of a file name, without a folder")
     return lambda: name or otherwise.format(host=socket.gethostname(), pid=os.getpid())

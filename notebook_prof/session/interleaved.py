@@ -11,17 +11,18 @@ from .records import StepRecords
 from .schedule import RecordingState, StepRange
 
 SETTLE: Final = 1
-"""Unmeasured steps after every change: the first ones pay for starting and stopping."""
+"""Number of unmeasured steps after every switch: they absorb the cost of starting and stopping."""
 PAIR: Final = 2 * (SETTLE + 1)
 FEWEST: Final = 3
-"""Fewer pairs give no useful interval."""
+"""Fewest pairs that give a useful interval."""
 DEFAULT: Final = (1, 11)
-"""The default window: ten steps after one that warms up."""
+"""The default window: one warm-up step, then ten recorded steps."""
 
 
 @dataclass(frozen=True)
 class Interleaved(StepRange):
-    """As `StepRange`, followed by `pairs` times two unrecorded steps and two recorded ones with dropped data.
+    """Like `StepRange`, but followed by `pairs` rounds of two unrecorded steps and two recorded steps whose
+    data is dropped.
 
     The first of each two lets things settle, the second is measured.
 
@@ -55,7 +56,7 @@ class Interleaved(StepRange):
 
 
 def interleave(steps: StepRange | None) -> Interleaved:
-    """Measure after these steps; after step 10 if there are none, or they have no end."""
+    """Measure after these steps, or after step 10 if there are none or they have no end."""
     if steps is None:
         return Interleaved(*DEFAULT)
     end = steps.end if steps.end is not None else steps.first + DEFAULT[1] - DEFAULT[0]
@@ -76,7 +77,8 @@ class OverheadMeter:
             self._recorded.append(steps.dur[-1])
 
     def result(self, plain: StepRecords, report: ImportReport) -> dict[str, object]:
-        """Return ``metadata["overhead"]``; empty, with an issue, for fewer than three pairs."""
+        """Return ``metadata["overhead"]``. With fewer than three pairs it is empty, and an issue is
+        reported."""
         # `plain` has the unrecorded steps from the window's end on
         end = self._plan.end or 0
         whole = plain.dur[: len(plain) - bool(plain.partial)]  # only the last step of a loop can have failed

@@ -1,4 +1,4 @@
-"""Finds the loop of an optimizer step if the loop itself cannot be edited."""
+"""Finds the loop that an optimizer step belongs to when the loop itself cannot be edited."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class CodeLocation(Protocol):
     """Returns the statement of the cell that runs in the calling thread."""
 
     def __call__(self) -> tuple[int, str, int]:
-        """Return line, source and begin (Unix ns); -1, empty and 0 if not known."""
+        """Return the line, the source and the start (Unix ns), or -1, an empty string and 0 if unknown."""
 
 
 class OptimizerLoops:
-    """Separates the steps of one loop from those of the next, by optimizers and statements of the cell.
+    """Separates the steps of one loop from those of the next, by the optimizers and the cell's statements.
 
     >>> ticks = []
     >>> loops = OptimizerLoops(lambda run, at_ns: ticks.append(run.key), lambda: (3, "fit()", 0))
@@ -35,8 +35,8 @@ class OptimizerLoops:
     # steps (as in a GAN) belong to the loop and do not count. An optimizer that steps twice in a row leads a
     # new loop from its first step on. So does any optimizer in another statement of the cell, or after the
     # leader was deleted.
-    # `first_forward_ns`, set from outside, is the begin of training's first forward since the last step; 0 if
-    # not known.
+    # `first_forward_ns`, set from outside, is the start of the first training forward since the last step, or
+    # 0 if unknown.
     def __init__(
         self,
         tick: Callable[[Run, int | None], None],
@@ -72,7 +72,7 @@ class OptimizerLoops:
             first_ns = self._once.pop(me)
             if self._steps_of_run > 1:
                 self._become_leader(optimizer, me, line, text, since_ns)
-            else:  # not a loop yet: the leader only came first
+            else:  # not a loop yet: the leader has stepped only once
                 self._members.add(self._number(leader))
                 self._leader = _reference(optimizer)
             self._end_step(self._run, first_ns)

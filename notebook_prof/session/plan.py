@@ -28,16 +28,16 @@ class Plan:
     step_by: str = "auto"  # one of `sources.STEP_BY`
     options: CollectorOptions = field(default_factory=CollectorOptions)
     stop_after: bool = False
-    # end when the median step is known to this share of itself; see `EarlyEnd`
+    # end when the median step is known to within this fraction; see `EarlyEnd`
     until: float | None = None
-    # gets the Trace of every cycle when it ends; without it, Traces are built at the end
+    # called with the Trace of each cycle as it ends; without it, Traces are built at the end
     on_cycle: Callable[[Trace], None] | None = None
     title: str = "a recording"  # name of the recording in messages
 
 
 @dataclass(frozen=True, slots=True)
 class LoopInSource:
-    """A loop of a cell that was rewritten to tick; ``token`` is negative without a sign of training."""
+    """A loop of a cell that was rewritten to tick. ``token`` is negative if there is no sign of training."""
 
     token: int
     line: int
@@ -45,7 +45,7 @@ class LoopInSource:
 
     @property
     def source(self) -> Source:
-        """Rank of its ticks."""
+        """The rank of its ticks."""
         return loop_source(self.token)
 
 
@@ -59,5 +59,5 @@ def recording_text(
 
 
 def loop_source(token: int) -> Source:
-    """Return the rank of a loop's ticks; a negative token has no sign of training."""
+    """Return the rank of a loop's ticks. A negative token means that there is no sign of training."""
     return Source.WEAK_LOOP if token < 0 else Source.LOOP

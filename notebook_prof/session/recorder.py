@@ -1,4 +1,4 @@
-"""``nbp.profile``: records, and then answers as the Profile of the recording."""
+"""``nbp.profile``: records, and afterwards behaves as the Profile of the recording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import NotRecordedError, OptionError
 from ..interrupts import DelayedInterrupt
 from ..profiles.deferred_trace import DeferredTrace
 from ..profiles.profile import Profile
-from ..runs import folder as folder  # imported early: it stores the folder in which the script began
+from ..runs import folder as folder  # imported early: it stores the folder in which the script started
 from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current
@@ -44,12 +44,12 @@ class profile:
         Instead of `steps`: a function from step number to `RecordingState`, as made by `schedule`; schedules
         of ``torch.profiler`` work too. Each cycle gives its own Profile, see `cycles`.
     on_trace_ready : callable, optional
-        Called with the Profile of each cycle when the cycle ends, also with that in which the code ended. See
-        `tensorboard_trace_handler` and `export_chrome_tracing`.
+        Called with the Profile of each cycle when the cycle ends, including the one cut short by the end of
+        the code. See `tensorboard_trace_handler` and `export_chrome_tracing`.
     step_by : {"auto", "optimizer", "dataloader", "mark", "loop"}
         What counts steps. ``auto`` counts `step` and ``nbp.step()``, or else ``optimizer.step()``.
     warmup : int
-        Number of steps before the first of `steps` in which collectors run and the data is dropped.
+        Number of steps before the first of `steps` in which collectors run but the data is dropped.
     shapes, memory, modules, stack : bool
         See `CollectorOptions`.
     python : {"sample", "calls"}, optional
@@ -61,18 +61,19 @@ class profile:
     devices : iterable of int, optional
         Keep device work, memory and counters of these GPUs only.
     pcie : bool
-        Record the throughput of PCIe too, in the thread that reads counters of GPUs.
+        Also record PCIe throughput, in the thread that reads GPU counters.
     stop_after : bool
-        Leave the ``with`` block, by an exception that ends there, after the last requested step.
+        Leave the ``with`` block after the last requested step, by an exception that does not propagate
+        further.
     until : str or float, optional
-        End the recording when the median step is known to this share of itself, such as ``"2%"``: half of its
-        interval at 95 %. Later steps are counted only.
+        End the recording when the median step is known to within this fraction, such as ``"2%"``: half the
+        width of its 95 % interval. Later steps are only counted.
     measure_overhead : bool
-        After the window, record every other pair of steps, four steps a measurement and at most twelve
-        measurements. The overhead of recording is then in `overhead` and `trust`. Without `steps`, steps 1 to
-        10 are recorded.
+        After the window, record every other pair of steps: four steps per measurement, at most twelve
+        measurements. `overhead` and `trust` then report the overhead of recording. Without `steps`, steps 1
+        to 10 are recorded.
     heap : bool
-        Trace the host's heap: which code allocated it at its peak, see ``p.memory.heap()``.
+        Trace the host's heap: which code had allocated it at its peak, see ``p.memory.heap()``.
     name : str, optional
         Add a row of this name to the project's history, see `notebook_prof.history`, and report changes since
         the previous run of the same name. Without a name there is no row.
@@ -144,16 +145,16 @@ class profile:
             on_cycle=None if on_trace_ready is None else self._deliver_trace,
             title="started by nbp.profile(...)",
         )
-        Session(self._plan).let_go()  # raises on wrong options now, not in start()
+        Session(self._plan).let_go()  # raises for invalid options now rather than in start()
 
     @property
     def cycles(self) -> tuple[Profile, ...]:
-        """One Profile per finished cycle of the schedule, oldest first; this object answers as the last
+        """One Profile per finished cycle of the schedule, oldest first. This object behaves as the last
         one."""
         return tuple(self._cycles)
 
     def start(self) -> profile:
-        """Begin to record, or warm up, or wait, depending on the steps.
+        """Start recording, warming up, or waiting, depending on the steps.
 
         Returns
         -------
@@ -214,8 +215,7 @@ class profile:
         return ended
 
     def __call__(self, function: _F) -> _F:
-        """Record every call of a function; this object and ``nbp.last`` are then the Profile of the latest
-        call."""
+        """Record every call of a function. After a call, this object and ``nbp.last`` are its Profile."""
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -276,11 +276,11 @@ class profile:
             raise
         if self._on_trace_ready is not None:
             for one in made:
-                if one.trace.metadata["collectors"]:  # otherwise no step was reached
+                if one.trace.metadata["collectors"]:  # if empty, no step was reached
                     self._on_trace_ready(one)
 
     def _close(self, error: BaseException | None) -> list[Profile]:
-        """End the session; returns the Profiles that `on_trace_ready` has not seen."""
+        """End the session. Returns the Profiles that were not passed to `on_trace_ready`."""
         session = self._session
         if session is not None and session.is_of_parent:
             return []
@@ -298,7 +298,7 @@ class profile:
         return self._cycles[already:]
 
     def _remember(self, failed: bool) -> None:
-        from ..runs.writing import remember  # late: a script without a history needs no SQLite
+        from ..runs.writing import remember  # imported late: a script without a history needs no SQLite
 
         plan = self._plan
         steps = None if isinstance(plan.schedule, WholeRun) else plan.schedule

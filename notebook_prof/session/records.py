@@ -12,7 +12,8 @@ import numpy as np
 
 _FIRST_LOOK: Final = 16
 _GROWTH: Final = 1.1
-"""The interval is computed after 16 steps, then whenever there are a tenth more: it sorts all steps."""
+"""The interval is computed after 16 steps, then each time their number has grown by a tenth, since it sorts
+all steps."""
 
 
 @dataclass
@@ -29,7 +30,8 @@ class StepRecords:
         return len(self.ts)
 
     def add(self, ts: int, dur: int, loop: int) -> None:
-        """Append a step; its begin comes last, so an interrupt between the columns leaves no half step."""
+        """Append a step. Its start is appended last, so an interrupt between the columns leaves no half
+        step."""
         self.whole()
         self.dur.append(dur)
         self.loop.append(loop)
@@ -41,7 +43,7 @@ class StepRecords:
         return self
 
     def drop_from(self, begin_ns: int) -> int:
-        """Drop the steps that began then or later; returns their number."""
+        """Drop the steps that started at `begin_ns` or later. Returns how many were dropped."""
         kept = bisect.bisect_left(self.ts, begin_ns)
         gone = len(self.ts) - kept
         for column in (self.ts, self.dur, self.loop):
@@ -52,26 +54,26 @@ class StepRecords:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run of a loop, from its begin to its last tick."""
+    """One run of a loop, from its start to its last tick."""
 
     key: Hashable  # equal for runs of the same loop
-    # of the loop, or of the statement that runs it, in the cell; -1 if not known
+    # of the loop, or of the statement that runs it, in the cell; -1 if unknown
     line: int
     text: str  # its head
     begin_ns: int  # Unix ns
     end_ns: int = 0  # Unix ns of the last tick
     loop: int = -1  # number of the loop, assigned with the first tick that counts
-    # (count, moment): how many ticks before the moment ended unrecorded steps
+    # (count, moment): how many ticks up to that moment ended unrecorded steps
     unrecorded: list[tuple[int, int]] = field(default_factory=list)
     given_up: bool = False  # whether it goes on without ticks
-    first: int = 0  # number of ended steps when its first one ended
+    first: int = 0  # number of steps that had ended when its first one ended
 
 
 class Progress(NamedTuple):
     """The state of a running window."""
 
-    steps: int  # steps that ended
-    first: int  # how many of them before the running loop
+    steps: int  # number of steps that have ended
+    first: int  # how many of them ended before the running loop
     recorded: int  # number of recorded steps
     times: list[int]  # of the last recorded ones, ns
     line: int  # head of the running loop; -1 and empty if not known
@@ -80,12 +82,12 @@ class Progress(NamedTuple):
 
 
 class EarlyEnd:
-    """Decides after each step whether the recording ends before its steps and its code do."""
+    """Decides after each step whether to end the recording before its last step."""
 
-    # With `until` it ends when the median step is known to this share of itself: half of its interval at 95
-    # %. `reason` is empty until it ends. `events` and `end_ns` are the events kept by PyTorch's profiler and
-    # the begin of its stop, if the size is the reason. `interval` is the median of the counting steps and the
-    # ends of its interval, ns, at the last look.
+    # With `until` it ends when the median step is known to within this fraction: half the width of its 95 %
+    # interval. `reason` is empty until it ends. If the size is the reason, `events` is the number of events
+    # kept by PyTorch's profiler, and `end_ns` the instant at which its stop began. `interval` is the median
+    # of the counted steps and the ends of its interval, in ns, at the last look.
     # Only the width of the interval decides, never its position: stopping when something looks significant
     # would be wrong more often than the interval promises. With looks at fixed widths, 4.8 % of 250 simulated
     # comparisons of equal sides were called different.
@@ -99,11 +101,11 @@ class EarlyEnd:
         self._next_look = _FIRST_LOOK
 
     def ask(self) -> None:
-        """End it with the running step; any thread may call this."""
+        """End the recording after the current step. Any thread may call this."""
         self._asked = True
 
     def reached(self, recorded: StepRecords, step: int) -> bool:
-        """Return whether the recording ends here: `step` steps have ended, these are recorded."""
+        """Return whether the recording ends here, after `step` steps, of which `recorded` are recorded."""
         if self.reason:
             return True
         if self._asked:
@@ -116,8 +118,8 @@ class EarlyEnd:
         return bool(self.reason)
 
     def half_width(self, recorded: StepRecords) -> float:
-        """Return the half width of the interval of the running loop's median step, as a share; inf if
-        unknown."""
+        """Return the half-width of the interval of the running loop's median step, relative to the median;
+        inf if unknown."""
         from ..statistics.steps import median_interval
 
         times, loop = np.asarray(recorded.dur, np.float64), np.asarray(recorded.loop, np.int64)

@@ -45,7 +45,7 @@ class RecordingState(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """State of every step: ``skip_first`` idle steps, then cycles of wait, warm-up and active steps.
+    """The state of every step: ``skip_first`` idle steps, then cycles of wait, warm-up and active steps.
 
     Made by `schedule`; call it with a step number.
     """
@@ -88,7 +88,7 @@ def schedule(
     Parameters
     ----------
     wait, warmup, active : int
-        Number of steps of a cycle in which nothing runs; in which collectors run and the data is dropped; and
+        Number of steps per cycle in which nothing runs, in which collectors run but the data is dropped, and
         which are recorded.
     repeat : int
         Number of cycles; 0 repeats until the recording ends.
@@ -100,7 +100,7 @@ def schedule(
     Returns
     -------
     Schedule
-        A function from step number (from 0) to `RecordingState`.
+        A function from step number (counted from 0) to `RecordingState`.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def schedule(
     Notes
     -----
     The states follow the PyTorch documentation of ``torch.profiler.schedule``
-    (https://docs.pytorch.org/docs/stable/profiler.html). In contrast to it, ``warmup=0`` prints no warning.
+    (https://docs.pytorch.org/docs/stable/profiler.html). Unlike PyTorch's, ``warmup=0`` prints no warning.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def schedule(
 
 @dataclass(frozen=True)
 class StepRange:
-    """Steps ``first`` … ``end - 1`` once, after a warm-up; ``end=None`` records until the code ends."""
+    """Steps ``first`` … ``end - 1``, once, after a warm-up. ``end=None`` records until the code ends."""
 
     first: int
     end: int | None
@@ -167,8 +167,8 @@ def step_range(steps: StepsLike, warmup: int = 1) -> StepRange:
     """Parse the argument ``steps``: ``(3, 14)``, ``slice(3, 14)``, ``range(3, 14)``, ``"3:14"``, ``5`` or
     ``"5"``.
 
-    A missing end means until the code ends; `warmup` is 1 or more. OptionError if nothing fits, or no step is
-    left.
+    A missing end means until the code ends. `warmup` is at least 1. Raises OptionError for anything else, or
+    if no step is left.
 
     >>> step_range("3:14")
     StepRange(first=3, end=14, warmup=1)
@@ -208,8 +208,8 @@ def _bounds(steps: Any) -> tuple[int, int | None]:
 
 
 def as_state(value: Any) -> RecordingState:
-    """Convert the state of any schedule function: ours, PyTorch's, Paddle's, or a number 0 to 3; else
-    OptionError."""
+    """Convert a state of any schedule function: ours, PyTorch's, Paddle's, or a number from 0 to 3. Raises
+    OptionError for anything else."""
     if isinstance(value, RecordingState):
         return value
     name = str(getattr(value, "name", None))

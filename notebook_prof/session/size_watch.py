@@ -1,7 +1,7 @@
 """Ends a recording before it takes gigabytes: PyTorch's profiler keeps every event until it stops.
 
-The number of events cannot be read while it records, and only the recorded thread may end it. So a thread
-watches the memory of the process, and the main thread counts.
+The number of events cannot be read while it records, and only the recorded thread may stop it. So a
+background thread watches the process's memory, and the main thread counts the events.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ import numpy as np
 from ..collectors.system.polling import resident_bytes
 
 GROWN_BYTES: Final = 52 * 2**20
-"""Memory of 200,000 events while torch records; they take 0.8 GiB when it stops and is read."""
+"""Memory that 200,000 events take while torch records. Stopping and reading them takes 0.8 GiB."""
 INTERVAL_S: Final = 0.09
 FIRST_S: Final = 0.75
 LATER: Final = 1.25
-"""Factor between the times of two looks at the growth."""
+"""Factor by which the time between two checks of the growth increases."""
 PARTS: Final = 8
 _RETRY_S: Final = 0.02
 _MOST_RETRIES: Final = 50
 _NEVER_IN: Final = (f"{__package__}.window", f"{__package__.rpartition('.')[0]}.collectors")
 _RATHER_NOT_IN: Final = (*_NEVER_IN, "torch.")
-"""While code of these modules runs, torch has open ranges: its modules, optimizers and loaders."""
+"""While code in these modules runs, torch has open ranges, such as those of modules, optimizers and
+loaders."""
 
 
 def steady_growth(levels: list[int], parts: int = PARTS) -> int:
-    """Return the median growth of equal parts of a curve, times their number: bursts count for little.
+    """Return the median growth over equal parts of a curve, times the number of parts, so bursts count for
+    little.
 
     >>> steady_growth([0, 10, 20, 30, 40], parts=4)
     40
@@ -48,8 +50,8 @@ def steady_growth(levels: list[int], parts: int = PARTS) -> int:
 class SizeWatch:
     """A thread that calls `look` in the main thread when the process has grown steadily."""
 
-    # `look` returns whether to watch on. It runs between two instructions of the user's code, never within
-    # code of the window or of a collector.
+    # `look` returns whether to keep watching. It runs between two instructions of the user's code, never
+    # inside code of the window or of a collector.
     def __init__(self, look: Callable[[], bool]) -> None:
         self._look = look
         self._quit, self._ran = threading.Event(), threading.Event()
@@ -57,12 +59,12 @@ class SizeWatch:
         self._thread = threading.Thread(target=self._run, name="notebook_prof size", daemon=True)
 
     def start(self) -> None:
-        """Begin; does nothing outside of the main thread."""
+        """Start watching. Does nothing outside the main thread."""
         if threading.current_thread() is threading.main_thread():
             self._thread.start()
 
     def stop(self) -> None:
-        """End; `look` is not called after this. `look` may call it."""
+        """Stop watching: `look` is not called after this. `look` itself may call it."""
         global _waiting
         self._quit.set()
         self._ran.set()
@@ -96,12 +98,12 @@ class SizeWatch:
             if ctypes.pythonapi.Py_AddPendingCall(_CALL, None) == 0:
                 self._ran.wait()
                 if self._interrupted:
-                    self._quit.wait(_RETRY_S)  # raised in the pending call it would be lost
+                    self._quit.wait(_RETRY_S)  # an interrupt raised in the pending call would be lost
                     _thread.interrupt_main()
                     return
 
     def run(self) -> None:
-        """Look, unless the interrupted code is to be avoided; then the thread asks again."""
+        """Call `look`, unless the interrupted code must not be disturbed; the thread then asks again."""
         try:
             self._tries += 1
             avoided = _RATHER_NOT_IN if self._tries < _MOST_RETRIES else _NEVER_IN
@@ -127,7 +129,7 @@ def _pending(_: object) -> int:
 
 
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_pending)
-"""Kept by the module, since the interpreter may call it after a watch has ended."""
+"""Kept alive by the module, since the interpreter may call it after a watch has ended."""
 
 
 def _runs(frame: FrameType | None, modules: tuple[str, ...]) -> bool:

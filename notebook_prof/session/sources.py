@@ -31,7 +31,7 @@ _MODULES: Final = "notebook_prof.collectors.torch.modules"
 
 
 def allowed(step_by: str) -> frozenset[Source]:
-    """Return the sources that count for this ``step_by``; OptionError for an unknown one."""
+    """Return the sources that count for this ``step_by``. Raises OptionError for an unknown one."""
     if step_by not in _ALLOWED:
         raise OptionError(f"step_by={step_by!r} is not a way to count steps: {nearest(step_by, STEP_BY)}")
     return _ALLOWED[step_by]
@@ -60,7 +60,7 @@ class StepSources:
         self.thread: threading.Thread | None = None
 
     def connect(self, *, hooks: bool) -> None:
-        """Connect marks, and the hooks for `step_by` unless they cannot matter."""
+        """Connect the marks, and the hooks for `step_by` unless they cannot matter."""
         marks.install(self)
         self._undo.append(marks.uninstall)
         name = _HOOKS.get(self._step_by)
@@ -83,12 +83,12 @@ class StepSources:
             )
 
     def drop_hook(self) -> None:
-        """Remove the hooks of libraries: something better counts, and a hook costs 4 µs a step."""
+        """Remove the library hooks: a better source counts now, and a hook costs 4 µs per step."""
         while self._undo_hooks:
             self._undo_hooks.pop()()
 
     def disconnect(self) -> None:
-        """Remove everything, and release the callbacks, which refer to this object."""
+        """Remove everything, and release the callbacks, since they refer to this object."""
         self.drop_hook()
         while self._undo:
             self._undo.pop()()
@@ -96,17 +96,17 @@ class StepSources:
         self._after = _nothing
 
     def tick(self, source: str = "mark") -> None:
-        """End a step by an explicit mark; called by `collectors.marks`."""
+        """End a step at an explicit mark. Called by `collectors.marks`."""
         __tracebackhide__ = True
         self._statement_tick(Source.MARK)
 
     def announce(self) -> None:
-        """Let no weaker source count, since marks will; called by `collectors.marks`."""
+        """Stop weaker sources from counting, since marks will follow. Called by `collectors.marks`."""
         if Source.MARK in allowed(self._step_by):
             self._window.announce(Source.MARK)
 
     def _statement_tick(self, source: Source) -> None:
-        """End a step of a loop that is known only by the cell's statement that runs it."""
+        """End a step of a loop that is known only by the statement of the cell that runs it."""
         __tracebackhide__ = True
         line, text, since_ns = self._location()
         run = self._runs.get(source)
@@ -135,7 +135,8 @@ class StepSources:
             self._statement_tick(Source.HOOK)
 
     def _is_mine(self) -> bool:
-        """Return whether this thread was the first to step; a step in another thread is not of this loop."""
+        """Return whether this thread was the first to step. A step in another thread belongs to another
+        loop."""
         me = threading.get_ident()
         if self._thread is None:
             self._thread, self.thread = me, threading.current_thread()
@@ -143,4 +144,4 @@ class StepSources:
 
 
 def _nothing() -> None:
-    """Replace a callback that nobody needs."""
+    """Stand in for a callback that nobody needs."""

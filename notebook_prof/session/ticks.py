@@ -1,4 +1,5 @@
-"""Functions called by a rewritten loop: found through ``sys.modules``, so that the code runs anywhere."""
+"""Functions called by a rewritten loop, which finds them through ``sys.modules`` so that its code runs
+anywhere."""
 
 from __future__ import annotations
 
@@ -17,24 +18,24 @@ if TYPE_CHECKING:
     from .window import Source, StepWindow
 
 SHORTEST_NS: Final = 50_000
-"""More frequent ticks cost more than they are worth."""
+"""Shortest useful interval between ticks: more frequent ones cost more than they are worth."""
 
 _ROUND: Final = 256
 _ROUND_MASK: Final = _ROUND - 1
 _NOTHING: Final = nullcontext()
 
 NAME: Final = "__nbp__"
-"""A built-in name while a cell with ticking loops runs, so that no name of ours is in the user's
-namespace."""
+"""A name added to the built-ins while a cell with ticking loops runs, so that the user's namespace contains
+no name of ours."""
 
 
 class LoopTicker:
-    """Context of the body of a rewritten loop: a step ends when the body is left, in whatever way."""
+    """The context of a rewritten loop's body: a step ends when the body is left, however that happens."""
 
-    # `window` is None for a loop with marked statements only; `line` is its head's in the cell, for marks of
-    # statements, -1 for none. `items` is the iterator of a loop outside of functions, so that it can go on
-    # without ticks; `fast` says that its iterations are too short to tick, `left` that it went on without.
-    # Marks in the body call `note` and `now` of `collectors.statements`.
+    # `window` is None for a loop that only has marked statements. `line` is the line of its head in the cell,
+    # for the marks of statements, or -1. `items` is the iterator of a loop outside functions, so that it can
+    # go on without ticks. `fast` says that its iterations are too short to tick, `left` that it went on
+    # without ticks. Marks in the body call `note` and `now` of `collectors.statements`.
     __slots__ = (
         "_at", "_count", "_first", "_last_ns", "_line", "_rows", "_run", "_since_ns", "_source", "_window",
         "fast", "inside", "items", "left", "note", "now",
@@ -95,7 +96,8 @@ class LoopTicker:
 
 
 def begin(token: int) -> None:
-    """Begin the loop with this token (negative without a sign of training) in the calling function."""
+    """Start the loop with this token in the calling function. The token is negative if there is no sign of
+    training."""
     session = current.running()
     if session is None:
         return
@@ -104,32 +106,33 @@ def begin(token: int) -> None:
     if ticker is not None:
         session.bodies[frame] = ticker
     else:
-        session.bodies.pop(frame, None)  # of an earlier frame with this id
+        session.bodies.pop(frame, None)  # may belong to an earlier frame with the same id
 
 
 def body(token: int) -> AbstractContextManager[None]:
-    """Return the context of this loop's body: its `LoopTicker`, or nothing while nothing records."""
+    """Return the context of this loop's body: its `LoopTicker`, or a null context while nothing records."""
     session = current.running()
     ticker = session.bodies.get(id(sys._getframe(1))) if session is not None else None
     return _NOTHING if ticker is None else ticker
 
 
 def end(token: int) -> None:
-    """End the loop; its frame may begin another."""
+    """End the loop. Its frame may start another one."""
     session = current.running()
     if session is not None:
         session.bodies.pop(id(sys._getframe(1)), None)
 
 
 def marked_loop(token: int, line: int) -> LoopTicker:
-    """Begin a loop of the cell itself, with marked statements: returns its ticker; `token` 0 never ticks."""
+    """Start a loop of the cell itself that has marked statements. Returns its ticker, which never ticks if
+    `token` is 0."""
     session = current.running()
     ticker = session.loop(token, line) if session is not None and token else None
     return LoopTicker(None, None, line=line) if ticker is None else ticker
 
 
 def offer() -> None:
-    """Give the loops of a cell the built-in `NAME`, with their tickers as attributes."""
+    """Add the built-in `NAME`, whose attributes are the tickers of the cell's loops."""
     setattr(builtins, NAME, SimpleNamespace())
 
 
@@ -140,6 +143,6 @@ def withdraw() -> None:
 
 
 def past() -> bool:
-    """Return whether the running recording is to stop after its window and has passed it."""
+    """Return whether the running recording should stop after its window and has passed it."""
     session = current.running()
     return session is not None and session.leave_loop()

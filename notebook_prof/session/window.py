@@ -27,12 +27,12 @@ class Source(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """Its name in the steps table: ``loop``, ``hook`` or ``mark``."""
+        """The name in the steps table: ``loop``, ``hook`` or ``mark``."""
         return "loop" if self is Source.WEAK_LOOP else self.name.lower()
 
 
 class Actions(Protocol):
-    """The actions of a window: the collectors of one recording."""
+    """What a window does to the collectors of a recording."""
 
     def warm(self) -> None:
         """Run the collectors; their data is dropped."""
@@ -44,7 +44,7 @@ class Actions(Protocol):
         """End a cycle with these recorded steps."""
 
     def abandon(self) -> None:
-        """Give up a warm-up that no recording followed."""
+        """Discard a warm-up that was not followed by a recording."""
 
 
 class _Nobody:
@@ -65,14 +65,15 @@ _NOBODY: Final = _Nobody()
 class StepWindow:
     """Counts steps and moves the collectors through the states of a schedule."""
 
-    # Outside the recorded steps a tick costs a few comparisons and one reading of the clock. `announced` is a
+    # Outside the recorded steps, a tick costs a few comparisons and one clock reading. `announced` is a
     # source known beforehand: weaker ones are only counted (`Source.WEAK_LOOP` blocks no other). Only sources
-    # in `allowed` may count. `timed` also keeps the times of unrecorded steps, in `plain`, from the first
-    # cycle's end on; they are not consecutive, so only its first number is right. `early_end` is asked after
-    # each step that counts.
-    # `source` counts, None until the first tick; `ignored` has the ticks of other sources. `runs` have
-    # ticked, in order; `given_up` ticked too often. `moves` has begin and end, Unix ns, of starts and stops
-    # of collectors. `replaced` is a weaker source that had counted some steps before a better one.
+    # in `allowed` may count. If `timed` is set, `plain` also gets the times of unrecorded steps after the end
+    # of the first cycle. They are not consecutive, so only the first step number is right. `early_end` is
+    # consulted after each step that counts.
+    # `source` is the source that counts, None until the first tick; `ignored` counts the ticks of other
+    # sources. `runs` are the runs that ticked, in order; those in `given_up` ticked too often. `moves` has
+    # the begin and end, in Unix ns, of each start and stop of collectors. `replaced` is a weaker source that
+    # had counted some steps before a better one appeared.
     def __init__(
         self,
         schedule: ScheduleFunction,
@@ -117,7 +118,7 @@ class StepWindow:
 
     @property
     def past(self) -> bool:
-        """Whether a cycle was recorded and no further step needs anything."""
+        """Whether a cycle was recorded and nothing remains to be done in later steps."""
         return self.cycles > 0 and self._state is RecordingState.NONE
 
     def progress(self, last: int = 60) -> Progress:
@@ -137,7 +138,7 @@ class StepWindow:
         self._move(self._state_of(0))
 
     def end_for_size(self, events: int, end_ns: int) -> None:
-        """Record no more, since PyTorch's profiler holds this many events; ticks are still counted."""
+        """Stop recording, since PyTorch's profiler holds this many events. Ticks are still counted."""
         end = self._early_end
         if end is not None and not end.reason and self.recording:
             end.reason, end.step, end.events, end.end_ns = "size", self.step_count, events, end_ns
@@ -150,8 +151,8 @@ class StepWindow:
             self._floor = max(self._floor, source)
 
     def give_up(self, run: Run | None) -> None:
-        """Let this run go on without ticks, since its steps are too short."""
-        # if everything was recorded, its steps are dropped
+        """Let this run continue without ticks, since its steps are too short."""
+        # its steps are dropped if everything was being recorded
         if run is None or run is not self._run:
             return
         self._flush()
@@ -166,7 +167,7 @@ class StepWindow:
         self, source: Source, *, failed: bool = False, run: Run | None = None, at_ns: int | None = None
     ) -> None:
         """End the current step and begin the next."""
-        # `source` is ignored, but counted, if it is not the one that counts; `failed` says that an exception
+        # ticks of a `source` other than the one that counts are only tallied; `failed` says that an exception
         # ended the step
         if source is self.source and run is self._run and self.step_count + 1 < self._quiet_until:
             self.step_count += 1
@@ -213,7 +214,7 @@ class StepWindow:
 
     def close(self, *, failed: bool = False) -> None:
         """End the recording."""
-        # if the code failed, the step running under a hook or marks is kept as a partial one; a loop has
+        # if the code failed, a step that hooks or marks were counting is kept as a partial one; a loop has
         # already ticked
         if self.closed:
             return
@@ -226,7 +227,7 @@ class StepWindow:
         self._move(RecordingState.NONE)
 
     def release(self) -> None:
-        """Release the collectors, whose owner refers to this; only after the end."""
+        """Release the collectors, whose owner refers to this object. Call it only after the end."""
         self._actions = _NOBODY
 
     def _state_of(self, step: int) -> RecordingState:
@@ -234,7 +235,7 @@ class StepWindow:
         return as_state(state) if self._coerce else state
 
     def _counts(self, source: Source) -> bool:
-        """Return whether this source counts from now on; decides on the first tick of a source."""
+        """Return whether this source counts from now on. Decided at its first tick."""
         current = self.source
         weaker = source < self._floor or (current is not None and source < current)
         if weaker or source not in self._allowed:

@@ -151,7 +151,7 @@ class Run:
 
     @property
     def end(self) -> int:
-        """When the main thread has finished."""
+        """The instant at which the main thread has finished."""
         return self._clock["main"]
 
     def _late(self, least: int) -> int:

@@ -71,7 +71,7 @@ class Job:
 
     @property
     def end(self) -> int:
-        """When the last rank has finished."""
+        """The instant at which the last rank has finished."""
         return max(run.end for run in self.runs)
 
     @property
@@ -120,7 +120,7 @@ class _RankRun(Run):
         return self._device(stream, f"ncclAllReduce{number}", 0, call, "collective")
 
     def leave(self) -> None:
-        """Go on after a collective; a thread in it has waited for it."""
+        """Continue after a collective, for which the calling thread has waited."""
         if self.arrived is not None and self.arrived[0].resource == "main":
             self._clock["main"] = self.arrived[0].end
         self.arrived = None

@@ -14,7 +14,7 @@ from ..trace import Trace
 from ..trace.event_tables import ARGUMENTS, DEVICE_TABLES, distinct_facts, event_table, slice_rows_of
 
 _OF_SLICE: Final = frozenset({"device", "stream", "name", "kind", "correlation", "start_unix_ns", "start_ns"})
-"""Columns that the event has anyway."""
+"""Columns that the event contains anyway."""
 _IN_KINETO: Final = {
     "registers_per_thread": "registers per thread",
     "shared_memory_bytes": "shared memory",

@@ -84,7 +84,8 @@ def _categorical(column: pd.Series[Any], how: dict[str, Any], values: ValueEncod
 
 
 def _text(column: pd.Series[Any]) -> Any:
-    """Return the strings; None if some are not strings, not valid Unicode, or missing in another way."""
+    """Return the strings; None if some values are not strings, not valid Unicode, or missing in another
+    way."""
     import pyarrow as pa
 
     strings = column.astype(object).to_numpy(copy=True)

@@ -20,7 +20,7 @@ from ..trace.layout import FIRST, FORMAT, LAST, SCHEMA
 
 
 class Container:
-    """Files written under a temporary name beside `path`, which is replaced when all are written."""
+    """Files written under a temporary name beside `path`, which they replace when all are written."""
 
     # An interrupted write leaves an existing recording unchanged. Leftovers of a killed process lack their
     # last file and are recognised by that. OptionError if anything but a recording is at `path`.

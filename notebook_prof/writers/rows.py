@@ -137,7 +137,7 @@ def flow_rows(trace: Trace, first: int = 0) -> Rows:
 
 
 def counter_rows(trace: Trace) -> Rows:
-    """Write counter events, one series a track."""
+    """Write counter events, one series per track."""
     names = trace.tracks.set_index("track")["name"]
     pids = trace.tracks.set_index("track")["pid"].fillna(_NO_PROCESS)
     for chunk in _chunks(len(trace.counters)):

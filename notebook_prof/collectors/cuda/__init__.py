@@ -1,4 +1,4 @@
-"""Records the CUDA kernels of any library, by the best route in this process."""
+"""Records the CUDA kernels of any library, by the best route available in this process."""
 
 from .collector import CudaCollector
 from .routes import Route, choose, routes, survey

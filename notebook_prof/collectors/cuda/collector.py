@@ -18,7 +18,7 @@ from .routes import Route, choose, routes, survey
 
 
 class Recorder(Protocol):
-    """Records on one route, with the methods of a collector."""
+    """Records by one route, with the methods of a collector."""
 
     @property
     def report(self) -> ImportReport:
@@ -44,10 +44,10 @@ CUPTI: Final = frozenset({"CUPTI"})
 
 
 class CudaCollector(Collector):
-    """Records what the whole process does on its GPUs; by default on the first of `routes.ROUTES` that
+    """Records what the whole process does on its GPUs, by default by the first of `routes.ROUTES` that
     works."""
 
-    # CUPTI, NVIDIA's source of such records, has one client a process. If a torch built for CUDA is
+    # CUPTI, NVIDIA's source of such records, allows one client per process. If a torch built for CUDA is
     # installed, torch's profiler is that client: it sees the kernels of other libraries too, and torch is
     # imported when the recording warms up. Otherwise it is NVIDIA's ``cupti-python``, if that is installed.
     # Without either, CUDA events time the annotated ranges. ``trace.metadata["cuda_route"]`` has the route.
@@ -60,12 +60,12 @@ class CudaCollector(Collector):
         self._inner = _recorder(self._route, options)
 
     def claims(self) -> frozenset[str]:
-        """Claim CUPTI, and torch's profiler on its route; nothing on the last route."""
+        """Claim CUPTI, and torch's profiler on the route that uses it. The last route claims nothing."""
         return {"cupti": CUPTI, "counters": frozenset[str]()}.get(self._route.name, self.holds | CUPTI)
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return whether a GPU can be recorded, and by which route; torch is not loaded."""
+        """Return whether a GPU can be recorded, and by which route. Does not load torch."""
         best = choose(routes(survey()))
         return Availability(best.ok, best.reason)
 
@@ -75,7 +75,7 @@ class CudaCollector(Collector):
         self._inner.warm(clock)
 
     def start(self, clock: Clock) -> None:
-        """Begin to record; RecordingError, with the reason of each route, if none works."""
+        """Start recording. If no route works, raises RecordingError with a reason for each."""
         self._check()
         self._inner.start(clock)
 

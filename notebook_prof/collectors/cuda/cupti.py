@@ -32,7 +32,7 @@ from .records import FIELDS, ON_DEVICE, joined, named, read
 
 MOST_RECORDS: Final = 4_000_000
 BUFFER_BYTES: Final = 8 << 20
-"""Room for some 30,000 launches, as in NVIDIA's examples. CUPTI clears a buffer on the launching thread."""
+"""Room for about 30,000 launches, as in NVIDIA's examples. CUPTI clears a buffer on the launching thread."""
 
 _FIRST_CUDA: Final = 12_060
 _NEEDED: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "DRIVER")
@@ -51,7 +51,7 @@ _ADVICE: Final = {
 
 
 class ClockReading(NamedTuple):
-    """The recording's clock and CUPTI's, read at one instant, and the error of the pair."""
+    """The recording's clock and CUPTI's, read at the same instant, and the error of that."""
 
     wall: int
     device: int
@@ -80,8 +80,8 @@ def to_wall(first: ClockReading, last: ClockReading, device: npt.NDArray[np.int6
 
 
 def fitting(version: int) -> str:
-    """Return how to get the newest package for a driver's CUDA (13040 for 13.4; 0 if not known)."""
-    # by NVIDIA's documentation a driver supports the CUPTI of its CUDA release and of older ones
+    """Return how to install the newest package for a driver's CUDA version (13040 for 13.4; 0 if unknown)."""
+    # according to NVIDIA's documentation, a driver supports the CUPTI of its CUDA release and of older ones
     if not version:
         return "pip install cupti-python"
     if version < _FIRST_CUDA:
@@ -111,7 +111,7 @@ def _refusal(installed: str, state: driver.DriverState, words: str) -> str:
 
 
 def availability() -> Availability:
-    """Return whether this route works; neither CUDA nor the package is loaded."""
+    """Return whether this route works. Loads neither CUDA nor the package."""
     version = driver.package_version()
     problem = unusable(version, driver.ask_in_child() if version else driver.version_only())
     return Availability(not problem, problem or f"cupti-python {version}, by NVIDIA")
@@ -151,7 +151,7 @@ class CuptiSession:
         self._thread_names: dict[tuple[int, int], str] = {}
 
     def warm(self, clock: Clock) -> None:
-        """Check the driver and subscribe to CUPTI; RecordingError says what to do."""
+        """Check the driver and subscribe to CUPTI. On failure, RecordingError says what to do."""
         global _active
         if self._cupti is not None:
             return
@@ -164,7 +164,7 @@ class CuptiSession:
             self._cupti, self._pid, _active = cupti, os.getpid(), self
             atexit.register(self.abandon)
             cupti.set_thread_id_type(_SYSTEM_THREADS)
-            with suppress(Exception):  # unknown before CUDA 12.1; a buffer per thread loses launches
+            with suppress(Exception):  # unknown before CUDA 12.1; a buffer per thread would lose launches
                 size, off = ctypes.c_size_t(1), ctypes.c_uint8(0)
                 cupti.activity_set_attribute(
                     _PER_THREAD_BUFFER, ctypes.addressof(size), ctypes.addressof(off)
@@ -178,21 +178,21 @@ class CuptiSession:
             raise RecordingError(_refusal(version, state, str(error))) from error
 
     def start(self, clock: Clock) -> None:
-        """Begin to record, and read the clocks."""
+        """Start recording, and read the clocks."""
         self.warm(clock)
         for kind in FIELDS:
             if kind in self._on:
                 continue
             try:
                 self._enable(kind)
-            except Exception as error:  # 12.8 has no runtime calls; launches are driver calls too
+            except Exception as error:  # 12.8 lacks runtime calls, but launches are driver calls too
                 other = "; calls of the driver have the launches" if kind == "RUNTIME" else ""
                 self.report.add("activity-refused", "info", example=str(error), effect=f"not recorded{other}")
         self._now = clock.now_ns
         self._first = _read_clocks(self._now, self._cupti.get_timestamp)
 
     def stop(self) -> None:
-        """End: wait for the GPUs, and flush every buffer. Does nothing in a forked child."""
+        """Stop recording: wait for the GPUs and flush every buffer. Does nothing in a forked child."""
         if self._first is None or self._subscriber is None or self._pid != os.getpid():
             return
         self._disable(
@@ -291,7 +291,7 @@ class CuptiSession:
             self._cupti.unsubscribe(subscriber)
 
     def _timed(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """Drop records that ended before the window or have no times."""
+        """Drop records that ended before the window or that have no times."""
         assert self._first is not None
         start, end = frame["start"], frame["end"]
         bare = (start <= 0) | (end < start)
@@ -307,7 +307,7 @@ class CuptiSession:
     def _name_of_call(self, domain: int, number: int) -> str:
         try:
             name = str(self._cupti.get_callback_name(domain, number))
-        except Exception:  # a number unknown to this CUPTI
+        except Exception:  # this CUPTI does not know the number
             return f"call {number}"
         return name.partition("_v")[0]
 

@@ -1,8 +1,8 @@
-"""Asks CUDA's driver whether it works, how many GPUs it has and which CUDA it supports.
+"""Asks the CUDA driver whether it works, how many GPUs it has and which CUDA version it supports.
 
-A child process asks, with this file as its script, which imports none of our modules. A process that has
-called ``cuInit`` cannot use CUDA in its forked children, and some libcupti end a process with a broken
-driver.
+A child process asks. It runs this file as its script, which imports none of our modules. After a process has
+called ``cuInit``, its forked children cannot use CUDA, and some versions of libcupti end a process whose
+driver is broken.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class DriverState(NamedTuple):
 
     code: int  # of ``cuInit``: 0 for success; -1 if there is no driver or it could not be asked
     cards: int = 0
-    version: int = 0  # newest CUDA that the driver supports: 12040 for 12.4; 0 if unknown
+    version: int = 0  # newest CUDA version that the driver supports: 12040 for 12.4; 0 if unknown
     words: str = ""  # the driver's name of the code, or why it could not be asked
-    refused: str = ""  # error of ``cupti-python`` when tried; empty if it worked or is not installed
+    refused: str = ""  # error from trying ``cupti-python``; empty if it worked or is not installed
 
     @property
     def problem(self) -> str:
@@ -61,7 +61,7 @@ def ask(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
 
 
 def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
-    """Ask the driver for its CUDA version only, which needs no initialisation; assume the rest works."""
+    """Ask the driver only for its CUDA version, which needs no initialisation. Assume that the rest works."""
     try:
         cuda = load("libcuda.so.1")
     except OSError as error:
@@ -72,7 +72,7 @@ def version_only(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
 
 
 def package_version() -> str:
-    """Return the version of the installed ``cupti-python``; empty without it."""
+    """Return the version of the installed ``cupti-python``; empty if it is not installed."""
     try:
         return metadata.version("cupti-python")
     except metadata.PackageNotFoundError:
@@ -80,12 +80,13 @@ def package_version() -> str:
 
 
 _usable: dict[tuple[str, str | None], DriverState] = {}
-"""Answers without a problem, by package and visible GPUs. After other answers it asks again, as they may
-change."""
+"""Answers without a problem, by package and visible GPUs. Other answers may change, so they are not
+cached."""
 
 
 def ask_in_child(load: Callable[[str], Any] = ctypes.CDLL) -> DriverState:
-    """Let a child process ask, and try ``cupti-python``; neither is initialised or loaded here."""
+    """Let a child process ask the driver and try ``cupti-python``. Neither is initialised or loaded in this
+    process."""
     try:
         load("libcuda.so.1")
     except OSError as error:
@@ -120,7 +121,7 @@ def _run_child() -> DriverState:
 
 
 def _try_cupti() -> str:
-    """Subscribe to CUPTI and unsubscribe; return the error, empty for none."""
+    """Subscribe to CUPTI and unsubscribe. Returns the error; empty if there is none."""
     if not package_version():
         return ""
     try:
@@ -135,7 +136,7 @@ def _try_cupti() -> str:
 
 
 if __name__ == "__main__":
-    sys.path[:] = json.loads(sys.argv[1])  # without this folder: its cupti.py would hide the package
+    sys.path[:] = json.loads(sys.argv[1])  # without this folder, whose cupti.py would hide the package
     answer = ask()
     sys.stdout.write(json.dumps(answer[:4]) + "\n")
     sys.stdout.flush()  # the next call can end this process

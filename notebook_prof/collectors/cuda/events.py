@@ -19,11 +19,12 @@ from ..devices import in_use
 from ..journal import Span
 
 MOST_RANGES: Final = 20_000
-"""Limit of ranges; each holds two events of the driver."""
+"""Limit on the number of ranges. Each holds two of the driver's events."""
 
 
 _FINE_MS: Final = 1000.0
-"""Times between events are 32-bit floats in ms: exact to 0.06 µs up to here, to 0.25 ms after an hour."""
+"""Times between events are 32-bit floats in ms: up to this one, they are exact to 0.06 µs; after an hour, to
+0.25 ms."""
 
 
 class _Anchor(NamedTuple):
@@ -67,7 +68,7 @@ class EventRanges:
         """Do nothing: events need no preparation."""
 
     def start(self, clock: Clock) -> None:
-        """Record an event on each GPU in use as its time base, and watch annotations."""
+        """Record an event on each GPU in use as its time base, and watch for annotations."""
         cupy = self._cupy = sys.modules.get("cupy")
         if cupy is None:
             self.report.add(
@@ -91,7 +92,7 @@ class EventRanges:
         journal.watch(self)
 
     def stop(self) -> None:
-        """Stop watching; open ranges end here."""
+        """Stop watching. Open ranges end here."""
         journal.unwatch(self)
         for key in tuple(self._open):
             self._close(self._open.pop(key))
@@ -141,7 +142,7 @@ class EventRanges:
         self._done.clear()
 
     def opened(self, span: Span) -> None:
-        """Begin a range: an annotation was opened in this thread."""
+        """Start a range, since an annotation was opened in this thread."""
         if len(self._done) + len(self._open) >= MOST_RANGES:
             self._dropped += 1
             return
@@ -172,7 +173,7 @@ class EventRanges:
         return event
 
     def _place(self, tries: int = 8) -> _Anchor:
-        """Place an event of the current GPU on the clock: the narrowest of `tries` brackets."""
+        """Determine the time of an event on the current GPU from the narrowest of `tries` brackets."""
         anchors = []
         stream = self._cupy.cuda.Stream(non_blocking=True)  # the user's stream may be busy
         for _ in range(tries):
@@ -184,7 +185,7 @@ class EventRanges:
         return min(anchors, key=lambda each: each.error_ns)
 
     def _times(self, one: _Range) -> tuple[int, int] | None:
-        """Return start and duration of a range in ns; None if the driver fails."""
+        """Return the start and duration of a range in ns; None if the driver fails."""
         elapsed = self._cupy.cuda.get_elapsed_time
         try:
             one.end.synchronize()

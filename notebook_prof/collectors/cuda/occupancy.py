@@ -1,4 +1,4 @@
-"""Occupancy of kernels, from the driver's properties of the GPUs."""
+"""The occupancy of kernels, from the GPU properties that the driver reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..devices import driver
 
 _WARP: Final = 32
 _PARTS: Final = 4
-"""A multiprocessor's registers are in four partitions, and a warp takes all of its registers from one."""
+"""A multiprocessor's registers are split into four partitions, and a warp takes all of its registers from
+one."""
 _REGISTER_UNIT: Final = 256
 _ATTRIBUTES: Final = {
     "multiprocessors": 16,
@@ -42,8 +43,8 @@ class Device:
     reserved_shared_memory: int
 
     def resident_blocks(self, threads: int, registers: int, shared_memory: int) -> int:
-        """Return how many blocks of a kernel one multiprocessor can hold; registers per thread, bytes per
-        block."""
+        """Return how many blocks of a kernel one multiprocessor can hold. `registers` is per thread,
+        `shared_memory` is bytes per block."""
         # As in *Occupancy* of NVIDIA's CUDA programming guide: warps, blocks, registers (256 at a time, from
         # one of four partitions) and shared memory (256 bytes at a time before compute capability 8, then
         # 128, with the system's reserve for each block) each set a limit, and the least counts. Agrees with
@@ -71,7 +72,7 @@ class Device:
 
 
 def read_devices(load: Callable[[str], Any] = ctypes.CDLL) -> dict[int, Device]:
-    """Ask the driver for the GPUs visible to this process; {} if it fails."""
+    """Ask the driver for the GPUs that this process can see; {} if that fails."""
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return {}

@@ -18,7 +18,7 @@ from .occupancy import Device
 
 _WORK: Final = ("start", "end", "device_id", "context_id", "stream_id", "correlation_id")
 _LAUNCHED: Final = {"graph_id": "graph", "graph_node_id": "graph_node", "priority": "priority"}
-"""Fields that some launches or releases lack, with their names in `activity_metadata`."""
+"""Fields that some launches or releases lack, and their names in `activity_metadata`."""
 _GRID: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread")
 _SHARED: Final = ("static_shared_memory", "dynamic_shared_memory")
 _COPY: Final = (*_WORK, "bytes", "copy_kind", "src_kind", "dst_kind", *_LAUNCHED)
@@ -35,7 +35,7 @@ FIELDS: Final = {
     "SYNCHRONIZATION": ("start", "end", "type", "context_id", "stream_id", "correlation_id"),
     "OVERHEAD": ("start", "end", "overhead_kind", "object_kind", *_THREADS),
 }
-"""The fields to read of each kind of record, by the package's names."""
+"""The fields to read from each kind of record, under the package's names."""
 ON_DEVICE: Final = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "MEMCPY2")
 _DOMAINS: Final = {"DRIVER": 1, "RUNTIME": 2}
 _OF_THREAD: Final = 2
@@ -64,7 +64,7 @@ _OVERHEADS: Final = (
 
 
 def read(rows: Sequence[Any], fields: Sequence[str]) -> pd.DataFrame:
-    """Return fields of records as columns; optional ones that this release lacks are left out."""
+    """Return fields of records as columns. Optional fields that this release lacks are left out."""
     optional = (*_LAUNCHED, *_THREADS)
     present = [field for field in fields if field not in optional or _has(rows[0], field)]
     columns = zip(*map(attrgetter(*present), rows), strict=True)
@@ -87,7 +87,7 @@ def _has(record: Any, field: str) -> bool:
 
 
 def _texts(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) -> npt.NDArray[Any]:
-    """Return a text for each row; `say` is called once for each distinct combination of fields."""
+    """Return a text for each row. `say` is called once per distinct combination of fields."""
     group = frame.groupby(list(fields), sort=False).ngroup().to_numpy()
     distinct = frame[list(fields)].drop_duplicates()
     values = zip(*(distinct[field].tolist() for field in fields), strict=True)
@@ -98,7 +98,7 @@ def _texts(frame: pd.DataFrame, fields: Sequence[str], say: Callable[..., str]) 
 def named(
     frames: dict[str, pd.DataFrame], devices: dict[int, Device], name_of_call: Callable[[int, int], str]
 ) -> list[pd.DataFrame]:
-    """Name the records as Kineto does; driver calls inside a runtime call are left out."""
+    """Name the records as Kineto does. Driver calls inside a runtime call are left out."""
     if "DRIVER" in frames and "RUNTIME" in frames:
         driver_calls = frames["DRIVER"]
         inside = driver_calls["correlation_id"].isin(frames["RUNTIME"]["correlation_id"])
@@ -169,7 +169,7 @@ def _sizes(frame: pd.DataFrame) -> npt.NDArray[Any]:
 
 
 def _graph(fields: Sequence[str], values: Sequence[int]) -> dict[str, int]:
-    """Return graph, node and priority of a launch; graph 0 means none."""
+    """Return the graph, node and priority of a launch. Graph 0 means none."""
     pairs = zip(fields, values, strict=True)
     return {_LAUNCHED[field]: value for field, value in pairs if value or field == "priority"}
 
@@ -214,7 +214,7 @@ def joined(rows: list[pd.DataFrame], pid: int) -> dict[str, Any]:
 
 
 def demangle(name: str) -> str:
-    """Demangle a C++ name by the process's C++ library; returned unchanged if that fails."""
+    """Demangle a C++ name with the process's C++ library. If that fails, return it unchanged."""
     if not name.startswith("_Z") or (call := _demangler()) is None:
         return name
     status = ctypes.c_int()

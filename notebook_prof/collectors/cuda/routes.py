@@ -1,4 +1,5 @@
-"""Chooses the route that records CUDA's kernels in this process: facts first, then a choice with reasons."""
+"""Chooses the route by which CUDA kernels are recorded in this process: first collects facts, then chooses
+and says why."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Facts:
 
     # whether there is an NVIDIA driver with a GPU, or why not
     driver: Availability
-    # CUDA version of the installed torch; empty for one without CUDA, None without torch
+    # CUDA version of the installed torch; empty for a build without CUDA, None if torch is not installed
     torch_cuda: str | None = None
     # torch's own answer, once torch is imported
     torch_sees_gpu: bool | None = None
@@ -47,8 +48,8 @@ class Route:
 
 
 def survey(route: str | None = None) -> Facts:
-    """Collect the facts from files and loaded modules; torch and CUDA are not initialised."""
-    # ``cupti-python`` is tried, in a child process, if `route` asks for it or torch's profiler does not work
+    """Collect the facts from files and loaded modules. Initialises neither torch nor CUDA."""
+    # ``cupti-python`` is tried in a child process if `route` asks for it or torch's profiler does not work
     facts = Facts(_driver(), _torch_build(), _torch_sees_gpu())
     if not facts.driver.ok or (route != "cupti" and _kineto(facts).ok):
         return facts
@@ -56,7 +57,7 @@ def survey(route: str | None = None) -> Facts:
 
 
 def routes(facts: Facts) -> list[Route]:
-    """Return for all three routes whether they work, in the order of `ROUTES`."""
+    """Return whether each of the three routes works, in the order of `ROUTES`."""
     # ``counters`` records no kernels: CUDA events around annotated ranges, pool hooks and NVML
     if not facts.driver.ok:
         return [Route(name, False, facts.driver.reason) for name in ROUTES]
@@ -69,7 +70,7 @@ def routes(facts: Facts) -> list[Route]:
 
 
 def choose(available: Sequence[Route], name: str | None = None) -> Route:
-    """Return the first route that works, or the requested one; OptionError for an unknown name."""
+    """Return the requested route, or the first that works. Raises OptionError for an unknown name."""
     if name is not None:
         if name not in ROUTES:
             raise OptionError(f"no route {name!r} to CUDA's kernels: {nearest(name, ROUTES)}")
@@ -92,7 +93,7 @@ def _kineto(facts: Facts) -> Route:
 
 
 def _driver() -> Availability:
-    """Ask NVML, then CUDA itself: a container may lack NVML."""
+    """Ask NVML, then CUDA itself, since a container may lack NVML."""
     state = NvmlCollector.availability()
     if state.ok:
         return state

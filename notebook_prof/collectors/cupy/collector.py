@@ -1,4 +1,4 @@
-"""The cupy collector: allocations of CuPy's memory pool, by CuPy's memory hook."""
+"""The cupy collector: records allocations in CuPy's memory pool through CuPy's memory hook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from ..devices import in_use
 _INSTALL: Final = 'cupy is not installed: pip install "notebook-prof[gpu]"'
 PINNED: Final = "CuPy pinned memory, free blocks"
 _left: dict[int, Any] = {}
-"""Hooks stopped by another thread, by the thread that has them: only that one can remove them."""
+"""Hooks that another thread stopped, keyed by the thread that has them, which is the only one that can remove
+them."""
 _numbers = count()
 """CuPy refuses a second hook of the same name on a thread."""
 
@@ -46,12 +47,12 @@ class Events:
 
 
 class CupyCollector(Collector):
-    """Records every allocation and free of CuPy's memory pool, with address, size and the pool's totals."""
+    """Records every allocation and free in CuPy's memory pool, with address, size and the pool's totals."""
 
-    # CuPy registers its hooks for one thread: allocations of other threads are not seen, and the report says
-    # so. Totals begin with the pool's at the start and follow the events; there is no event when the pool
-    # returns memory to the driver (``free_all_blocks``). Pools of GPUs that the process does not use are not
-    # asked, as that would create a context there. Kernels are recorded by the collector `cuda`.
+    # CuPy registers its hooks per thread, so allocations in other threads are not seen, and the report says
+    # so. The totals start with the pool's and follow the events; there is no event when the pool returns
+    # memory to the driver (``free_all_blocks``). The pools of GPUs that the process does not use are not
+    # queried, since that would create a context there. Kernels are recorded by the `cuda` collector.
     name: ClassVar[str] = "cupy"
     holds: ClassVar[frozenset[str]] = frozenset()
 
@@ -77,9 +78,9 @@ class CupyCollector(Collector):
         return _with_a_gpu(cupy)
 
     def start(self, clock: Clock) -> None:
-        """Register the hook on this thread; RuntimeError if CuPy can use no GPU."""
+        """Register the hook on this thread. Raises RuntimeError if CuPy cannot use a GPU."""
         cupy = self._cupy = require("cupy", extra="gpu", purpose="the cupy collector")
-        state = _with_a_gpu(cupy)  # first: without a driver a pool prints to stderr
+        state = _with_a_gpu(cupy)  # checked first, since a pool without a driver prints to stderr
         if not state.ok:
             raise RuntimeError(state.reason)
         self._thread = threading.get_ident()
@@ -91,14 +92,14 @@ class CupyCollector(Collector):
         self._note_pinned()
         self._look_at_allocator()
         if (left := _left.pop(self._thread, None)) is not None:
-            with suppress(KeyError):  # that thread has ended, and this one has its number
+            with suppress(KeyError):  # that thread has ended, and this one has got its number
                 left.__exit__(None, None, None)
         hook = make_hook(cupy.cuda.MemoryHook, self._events, self._totals, clock.now_ns)
         hook.__enter__()
         self._hook = hook
 
     def stop(self) -> None:
-        """Remove the hook, which only the thread that has it can do."""
+        """Remove the hook. Only the thread that registered it can do that."""
         hook, self._hook = self._hook, None
         if hook is None:
             return
@@ -147,7 +148,7 @@ class CupyCollector(Collector):
         self.stop()
 
     def _look_at_allocator(self) -> None:
-        """Name an allocator that CuPy's hooks cannot see: only CuPy's pool calls them."""
+        """Report an allocator that CuPy's hooks cannot see, since only CuPy's pool calls them."""
         allocator = self._cupy.cuda.get_allocator()
         pool = getattr(allocator, "__self__", None)
         if self._hidden or isinstance(pool, self._cupy.cuda.MemoryPool):
@@ -167,7 +168,7 @@ class CupyCollector(Collector):
         self._pinned.append((self._now(), int(blocks)))
 
     def _compare(self) -> None:
-        """Report a difference between the pool's total at the end and that of the events."""
+        """Report a difference between the pool's total at the end and the sum of the events."""
         for device, (used, _) in self._pools.items():
             missing = used - self._totals[device][0]
             if missing:
@@ -185,7 +186,7 @@ class CupyCollector(Collector):
 def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now: Callable[[], int]) -> Any:
     """Make the hook, a subclass of ``cupy.cuda.MemoryHook``, which is known only once CuPy is imported."""
 
-    # `events` gets every allocation and free; `totals`, allocated and reserved bytes by device, is kept up to
+    # `events` gets every allocation and free; `totals` (allocated and reserved bytes by device) is kept up to
     # date
     class _PoolHook(base):  # type: ignore[misc]
         name = f"notebook_prof {next(_numbers)}"
@@ -215,7 +216,7 @@ def make_hook(base: type[Any], events: Events, totals: dict[int, list[int]], now
 
 
 def _allocator_name(allocator: Any) -> str:
-    """Return the class of a bound method's object, or the function's name, with its module."""
+    """Return the class of a bound method's object, or the name of a function, with its module."""
     if allocator is None:
         return "the driver itself (no pool)"
     pool = getattr(allocator, "__self__", None)

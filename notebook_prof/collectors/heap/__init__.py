@@ -1,4 +1,5 @@
-"""Which code allocated the heap at its peak, and what is kept: by memray, or by tracemalloc without it."""
+"""Which code had allocated the heap at its peak, and what is kept: by memray or, without that, by
+tracemalloc."""
 
 from .collector import HeapCollector
 

@@ -1,4 +1,4 @@
-"""The result of a heap tracer: blocks at the peak and at the end, by allocating stack."""
+"""The result of a heap tracer: the blocks at the peak and at the end, by the stack that allocated them."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class HeapBlocks:
 
     tool: str  # name and version of the tracer
     peak_bytes: int  # highest sum of blocks, exact
-    at_peak: list[Blocks]  # at the peak, or at the highest moment that was seen
+    at_peak: list[Blocks]  # at the peak, or at the highest level that was observed
     kept: list[Blocks]  # still there at the end
 
 
 def blocks_table(blocks: HeapBlocks, cells: Mapping[str, str]) -> pd.DataFrame:
-    """Return one row per line of user code and allocating function: ``KEYS`` and ``NUMBERS``."""
-    # ``bytes`` sum to the peak. ``line`` is the innermost line of user code, empty if none is on the stack;
-    # ``allocated_by`` is the innermost Python function, empty for memory allocated between the highest moment
-    # seen and the peak.
+    """Return one row per line of user code and allocating function, with columns ``KEYS`` and ``NUMBERS``."""
+    # ``bytes`` sums to the peak. ``line`` is the innermost line of user code, empty if there is none on the
+    # stack. ``allocated_by`` is the innermost Python function, empty for memory allocated between the highest
+    # observed level and the peak.
     unseen = blocks.peak_bytes - sum(one.bytes for one in blocks.at_peak)
     at_peak = [*blocks.at_peak, Blocks((), unseen, 0)] if unseen > 0 else blocks.at_peak
     rows = [(*_keys_of(one.stack, cells), one.bytes, one.count, 0, 0) for one in at_peak]

@@ -1,4 +1,5 @@
-"""The heap collector: which code allocated the heap at its peak, and what is kept, only when asked for."""
+"""The heap collector: which code had allocated the heap at its peak, and what is kept. Runs only on
+request."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from .memray_tracer import MemrayTracer
 from .tracemalloc_tracer import TracemallocTracer
 
 HEAP: Final = "heap"
-"""Name of the table, and metadata key of the tracing tool and the peak's height."""
+"""Name of the table, and metadata key for the tracing tool and the size of the peak."""
 
 
 class HeapCollector(Collector):
-    """Traces allocations of the process with the Python stack that made them."""
+    """Traces the process's allocations, with the Python stacks that made them."""
 
-    # It uses memray if installed, else tracemalloc, which is slower and sees less. Both slow the code: times
-    # of Python functions in the same recording are too long.
+    # It uses memray if that is installed, otherwise tracemalloc, which is slower and sees less. Both slow the
+    # code down, so times of Python functions in the same recording are too long.
     name: ClassVar[str] = "heap"
     holds: ClassVar[frozenset[str]] = frozenset({"tracing of the heap"})
 
@@ -44,7 +45,7 @@ class HeapCollector(Collector):
         )
 
     def start(self, clock: Clock) -> None:
-        """Begin to trace; with tracemalloc if the user's code occupies what memray needs."""
+        """Start tracing, with tracemalloc if the user's code already uses what memray needs."""
         del clock
         self._tracer = self._memray() if installed("memray") else None
         if self._tracer is None:
@@ -52,7 +53,7 @@ class HeapCollector(Collector):
             self._tracer.start()
 
     def _memray(self) -> MemrayTracer | None:
-        """Return memray at work; None if a tool of the user is in its way."""
+        """Return a running memray tracer; None if one of the user's tools prevents that."""
         if sys.getprofile() is not None:
             self._in_the_way = "a profiler of the user's code (sys.getprofile() is not None)"
             return None
@@ -71,7 +72,7 @@ class HeapCollector(Collector):
             self._tracer.stop()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add the table of blocks by line, and the tool that traced them."""
+        """Add the table of blocks by line, and the name of the tool that traced them."""
         tracer, self._tracer = self._tracer, None
         if tracer is None:
             return
@@ -107,7 +108,7 @@ class HeapCollector(Collector):
             )
 
     def abandon(self) -> None:
-        """End tracing, and delete the result."""
+        """Stop tracing, and delete the result."""
         if self._tracer is not None:
             self._tracer.close()
             self._tracer = None

@@ -17,10 +17,10 @@ from .blocks import Blocks, HeapBlocks, StackLine
 
 
 class MemrayTracer:
-    """Traces the heap into a file of sums by stack, which stays small."""
+    """Traces the heap into a file that contains only sums by stack, so it stays small."""
 
-    # It sees allocations of C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that
-    # the interpreter's allocator takes for them.
+    # It sees allocations by C code (NumPy, Arrow, torch on the CPU). Python objects appear as the arenas that
+    # the interpreter's allocator requests for them.
     def __init__(self) -> None:
         self._memray: Any = require("memray", extra="heap", purpose="tracing the heap")
         self._folder = ""
@@ -43,7 +43,8 @@ class MemrayTracer:
             destination=destination, file_format=memray.FileFormat.AGGREGATED_ALLOCATIONS
         )
         self._giving_way.watch()
-        # memray drops as many outermost frames of the thread that starts it as there are at that moment
+        # memray drops as many outermost frames as the starting thread has at that moment, so a new thread
+        # starts it
         starter = threading.Thread(target=self._enter, name="notebook_prof heap")
         starter.start()
         starter.join()
@@ -53,7 +54,7 @@ class MemrayTracer:
         self._giving_way.armed = True
 
     def stop(self) -> None:
-        """End tracing; the result stays in the file."""
+        """Stop tracing. The result stays in the file."""
         self._giving_way.unwatch()
         self._end()
 
@@ -63,7 +64,7 @@ class MemrayTracer:
             return
         function, hook = sys.getprofile(), threading.__dict__.get("_profile_hook")
         tracker.__exit__(None, None, None)
-        if inspect.isroutine(function):  # the user's function, which memray removes too
+        if inspect.isroutine(function):  # restore the user's function, which memray removes too
             sys.setprofile(function)
         if hook is not None and getattr(hook, "__module__", "") != "memray._memray":
             threading.setprofile(hook)  # the user's hook for new threads

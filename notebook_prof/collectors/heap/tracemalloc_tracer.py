@@ -1,4 +1,4 @@
-"""tracemalloc as the tracer of the heap without memray: snapshots while the heap grows."""
+"""tracemalloc as the heap tracer if there is no memray: it takes snapshots while the heap grows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _is_tracing, _traced_memory = tracemalloc.is_tracing, tracemalloc.get_traced_mem
 
 _INTERVAL_S: Final = 0.005
 _GROWS: Final = 1.1
-"""A snapshot is taken when allocations have grown by this factor since the last one."""
+"""A snapshot is taken when allocated memory has grown by this factor since the last one."""
 _LEAST_BYTES: Final = 1 << 20
 
 
 class TracemallocTracer:
-    """Traces memory of Python's allocators by the innermost line, with snapshots while it grows."""
+    """Traces memory from Python's allocators by the innermost line, with snapshots while it grows."""
 
     def __init__(self) -> None:
         self._ours = False
@@ -32,10 +32,10 @@ class TracemallocTracer:
         self._before: tracemalloc.Snapshot | None = None
         self._base_bytes = 0
         self._gave_way = ""
-        # tracemalloc reports the height of the peak, but lines only of current blocks. So a thread looks
-        # every 5 ms, and takes a snapshot whenever a tenth more is allocated than at the last one. Memory
-        # allocated after the highest snapshot and freed before the next look has no line. It sees NumPy's
-        # arrays and Python's objects, not allocations of other C code.
+        # tracemalloc reports the size of the peak, but lines only for current blocks. So a thread checks
+        # every 5 ms, and takes a snapshot whenever the allocated memory has grown by a tenth since the last
+        # one. Memory that is allocated after the highest snapshot and freed before the next check has no
+        # line. It sees NumPy arrays and Python objects, but not allocations by other C code.
         self._hidden: dict[str, Any] = {}  # functions of tracemalloc
 
     @property
@@ -44,7 +44,7 @@ class TracemallocTracer:
         return self._gave_way
 
     def start(self) -> None:
-        """Begin to trace; if the user's code traces already, its earlier blocks are left out."""
+        """Start tracing. If the user's code is already tracing, its earlier blocks are left out."""
         self._ours = not tracemalloc.is_tracing()
         if self._ours:
             tracemalloc.start(1)
@@ -58,7 +58,7 @@ class TracemallocTracer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the last snapshot, and end tracing if it was begun here."""
+        """Take the last snapshot, and stop tracing if it was started here."""
         if self._thread is None:
             return
         vars(tracemalloc).update(self._hidden)
@@ -89,7 +89,7 @@ class TracemallocTracer:
         self._highest = self._last = self._before = None
 
     def _hide(self) -> None:
-        """Hide the tracing from the user's code, until that code starts tracemalloc itself."""
+        """Hide the tracing from the user's code until that starts tracemalloc itself."""
 
         def start(*arguments: int) -> None:
             self._gave_way = "tracemalloc.start"
@@ -119,11 +119,11 @@ class TracemallocTracer:
                 self._highest, self._highest_bytes = self._snapshot(), now
 
     def _snapshot(self) -> tracemalloc.Snapshot:
-        # as tracemalloc.take_snapshot, which would first call the hidden is_tracing
+        # like tracemalloc.take_snapshot, which would first call the hidden is_tracing
         return tracemalloc.Snapshot(_tracemalloc._get_traces(), tracemalloc.get_traceback_limit())
 
     def _new(self, snapshot: tracemalloc.Snapshot | None) -> list[Blocks]:
-        """Return the blocks of a snapshot by line, without our own and earlier ones."""
+        """Return the blocks in a snapshot by line, without earlier ones and our own."""
         if snapshot is None:
             return []
         own = tracemalloc.Filter(False, tracemalloc.__file__), tracemalloc.Filter(False, __file__)

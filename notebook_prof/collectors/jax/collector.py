@@ -30,7 +30,8 @@ _ID: Final = "correlation_id"
 
 
 def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport) -> Space:
-    """Drop the planes of other devices, and the calls that launched only their work; None keeps all."""
+    """Drop the planes of other devices, and the calls that only launched work on those. None keeps
+    everything."""
     if devices is None:
         return space
     number = [_DEVICE.match(line.plane) for line in space.lines]
@@ -76,9 +77,9 @@ _CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
 class JaxCollector(Collector):
     """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
 
-    # Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded with `stack` only: they
-    # slow unjitted operations by half. JAX has room for one profiler: if one is running, this collector
-    # refuses; if the recorded code starts one, this one ends before it, and reports that.
+    # Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded only with `stack`, since
+    # they slow unjitted operations by half. JAX has room for one profiler: if one is running, this collector
+    # refuses; if the recorded code starts one, this collector stops first and reports that.
     name: ClassVar[str] = "jax"
     holds: ClassVar[frozenset[str]] = frozenset({"JAX profiler"})
 
@@ -98,12 +99,12 @@ class JaxCollector(Collector):
         return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
 
     def claims(self) -> frozenset[str]:
-        """Claim CUPTI too, if JAX's plugin for NVIDIA GPUs is installed."""
+        """Also claim CUPTI if JAX's plugin for NVIDIA GPUs is installed."""
         on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
         return self.holds | {"CUPTI"} if on_gpu else self.holds
 
     def start(self, clock: Clock) -> None:
-        """Begin to record; RuntimeError if a profiler of JAX is running."""
+        """Start recording. Raises RuntimeError if a JAX profiler is already running."""
         jax: Any = require("jax", extra="jax", purpose="the jax collector")
         self._session = open_session(jax, python=self._options.stack)
         self._session.start()
@@ -112,7 +113,7 @@ class JaxCollector(Collector):
         self._conflicts.watch()
 
     def stop(self) -> None:
-        """End the recording; JAX needs about 3 µs an event."""
+        """Stop recording. JAX needs about 3 µs per event for that."""
         if self._conflicts is not None:
             self._conflicts.unwatch()
             self._conflicts = None
@@ -135,7 +136,7 @@ class JaxCollector(Collector):
         builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
 
     def abandon(self) -> None:
-        """End the recording and drop its data."""
+        """Stop recording and drop the data."""
         self.stop()
         self._planes, self._session = b"", None
 

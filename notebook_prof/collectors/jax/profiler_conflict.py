@@ -24,7 +24,7 @@ class ConflictWatch:
         self._wrapper: Any = None
 
     def watch(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         original, make_room = self._original, self._make_room
 
         def start_trace(*args: Any, **kwargs: Any) -> Any:

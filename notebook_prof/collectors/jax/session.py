@@ -15,18 +15,18 @@ class Session(Protocol):
         """Begin to record; RuntimeError if JAX's profiler is busy."""
 
     def stop(self) -> bytes:
-        """End, and return the planes as a serialised XSpace; empty if there are none."""
+        """Stop, and return the planes as a serialised XSpace; empty if there are none."""
 
 
 def open_session(jax: Any, *, python: bool) -> Session:
-    """Make the session that this JAX supports."""
+    """Make a session of the kind that this JAX supports."""
     native = _native()
     options = _options(jax, python)
     return MemorySession(native, options) if native is not None else FolderSession(jax, options)
 
 
 class MemorySession:
-    """`ProfilerSession` of jaxlib: private, without files (jaxlib 0.4.35 to 0.10)."""
+    """Uses jaxlib's private `ProfilerSession`, which needs no files (jaxlib 0.4.35 to 0.10)."""
 
     def __init__(self, native: Any, options: Any) -> None:
         self._native, self._options = native, options
@@ -41,13 +41,13 @@ class MemorySession:
         )
 
     def stop(self) -> bytes:
-        """End; returns the planes unchanged."""
+        """Stop. Returns the planes unchanged."""
         session, self._session = self._session, None
         return bytes(session.stop())
 
 
 class FolderSession:
-    """`jax.profiler.start_trace` and `stop_trace`, into a folder that is deleted afterwards."""
+    """Uses `jax.profiler.start_trace` and `stop_trace`, with a folder that is deleted afterwards."""
 
     def __init__(self, jax: Any, options: Any) -> None:
         self._profiler, self._options = jax.profiler, options
@@ -75,7 +75,7 @@ class FolderSession:
 
 
 def _native() -> Any:
-    """Return jaxlib's module if its ``ProfilerSession.stop`` returns bytes, else None."""
+    """Return jaxlib's module if its ``ProfilerSession.stop`` returns bytes, otherwise None."""
     for name in ("jaxlib._profiler", "jaxlib.xla_extension.profiler"):
         try:
             module = import_module(name)

@@ -1,4 +1,4 @@
-"""Times the user's lines by ``sys.monitoring``: events of user code only, and hot regions are switched
+"""Times the user's lines with ``sys.monitoring``. Only user code gets events, and hot regions are switched
 off."""
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ LINE, START, RESUME, RETURN, YIELD, UNWIND = range(6)
 """Kinds of events."""
 
 MOST_EVENTS: Final = 500_000
-"""Limit of events in one recording, 16 MB; no line is timed after it."""
+"""Limit on the events in a recording, which take 16 MB. No line is timed after that."""
 
 NOT_WATCHED: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
-"""Code of expressions: its time counts for the line that runs it."""
+"""Code of expressions, whose time counts for the line that runs it."""
 
 _BATCH: Final = 256
 _FEW: Final = 32
 _MANY: Final = 1024
-"""After this few events of a region, once all regions together had this many, its rate is known too."""
+"""Once all regions together have had this many events, 32 events of a region suffice to know its rate."""
 _GAP_NS: Final = 12_000
-"""A region with a shorter mean interval of events is switched off: an event takes 0.4 µs, so the cost is 3
-%."""
+"""A region with a shorter mean interval between events is switched off. An event takes 0.4 µs, so the cost
+stays below 3 %."""
 _TOOLS: Final = (3, 4)
-"""Tool numbers that no debugger, coverage tool, profiler or optimizer has by convention."""
+"""Tool numbers that are not reserved for debuggers, coverage tools, profilers or optimizers."""
 
 _MONITORING: Final[Any] = getattr(sys, "monitoring", None)
 now: Callable[[], int] = time.time_ns
 
 
 def available() -> bool:
-    """Return whether the interpreter has line events, and a tool number is free."""
+    """Return whether the interpreter has line events and a tool number is free."""
     return _MONITORING is not None and any(_MONITORING.get_tool(tool) is None for tool in _TOOLS)
 
 
 def loops_of(source: str) -> list[tuple[int, int, int]]:
-    """Return head, first and last line of every loop; none if the source cannot be parsed.
+    """Return the head, first and last line of every loop; none if the source cannot be parsed.
 
     >>> loops_of("x = 1\\nfor i in y:\\n    f(i)\\n    g(i)\\n")
     [(2, 2, 4)]
@@ -69,16 +69,17 @@ def nested_code(code: CodeType) -> Iterator[CodeType]:
 class LineMonitor:
     """Records when lines of the user's files begin and frames end, by thread."""
 
-    # `watches` selects files by ``co_filename``, `source_of` returns their text. `threads` has events of four
-    # integers by native thread id: absolute ns, number of the code (its position in `codes`), line, kind.
-    # `off` has the regions that were switched off: number of the code, and line of the loop's head or 0 for
-    # the function.
+    # `watches` selects files by ``co_filename``, `source_of` returns their text. `threads` has the events by
+    # native thread id, four integers each: absolute ns, number of the code (its position in `codes`), line,
+    # kind. `off` has the regions that were switched off: number of the code, and line of the loop's head, or
+    # 0 for the function.
     # A global ``PY_START`` that returns ``DISABLE`` sees each code object of the process once. A region is
     # the innermost loop around a line in its function, or the function. It is switched off as a whole, since
-    # a single line switched off would leave its time to its neighbour: at its 256th event if events of all
-    # regions together came too quickly since its previous 256th, or at a 32nd once all had 1,024. So among
-    # many regions that are never hot alone the most frequent are switched off, until the rest costs little.
-    # ``restart_events`` is never called: it would reenable events that coverage and debuggers have disabled.
+    # the time of a single switched-off line would be attributed to its neighbour. That happens at every 256th
+    # of its events (or every 32nd, once all regions together have had 1,024) if the events of all regions
+    # together came too quickly since the last check. So among many regions, none of them hot alone, the most
+    # frequent are switched off until the rest costs little. ``restart_events`` is never called: it would
+    # reenable events that coverage and debuggers have disabled.
     def __init__(self, watches: Callable[[str], bool], source_of: Callable[[str], str]) -> None:
         self.threads: dict[int, array[int]] = {}
         self.codes: list[CodeType] = []
@@ -96,7 +97,7 @@ class LineMonitor:
         self._tool = -1
 
     def start(self) -> bool:
-        """Begin; return whether a tool number was free."""
+        """Start. Returns whether a tool number was free."""
         monitoring = _MONITORING
         events = monitoring.events
         tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), -1)
@@ -111,7 +112,7 @@ class LineMonitor:
         return True
 
     def stop(self) -> None:
-        """End, and free the tool number. A second call does nothing."""
+        """Stop, and free the tool number. A second call does nothing."""
         if self._tool < 0:
             return
         monitoring = _MONITORING
@@ -128,7 +129,7 @@ class LineMonitor:
         return self._source_of(file)
 
     def lines(self) -> Iterator[tuple[int, int]]:
-        """Yield number and line of all monitored code."""
+        """Yield the number and the line of all monitored code."""
         return iter(self._region)
 
     def region(self, code: int, line: int) -> tuple[int, int]:
@@ -156,7 +157,8 @@ class LineMonitor:
             _MONITORING.set_local_events(self._tool, one, local)
 
     def _goes_off(self, region: tuple[int, int], t: int) -> None:
-        """Count an event of a region; at every 256th check the rate."""
+        """Count an event of a region and, from time to time, switch the region off if its rate is too
+        high."""
         hits = self._hits[region] = self._hits.get(region, 0) + 1
         self._count += 1
         if hits % _FEW:
@@ -170,13 +172,13 @@ class LineMonitor:
         if t - since < events * _GAP_NS or self._count > MOST_EVENTS:
             number, head = region
             self.off.add(region)
-            if not head:  # a hot function: even events that only return DISABLE slow it
+            if not head:  # a hot function, which even events that only return DISABLE slow down
                 self.off |= self._regions[number]
                 _MONITORING.set_local_events(self._tool, self.codes[number], 0)
         self._since[region] = t, self._count
 
     def _log(self) -> array[int]:
-        """Return the events of this thread; created at its first event."""
+        """Return the events of this thread. The list is created at its first event."""
         local = self._local
         try:
             return local.log  # type: ignore[no-any-return]
@@ -200,7 +202,7 @@ class LineMonitor:
             log = self._log()
             log.extend((t, code_number, at, LINE))
             before, local.region = local.region, region
-            if is_off:  # the head is recorded on entry of the loop, not at each iteration
+            if is_off:  # the head is recorded when the loop is entered, not at each iteration
                 return disable if before == region else None
             self._goes_off(region, t)
             return None

@@ -17,7 +17,7 @@ from .monitor import LINE, RESUME, START, YIELD, LineMonitor
 
 
 class LineRuns(NamedTuple):
-    """Runs of lines of one thread, by begin; arrays of shape (n,)."""
+    """The runs of lines in one thread, sorted by begin. Arrays of shape (n,)."""
 
     begin: IntArray  # absolute ns
     end: IntArray
@@ -25,8 +25,8 @@ class LineRuns(NamedTuple):
     line: IntArray  # first line of the statement
     parent: IntArray  # the run that called this one; -1 for none
     path: IntArray  # position in `paths`
-    # distinct paths to a line: the calling line's path or -1, number of the code, and line; callers come
-    # first
+    # distinct paths to a line: the path of the calling line or -1, the number of the code, and the line;
+    # callers come first
     paths: list[tuple[int, int, int]]
 
     def within(self, begin_ns: int, end_ns: int) -> LineRuns:
@@ -36,7 +36,7 @@ class LineRuns(NamedTuple):
         )
 
     def self_ns(self) -> IntArray:
-        """Return the duration of each without its callees."""
+        """Return the duration of each run without its callees."""
         took = self.end - self.begin
         called = self.parent >= 0
         inside = np.bincount(self.parent[called], took[called], minlength=len(took)).astype(np.int64)
@@ -57,14 +57,15 @@ class LineRuns(NamedTuple):
 class StatementLines(NamedTuple):
     """Where the statements of a file begin."""
 
-    # first line of the innermost statement around each line; for a compound one, its head's
+    # first line of the innermost statement that contains each line; for a compound statement, that of its
+    # head
     first: dict[int, int]
-    # lines with only the head of a loop: its body runs between two runs of it
+    # lines that contain only the head of a loop, whose body runs between two runs of the head
     heads: frozenset[int]
 
 
 def statement_lines(source: str) -> StatementLines:
-    """Return where the statements of a file begin; nothing if it cannot be parsed."""
+    """Return where the statements of a file begin; empty if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
@@ -115,7 +116,7 @@ class _Frames:
         self.run.pop()
 
     def unwind_to(self, t: int, code: int) -> bool:
-        """Close the frames above the innermost frame of a code; return whether there is one."""
+        """Close the frames above the innermost frame of a code. Returns whether there is such a frame."""
         if code not in self.code:
             return False
         while self.code[-1] != code:
@@ -124,11 +125,11 @@ class _Frames:
 
 
 def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLines]) -> LineRuns:
-    """Build the runs of lines from the events of one thread; runs open at `end_ns` end there."""
-    # A line ends when its own frame begins the next, returns, yields or is unwound. After a ``yield`` the
-    # frame continues with the line at which it left. A further line of a running statement begins nothing,
-    # nor does the head of a loop again, which also holds for the code that counts a loop's iterations. The
-    # loop is over events: the monitor keeps 500,000 at most.
+    """Build the runs of lines from the events of one thread. Runs still open at `end_ns` end there."""
+    # A line ends when its own frame begins the next line, returns, yields or is unwound. After a ``yield``,
+    # the frame continues with the line at which it left. A further line of a running statement begins no new
+    # run, nor does returning to the head of a loop, including the code there that counts iterations. The
+    # Python loop below is over events, of which the monitor keeps at most 500,000.
     frames = _Frames()
     for i in range(0, len(events), 4):
         t, code, line, kind = events[i : i + 4]
@@ -140,7 +141,7 @@ def line_runs(events: array[int], end_ns: int, statements: Sequence[StatementLin
         if not frames.unwind_to(t, code):
             if kind != LINE:
                 continue
-            frames.push(code)  # it began before the recording
+            frames.push(code)  # it was called before the recording started
         run = frames.run[-1]
         if kind == LINE:
             first = statements[code].first.get(line, line)
@@ -165,9 +166,9 @@ class WatchedCode(NamedTuple):
     function: str
     file: str
     first_line: int
-    # its events came too quickly: only samples show its lines
+    # its events came too quickly, so only samples show its lines
     off: bool
-    # lines of its loops that were switched off for the same reason
+    # lines of those of its loops that were switched off for the same reason
     lines_off: frozenset[int]
 
 
@@ -182,8 +183,8 @@ class FunctionLines(NamedTuple):
     def table(self, names: Mapping[str, str], cell_file: str) -> pd.DataFrame:
         """Return the timed runs: ``ts``, ``dur``, ``line`` and ``file``; `names` has the names of cells'
         files."""
-        # Statements of the recorded cell outside of functions are left out: marks time them, and the events
-        # of the marks would count as runs.
+        # The recorded cell's statements outside functions are left out: marks time them, and the events of
+        # the marks would count as runs.
         nothing = np.empty(0, np.int64)
         runs = [*self.threads.values(), LineRuns(nothing, nothing, nothing, nothing, nothing, nothing, [])]
         begin = np.concatenate([thread.begin for thread in runs])

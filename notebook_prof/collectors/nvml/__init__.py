@@ -1,1 +1,1 @@
-"""NVIDIA GPUs as counters, by NVIDIA's management library."""
+"""Counters of NVIDIA GPUs, from NVIDIA's management library."""

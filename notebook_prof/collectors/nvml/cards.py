@@ -1,4 +1,4 @@
-"""Matches NVML's GPUs to CUDA's numbers by UUID, as the two count in different orders."""
+"""Matches NVML's GPUs to CUDA's numbers by UUID, since the two count in different orders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Card:
 
     @property
     def key(self) -> str:
-        """The 32 digits of the UUID, which CUDA reports too."""
+        """The 32 digits of the UUID, which CUDA also reports."""
         return _digits(self.uuid)
 
 
@@ -31,8 +31,8 @@ def _digits(uuid: str) -> str:
 
 
 def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
-    """Return the digits of the UUIDs in CUDA's order; None before CUDA is initialised, which this does not
-    do."""
+    """Return the digits of the UUIDs in CUDA's order. Does not initialise CUDA; returns None if that has not
+    been done."""
     cuda, count = driver(load), ctypes.c_int()
     if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)):
         return None
@@ -47,10 +47,11 @@ def cuda_uuids(load: Callable[[str], Any] = ctypes.CDLL) -> list[str] | None:
 
 
 def visible(nvml: Any) -> tuple[list[Card], bool]:
-    """Return the GPUs left by ``CUDA_VISIBLE_DEVICES``, and whether their numbers are surely CUDA's."""
-    # CUDA puts the fastest GPU first, NVML follows the PCI bus. With several models, numbers are known only
-    # if the variable names UUIDs or ``CUDA_DEVICE_ORDER`` asks for the bus. Otherwise all GPUs are returned,
-    # so that none is missing once CUDA is initialised.
+    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` allows, and whether their numbers are certain to be
+    CUDA's."""
+    # CUDA puts the fastest GPU first, NVML follows the PCI bus. With different models, numbers are known only
+    # if the variable names UUIDs or ``CUDA_DEVICE_ORDER`` asks for bus order. Otherwise all GPUs are
+    # returned, so that none is missing once CUDA is initialised.
     cards = [_card(nvml, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount())]
     alike = len({card.name for card in cards}) <= 1 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -65,7 +66,8 @@ def visible(nvml: Any) -> tuple[list[Card], bool]:
 
 
 def _chosen(nvml: Any, cards: list[Card], variable: str) -> list[Card]:
-    """Return the GPUs in the order of the variable; CUDA ignores everything from the first wrong entry on."""
+    """Return the GPUs in the order of the variable. CUDA ignores everything from the first invalid entry
+    on."""
     chosen: list[Card] = []
     for word in (part.strip() for part in variable.split(",")):
         if _is_number(word):
@@ -83,7 +85,7 @@ def _is_number(word: str) -> bool:
 
 
 def _named(nvml: Any, cards: list[Card], word: str) -> list[Card]:
-    """Return the GPUs or slices with a UUID that begins with `word`; CUDA accepts a prefix."""
+    """Return the GPUs or slices whose UUID begins with `word`, since CUDA accepts prefixes."""
     if not word:
         return []
     if not word.startswith("GPU-"):

@@ -1,4 +1,4 @@
-"""The nvml collector: NVIDIA GPUs as counters, by NVIDIA's management library."""
+"""The nvml collector: counters of NVIDIA GPUs, from NVIDIA's management library."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FAST_S: Final = 0.05
 """Time between two readings of memory and power."""
 
 LIMIT_S: Final = 1.0
-"""Longest wait for the driver; a counter that takes longer is not read again."""
+"""Longest wait for the driver. A counter that takes longer is not read again."""
 
 RETRIES: Final = 3
-"""A counter without any value is given up after this many errors; others are then read less often."""
+"""After this many errors, a counter that never had a value is given up, and any other is read less often."""
 
 SLOW_EVERY: Final = 4
 """The driver averages use and clocks over longer, so they are read every fourth time."""
@@ -49,7 +49,7 @@ class Readings:
         self.values.append(value)
 
     def taken(self) -> tuple[IntArray, npt.NDArray[np.float64]]:
-        """Return the readings so far; a thread blocked in the driver may add to them later."""
+        """Return the readings so far. A thread that is blocked in the driver may add to them later."""
         values = np.array(self.values.tolist(), dtype=np.float64)
         return np.array(self.ts.tolist(), dtype=np.int64)[: len(values)], values
 
@@ -65,15 +65,15 @@ class _Gpu:
     link: dict[str, float] | None = None
     readings: dict[str, Readings] = field(default_factory=dict)
     since_us: dict[str, int] = field(default_factory=dict)
-    """Time of the last value taken from a buffer of the driver."""
+    """Time of the last value taken from each of the driver's buffers."""
     polled: set[str] = field(default_factory=set)
-    """Counters without a buffer in the driver."""
+    """Counters for which the driver keeps no buffer."""
     failed: dict[str, tuple[int, Exception]] = field(default_factory=dict)
-    """Consecutive failures of a counter, and the last error."""
+    """The number of consecutive failures of each counter, and its last error."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Why a counter is not read again."""
+    """Why each of these counters is no longer read."""
     answered: set[str] = field(default_factory=set)
-    """Counters that the driver gave any answer for."""
+    """Counters for which the driver has given any answer."""
     gaps: int = 0
 
 
@@ -81,10 +81,10 @@ class NvmlCollector(Collector):
     """Reads use, memory, power and clocks of the GPUs that CUDA may use, in a thread."""
 
     # Memory and power are read every 50 ms; temperature, energy, throttling, the number of other processes
-    # and NVLink traffic every 200 ms. As often it reads the driver's buffers of utilisation and clocks, or
-    # asks for the values if there is no buffer. The driver averages utilisation over 0.2 to 1 s. The thread
+    # and NVLink traffic every 200 ms. Just as often, it reads the driver's buffers of utilisation and clocks,
+    # or queries the values if there is no buffer. The driver averages utilisation over 0.2 to 1 s. The thread
     # loads the library, so starting takes no time, and nothing waits longer than 1 s for a driver that does
-    # not answer. GPUs have CUDA's numbers: they are found by UUID once CUDA is initialised. Each reading of
+    # not answer. GPUs get CUDA's numbers, which are found by UUID once CUDA is initialised. Each reading of
     # `pcie` throughput takes the thread 20 ms.
     name: ClassVar[str] = "nvml"
 
@@ -155,7 +155,7 @@ class NvmlCollector(Collector):
         self.stop()
 
     def _numbered(self) -> list[_Gpu]:
-        """Return the GPUs with CUDA's numbers, found by UUID; those that CUDA does not see are left out."""
+        """Return the GPUs with CUDA's numbers, found by UUID. GPUs that CUDA does not see are left out."""
         gpus = self._gpus
         if self._uuids is not None and all(gpu.card.uuid for gpu in gpus):
             for gpu in gpus:
@@ -193,7 +193,7 @@ class NvmlCollector(Collector):
         )
 
     def _missing(self, gpu: _Gpu) -> str:
-        """Return one sentence per reason for the metrics without a value."""
+        """Return, for the metrics without a value, one sentence per reason."""
         names: dict[str, list[str]] = {}
         for metric in self._metrics:
             if metric.name not in gpu.readings and metric.name in gpu.answered:
@@ -265,7 +265,7 @@ def _read_metric(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> None:
 
 
 def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
-    """Read new values from the driver's buffer; False if it keeps none."""
+    """Read new values from the driver's buffer. Returns False if the driver keeps none."""
     name = metric.name
     since = gpu.since_us.setdefault(name, clock.now_ns() // 1000)
     try:
@@ -280,7 +280,7 @@ def _from_buffer(nvml: Any, gpu: _Gpu, metric: Metric, clock: Clock) -> bool:
 
 
 def _rates(totals: Readings) -> Readings:
-    """Return the growth of a total per second between readings; 0 where it was reset."""
+    """Return a total's growth per second between readings; 0 where it was reset."""
     ts, values = totals.taken()
     grown = np.maximum(np.diff(values), 0) / np.maximum(np.diff(ts), 1) * 1e9
     rates = Readings()
@@ -301,7 +301,7 @@ def _library() -> Iterator[Any]:
 
 
 class _Question:
-    """Asks the driver in a thread, once a process, so that nobody waits long for a driver that hangs."""
+    """Asks the driver in a thread, once per process, so that nobody waits long for a driver that hangs."""
 
     def __init__(self) -> None:
         self._answer: Availability | None = None

@@ -1,4 +1,4 @@
-"""The metrics that the nvml collector reads of a GPU, also from buffers of the driver with their own
+"""The metrics of a GPU that the nvml collector reads, some from the driver's buffers, which have their own
 times."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class NoSamplesError(Exception):
 
 
 def samples_since(nvml: Any, handle: Any, buffer: str, since_us: int) -> list[tuple[int, float]]:
-    """Return new values of a driver's buffer, as Unix µs and value in order of time."""
+    """Return the new values in a buffer of the driver as (Unix µs, value), in order of time."""
     try:
         number = getattr(nvml, buffer)
         kind, samples = nvml.nvmlDeviceGetSamples(handle, number, since_us)
@@ -47,15 +47,15 @@ class Metric:
     # from (pynvml, device handle) to a number, or None
     read: Callable[[Any, Any], float | None]
     slow: bool = False  # read every fourth time only
-    # pynvml's name of the driver's buffer of such values; empty for none. If it exists, its values are used
-    # with their own times, and `read` is not called.
+    # pynvml's name for the driver's buffer of such values; empty for none. If the buffer exists, its values
+    # are used with their own times, and `read` is not called.
     samples: str = ""
-    scale: float = 1.0  # of a value in that buffer
-    total: bool = False  # only grows; its growth per second is shown
+    scale: float = 1.0  # factor for the values in that buffer
+    total: bool = False  # a total that only grows; its growth per second is shown
 
 
 def _memory(nvml: Any, handle: Any) -> float:
-    """Return bytes in use; without the driver's reserve, if it reports both."""
+    """Return the bytes in use, without the driver's reserve if both are reported."""
     try:
         return float(nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2).used)
     except (TypeError, AttributeError):  # an older pynvml
@@ -67,7 +67,7 @@ def _memory(nvml: Any, handle: Any) -> float:
 
 
 def _own_memory(nvml: Any, handle: Any) -> float | None:
-    """Return bytes held by this process; None in containers that hide its pid from the driver."""
+    """Return the bytes held by this process; None in containers that hide its pid from the driver."""
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return next((process.usedGpuMemory for process in processes if process.pid == os.getpid()), None)
 
@@ -92,7 +92,8 @@ _UNTOLD: Final = {
 
 
 def why_missing(metric: str, error: Exception | None, card: str) -> str:
-    """Return why a metric has no value; `error` is that of the last reading, None if it returned no value.
+    """Return why a metric has no value. `error` is that of the last reading, or None if that returned no
+    value.
 
     >>> why_missing("power", AttributeError("nvmlDeviceGetPowerUsage"), "H100")
     'the installed nvidia-ml-py does not know it: update it'
@@ -112,11 +113,12 @@ def why_missing(metric: str, error: Exception | None, card: str) -> str:
 
 
 _REASONS: Final = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""The call was renamed in driver 535, and in pynvml with it; either can be the newer one."""
+"""The call was renamed in driver 535 and in the matching pynvml. Either of the two may be newer than the
+other."""
 
 
 def _throttled(nvml: Any, handle: Any) -> float | None:
-    """Return the bits of `HARMFUL` that lower the clocks now."""
+    """Return those bits of `HARMFUL` that are lowering the clocks now."""
     for name in _REASONS:
         if (read := getattr(nvml, name, None)) is None:
             continue
@@ -130,7 +132,7 @@ def _throttled(nvml: Any, handle: Any) -> float | None:
 
 def _other_processes(nvml: Any, handle: Any) -> float:
     """Return how many other processes have a context on the GPU."""
-    # in containers that hide this process's pid from the driver, one of them is taken for it
+    # one of them is taken to be this process, since containers may hide its pid from the driver
     return float(max(len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1, 0))
 
 
@@ -139,7 +141,7 @@ ALL_LINKS: Final = 0xFFFFFFFF
 
 
 def _nvlink(field: str) -> Callable[[Any, Any], float | None]:
-    """Make a reader of a total of bytes over all NVLinks; it returns None for GPUs without."""
+    """Make a reader for a total of bytes over all NVLinks. It returns None for GPUs without NVLink."""
 
     def read(nvml: Any, handle: Any) -> float | None:
         total = nvml.nvmlDeviceGetFieldValues(handle, [(getattr(nvml, field), ALL_LINKS)])[0]
@@ -206,13 +208,13 @@ PCIE: Final = (
 """Each takes 20 ms, in which the driver measures."""
 
 LANE_BYTES_PER_S: Final = {1: 0.25e9, 2: 0.5e9, 3: 0.9846e9, 4: 1.9692e9, 5: 3.9385e9, 6: 7.5625e9}
-"""By generation of PCIe: bytes per second of a lane in one direction, after its line code (8b/10b or
+"""By PCIe generation: bytes per second of a lane in one direction, after line coding (8b/10b or
 128b/130b)."""
 
 
 def pcie_link(nvml: Any, handle: Any) -> dict[str, float] | None:
-    """Return the fastest PCIe link of GPU and machine, one direction; None if unknown."""
-    # ``bytes_per_s`` is before PCIe's packet overhead, ``width`` in lanes
+    """Return the fastest PCIe link that GPU and machine support, in one direction; None if unknown."""
+    # ``bytes_per_s`` does not account for packet overhead; ``width`` is in lanes
     try:
         generation = int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
         width = int(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle))

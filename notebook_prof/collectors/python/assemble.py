@@ -24,7 +24,8 @@ from .snapping import Ranges, beside_ranges
 from .statements import Rows, hang
 
 OTHER_CELLS: Final = "other_cells"
-"""Metadata key: names of the files of cells other than the profiled one, such as ``In[3]``."""
+"""Metadata key for the displayed names, such as ``In[3]``, of the files of cells other than the profiled
+one."""
 _NO_CELLS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -34,7 +35,7 @@ class Timed(NamedTuple):
     # ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
     bounds: IntArray
     stack: IntArray  # positions of stacks, shape (n,); -1 if nothing is known
-    looks: IntArray | None = None  # how many looks in a row saw stack i; None: one each
+    looks: IntArray | None = None  # how many consecutive looks saw stack i; None: one each
 
     def ticks(self) -> Timed:
         """Return the same with a span for every look."""
@@ -48,16 +49,17 @@ class Timed(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """Exact knowledge about a thread of samples."""
+    """What is known exactly about a sampled thread."""
 
     edges: Edges = Edges.none()  # annotations of the user
-    statements: Rows | None = None  # statements of the cell
+    statements: Rows | None = None  # the cell's statements
     others: Ranges | None = None  # slices that other collectors put on the same track
     lines: tuple[LineRuns, list[WatchedCode]] | None = None  # timed runs of the user's lines
 
 
 class Level(NamedTuple):
-    """All slices of one depth of the stack; a node is a call path, shared by samples with that beginning."""
+    """All slices at one depth of the stack. A node is a call path, shared by the samples whose stacks begin
+    with it."""
 
     begin_ns: IntArray
     end_ns: IntArray
@@ -68,13 +70,14 @@ class Level(NamedTuple):
 class Tree:
     """Distinct call paths."""
 
-    parent: IntArray  # of every node, -1 for a root; parents come before their children
+    parent: IntArray  # of each node, -1 for a root; parents come before their children
     label: IntArray
-    node_at: list[IntArray]  # for every depth: the node of every stack, -1 if the stack is shorter
+    node_at: list[IntArray]  # for each depth: the node of each stack, -1 if the stack is shorter
 
 
 class Labels(NamedTuple):
-    """Names of slices, and the frame of each; the first `functions` are functions, the others lines."""
+    """Names of slices, and the frame of each. The first `functions` of them are functions, the others
+    lines."""
 
     names: list[str]
     frames: list[Frame]
@@ -84,17 +87,18 @@ class Labels(NamedTuple):
 def boundaries(
     bounds: IntArray, edges: IntArray, fixed: BoolArray | None = None
 ) -> tuple[IntArray, IntArray]:
-    """Return where the time of each sample begins and ends. `bounds` are n + 1 ticks, `fixed` the exact ones.
+    """Return where the time of each sample begins and ends. `bounds` are n + 1 ticks, `fixed` marks the exact
+    ones.
 
     >>> begin, end = boundaries(np.array([0, 10, 20, 30]), np.array([14, 16]))
     >>> begin.tolist(), end.tolist()
     ([0, 16, 20], [14, 20, 30])
     """
-    # A sample covers the time since the previous one: a tick that is late, because a C function did not
-    # return, is handled where that function was called. The stack changed somewhere between two ticks. If
-    # annotations began or ended there, the earlier sample lasts until the first of these edges, and the later
-    # one begins at the last. That is exact for a late tick: an edge is Python code, so the function that did
-    # not return was called after it.
+    # A sample covers the time since the previous one: a tick that comes late because a C function did not
+    # return is handled where that function was called. The stack changed somewhere between the two ticks. If
+    # annotations began or ended in between, the earlier sample lasts until the first of these edges, and the
+    # later one begins at the last. That is exact for a late tick: an edge is Python code, so the function
+    # that did not return was called after it.
     if len(edges) == 0:
         return bounds[:-1], bounds[1:]
     behind = np.append(bounds[1:], np.iinfo(np.int64).max)
@@ -109,10 +113,10 @@ def boundaries(
 
 
 def breaks(ts: IntArray, stack: IntArray, stacks: Stacks, labels: Labels, edges: Edges) -> IntArray:
-    """Return for every sample the depth of the outermost slice that begins with it; `NEVER` if none has
-    to."""
-    # Where an annotation begins or ends, everything that its function called has returned, and its own line
-    # is another one. Slices that continued would overlap the annotation's edge.
+    """Return, for each sample, the depth of the outermost slice that must begin with it; `NEVER` if none
+    must."""
+    # Where an annotation begins or ends, everything that its function called has returned, and the function
+    # has reached another line. Slices that continued would overlap the annotation's edge.
     depth = np.full(len(ts), NEVER, np.int64)
     at = np.searchsorted(ts, edges.ts, side="left")
     home = np.repeat(np.arange(len(stacks.lengths)), stacks.lengths)
@@ -137,7 +141,7 @@ def label(
     # The outermost frame of a stack is labelled by its line, at least if it is the code of a module or a
     # cell. Every other frame is labelled by its function, and then by its line if it is in a cell or a module
     # of the user. A line of Inductor's module that calls a fused kernel has the kernel's name.
-    # `depth` has for each given frame the depth of its innermost label. A label's frame has the executed
+    # `depth` has, for each given frame, the depth of its innermost label. A label's frame has the executed
     # line, or the first line of the function.
     distinct = stacks.distinct
     functions: dict[Frame, int] = {}
@@ -189,7 +193,7 @@ def grow(stacks: Stacks) -> Tree:
 
 
 def levels(spans: SampleSpans, tree: Tree) -> Iterator[Level]:
-    """Join neighbouring samples on the same call path into slices, depth by depth, in order of time."""
+    """Merge neighbouring samples with the same call path into slices, depth by depth, in order of time."""
     begin, end, stack, breaks = spans
     alive = np.arange(len(stack))
     for depth, node_at in enumerate(tree.node_at):
@@ -215,14 +219,14 @@ def put(
     interval_ns: int = 1_000_000,
     roots_are_lines: bool = True,
 ) -> None:
-    """Add the slices of a sampled thread to `builder`; `stacks` are trimmed."""
-    # `interval_ns` between looks limits how far a boundary is moved. `roots_are_lines` says that the
-    # outermost function of a stack began before the recording, so its line matters; otherwise only outermost
-    # frames of modules and cells are lines.
+    """Add the slices of a sampled thread to `builder`. `stacks` are already trimmed."""
+    # `interval_ns`, the time between looks, limits how far a boundary is moved. `roots_are_lines` says that
+    # the outermost function of a stack began before the recording, so its line matters; otherwise only
+    # outermost frames of modules and cells are lines.
     exact = exact if exact is not None else Exact()
     if len(exact.edges.ts):
         samples = samples.ticks()
-    if exact.statements is not None:  # in a statement each complete stack leads to the cell
+    if exact.statements is not None:  # during a statement, each complete stack leads back to the cell
         stack, stacks = bridged(samples.bounds, samples.stack, stacks, interval_ns)
         samples = Timed(samples.bounds, stack)
     fixed, anew = None, None
@@ -272,7 +276,7 @@ def _module_lines(stacks: Stacks, labels: Labels) -> IntArray:
 
 
 def _stack_keys(builder: TraceBuilder, tree: Tree, labels: Labels) -> list[int]:
-    """Return the builder's key of every node's stack; a function and its line are one frame there."""
+    """Return the builder's key for each node's stack. There, a function and its line are a single frame."""
     keys: list[int] = []
     without_last: list[int] = []
     for parent, number in zip(tree.parent.tolist(), tree.label.tolist(), strict=True):

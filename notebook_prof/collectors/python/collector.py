@@ -42,22 +42,22 @@ _WAITS: Final = frozenset(
 _WHOLE: Final = 0.9
 
 _CLOSED: Final = ("aten::", GARBAGE)
-"""Names of slices in which no line begins or ends."""
+"""Names of slices within which no line begins or ends."""
 
 SAMPLES: Final = "samples"
-"""Name of the table of looks in ``metadata["tables"]``: ``ts dur track count``, a row a stack seen `count`
-times in a row.
+"""Name of the table of looks in ``metadata["tables"]``: ``ts dur track count``, with a row for each stack
+that was seen `count` times in succession.
 """
 
 
 class PythonCollector(Collector):
     """Records the Python code of all threads, and of child processes if the engine can."""
 
-    # By default it samples stacks: from outside by py-spy if that may read this process, else by a thread in
-    # it. With ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for code of many
-    # small calls). Slices are on the tracks of their threads, which other collectors use too: this one comes
-    # last, and fits its slices to what is known exactly. `edges` returns begins and ends of a thread's
-    # annotations by native id; samples are cut there.
+    # By default it samples stacks: from outside, by py-spy, if that may read this process, otherwise by a
+    # thread inside it. With ``python="calls"`` it traces every call (×1–1.3 for NumPy and pandas, ×2–7 for
+    # code of many small calls). Slices are on the tracks of their threads, which other collectors also use,
+    # so this one comes last and fits its slices to what is known exactly. `edges` returns the begins and ends
+    # of annotations by native thread id; samples are cut there.
     name: ClassVar[str] = "python"
     holds: ClassVar[frozenset[str]] = frozenset({"Python sampler"})
 
@@ -81,7 +81,7 @@ class PythonCollector(Collector):
 
     @classmethod
     def availability(cls) -> Availability:
-        """Return that it is always available, how it samples, and whether calls can be traced too."""
+        """Return how it samples, and whether calls can be traced too. It is always available."""
         no_spy = py_spy.refusal()
         how = f"samples lines by a thread ({no_spy})" if no_spy else "samples lines by py-spy"
         why_not = CallTracer.refusal()
@@ -89,12 +89,12 @@ class PythonCollector(Collector):
         return Availability(True, f"{how}, {calls}")
 
     def warm(self, clock: Clock) -> None:
-        """Start py-spy if it is to be kept warm; nothing is sampled."""
+        """Start py-spy if it is to be kept warm. Nothing is sampled."""
         if self._options.python != "calls" and self._options.engine != "thread":
             py_spy.prepare()
 
     def start(self, clock: Clock) -> None:
-        """Begin to record; waits a little for py-spy if none is warm."""
+        """Start recording. Waits briefly for py-spy if none is warm."""
         self._tid = threading.get_native_id()
         if self._options.python == "calls":
             why_not = CallTracer.refusal()
@@ -184,7 +184,7 @@ class PythonCollector(Collector):
         self._looks = []
 
     def _put_looks(self, thread: ThreadSamples, stacks: Stacks, track: int) -> None:
-        """Store the times and numbers of a thread's looks, without those that saw no user code."""
+        """Store the times and counts of a thread's looks, except those that saw no user code."""
         of_user = (thread.samples > 0) & (np.append(stacks.lengths, 0)[thread.stack] > 0)
         columns = {
             "ts": thread.bounds[:-1][of_user],
@@ -205,7 +205,7 @@ class PythonCollector(Collector):
         return Rows(ts[kept], end[kept], noted.line[kept])
 
     def _only_waited(self, thread: ThreadSamples, stacks: Stacks) -> bool:
-        """Return whether a thread was in one and the same wait throughout the recording."""
+        """Return whether a thread was in the same wait throughout the recording."""
         window = self._window_ns[1] - self._window_ns[0]
         if int(thread.bounds[-1] - thread.bounds[0]) < _WHOLE * window:
             return False
@@ -225,7 +225,7 @@ class PythonCollector(Collector):
         track = builder.track(thread.name or f"thread {thread.tid}", pid=thread.pid, tid=thread.tid)
         edges = self._edges(thread.tid) if self._edges is not None else Edges.none()
         if self._garbage is not None:
-            # in the cell's thread others run after the cell, as where the traceback is drawn
+            # in the cell's thread, other code runs after the cell, for example to draw the traceback
             within = None if statements is None else (int(statements.ts[0]), int(statements.end[-1]))
             self._garbage.put(builder, track, thread.tid, within)
         ranges = _ranges(builder, track)
@@ -312,14 +312,14 @@ def _put_statements(builder: TraceBuilder, track: int, rows: Rows, context: Sequ
 
 
 def _named_children() -> dict[int, str]:
-    """Return the names that `multiprocessing` gives to the live children."""
+    """Return the names that `multiprocessing` has given to the live children."""
     process = sys.modules.get("multiprocessing.process")
     children = tuple(getattr(process, "_children", ())) if process is not None else ()
     return {child.pid: child.name for child in children if child.pid is not None}
 
 
 def _rank(pid: int) -> int:
-    """Return ``RANK`` from a process's environment; -1 if it has ended or has none."""
+    """Return ``RANK`` from a process's environment; -1 if the process has ended or has no such variable."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as stream:
             words = stream.read().split(b"\0")

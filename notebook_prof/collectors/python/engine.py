@@ -1,4 +1,4 @@
-"""The interface of engines, which take stacks of this process's threads, and perhaps of its children."""
+"""The interface of engines, which sample the stacks of this process's threads and perhaps of its children."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ class ThreadSamples:
     # absolute ns, ascending, shape (n + 1,): stack i was seen from ``bounds[i]`` to ``bounds[i + 1]``
     bounds: IntArray
     stack: IntArray  # positions in the stacks of the `Recorded`, shape (n,); -1 if nothing is known
-    looks: IntArray | None = None  # how many looks in a row saw stack i; None: one each
+    looks: IntArray | None = None  # how many consecutive looks saw stack i; None: one each
 
     @property
     def samples(self) -> IntArray:
-        """How many looks saw each stack, 0 if nothing is known; shape (n,)."""
+        """How many looks saw each stack, or 0 if nothing is known. Shape (n,)."""
         looks = np.ones(len(self.stack), np.int64) if self.looks is None else self.looks
         return np.where(self.stack >= 0, looks, 0)
 
     def inside(self, begin_ns: int, end_ns: int) -> ThreadSamples:
-        """Return the part within a window, perhaps empty; cut stacks keep a proportional number of looks."""
+        """Return the part within a window, which may be empty. Stacks that are cut keep a proportional number
+        of looks."""
         bounds = np.clip(self.bounds, begin_ns, end_ns)
         length = np.diff(bounds)
         keep = length > 0
@@ -56,7 +57,7 @@ class Recorded:
     context: Sequence[Frame] = field(default=())
 
     def within(self, begin_ns: int, end_ns: int) -> Recorded:
-        """Return the part within a window, without threads outside it."""
+        """Return the part within a window, without threads that are outside it."""
         threads = [thread.inside(begin_ns, end_ns) for thread in self.threads]
         return replace(self, threads=[thread for thread in threads if len(thread.stack)])
 
@@ -76,17 +77,18 @@ class Engine(Protocol):
         """Begin, in the thread whose cell is recorded."""
 
     def stop(self) -> None:
-        """End quickly; safe to repeat, also after an interrupt."""
+        """Stop quickly. Safe to repeat, even after an interrupt."""
 
     def recorded(self) -> Recorded:
-        """Return the result; may be slow, and is called once after `stop`."""
+        """Return the result. May be slow; called once, after `stop`."""
 
     def abandon(self) -> None:
-        """Release everything without a result; safe in every state."""
+        """Release everything, without a result. Safe in every state."""
 
 
 def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray, IntArray]:
-    """Return bounds and stacks, as in `ThreadSamples`, of disjoint pieces in order of time; -1 between them.
+    """Return bounds and stacks, as in `ThreadSamples`, for disjoint pieces in order of time, with -1 between
+    them.
 
     >>> bounds, stack = with_gaps(np.array([0, 5, 9]), np.array([5, 7, 12]), np.array([1, 2, 3]))
     >>> bounds.tolist(), stack.tolist()
@@ -105,8 +107,9 @@ def with_gaps(begin: IntArray, end: IntArray, stack: IntArray) -> tuple[IntArray
 
 
 def join(parts: Sequence[Recorded]) -> Recorded:
-    """Join consecutive recordings; overlaps are taken from the earlier one."""
-    # threads are the same by process and number; the context is the first one's, the interval the longest
+    """Join consecutive recordings. Overlaps are taken from the earlier one."""
+    # threads are matched by process and number; the context is that of the first recording, the interval the
+    # longest
     if len(parts) == 1:
         return parts[0]
     code_of: dict[Frame, int] = {}

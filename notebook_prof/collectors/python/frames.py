@@ -18,7 +18,7 @@ from ...trace.report import ImportReport
 
 CELL, USER, LIBRARY, MACHINERY, OURS, NOTEBOOK = range(6)
 """Owner of a frame's code: a notebook cell, the user's modules, an installed package, the code that starts
-threads, tasks and programs, notebook_prof, or the notebook's kernel (its display of values too).
+threads, tasks and programs, notebook_prof, or the notebook's kernel (including its display of values).
 """
 
 _CELL_FILE: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-\d+")
@@ -45,11 +45,11 @@ _STARTERS: Final = (
     ("torch/multiprocessing/spawn.py", ("_wrap",)),
 )
 MARKERS: Final = ("b'%%profile", 'b"%%profile', "# %%profile")
-"""Beginnings of the line that replaces a ``%%profile`` line in the cell's source: a constant, shown by
-tracebacks as a comment.
+"""How the line begins that replaces a ``%%profile`` line in the cell's source: a constant, which tracebacks
+show as a comment.
 """
 _GENERATED: Final = re.compile(r"[\\/](torchinductor_[^\\/]*|\.triton|torch_compile_debug)[\\/]")
-"""Folders of sources written by a compiler."""
+"""Folders of sources that a compiler wrote."""
 
 
 class Frame(NamedTuple):
@@ -63,14 +63,14 @@ class Frame(NamedTuple):
 
 
 KEPT_FRAMES: Final = 250
-"""How many outermost frames of a deep stack are kept, and as many innermost ones."""
+"""How many outermost and how many innermost frames of a deep stack are kept."""
 FOLDED: Final = Frame("frames left out", "<deep recursion>", 1, 1, LIBRARY)
 """Replaces the frames between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """Distinct stacks, root first, one after another."""
+    """Distinct stacks, root first, concatenated."""
 
     frames: IntArray  # positions in `distinct`
     lengths: IntArray  # number of frames of each stack
@@ -83,7 +83,7 @@ class Stacks:
 
 
 def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
-    """Report how many stacks lack frames in their middle."""
+    """Report how many stacks lack frames in the middle."""
     report.add(
         "deep-stacks-folded",
         "info",
@@ -96,13 +96,13 @@ def tell_folded(report: ImportReport, stacks: int, deepest: int) -> None:
 
 def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
     """Keep the user's frames and those they called, in the thread that started the recording."""
-    # - Stacks with a cell begin at the outermost frame of the recorded cell: the innermost cell of `context`,
-    # as a cell may run another one, or any cell if that one is not in the stack.
-    # - Stacks without a cell lose the machinery at their root, and then the frames they share with `context`,
-    # the stack that started the recording. If that was a cell, they begin at the first frame of the user's
-    # modules, and are empty without one: they show the notebook's work.
-    # - Frames of notebook_prof are removed with everything they called, unless that led back to user code; so
-    # are the notebook's frames after the last frame of user code.
+    # - Stacks with a cell begin at the outermost frame of the recorded cell. That is the innermost cell of
+    #   `context`, since a cell may run another one; if it is not in the stack, any cell.
+    # - Stacks without a cell lose the machinery at their root, and then the frames that they share with
+    #   `context`, the stack that started the recording. If that was a cell, they begin at the first frame of
+    #   the user's modules. Those without such a frame show the notebook's own work and become empty.
+    # - Frames of notebook_prof are removed together with everything that they called, unless that led back to
+    #   user code. So are the notebook's frames after the last frame of user code.
     if not len(stacks.frames):
         return stacks
     own = _Owners(stacks)
@@ -121,7 +121,8 @@ def trim(stacks: Stacks, context: Sequence[Frame] = ()) -> Stacks:
 
 
 def trim_thread(stacks: Stacks) -> Stacks:
-    """Keep a thread's work: what starts threads is cut, and a pool's wait for work leaves an empty stack."""
+    """Keep a thread's own work: cut the code that starts threads, and empty the stack while a pool waits for
+    work."""
     own = _Owners(stacks)
     cell = own.first(own.owner == CELL)
     begin = own.first((own.owner != MACHINERY) & (own.owner != NOTEBOOK) & ~own.of(_is_pool))
@@ -129,9 +130,9 @@ def trim_thread(stacks: Stacks) -> Stacks:
 
 
 def trim_process(stacks: Stacks) -> Stacks:
-    """Keep a child process's work; stacks are empty while the process waits for work."""
-    # A forked child still has its parent's frames. Cut is everything up to the function that runs a process's
-    # work, then all frames before the first one of user code; without one, a pool's wait for work.
+    """Keep a child process's own work. Stacks are empty while the process waits for work."""
+    # A forked child still has its parent's frames. Everything up to the function that runs a process's work
+    # is cut, then all frames before the first one of user code or, if there is none, a pool's wait for work.
     own = _Owners(stacks)
     bottom = own.last(own.of(_starts_process)) + 1
     behind = own.position >= bottom[own.home]
@@ -152,24 +153,25 @@ class _Owners:
         self.position = np.arange(len(self.home))
 
     def of(self, is_it: Callable[[Frame], bool]) -> BoolArray:
-        """Return which frames satisfy a predicate."""
+        """Return a mask of the frames that satisfy a predicate."""
         kinds = np.array([is_it(frame) for frame in self._stacks.distinct], dtype=bool)
         return np.asarray(kinds[self._stacks.frames], dtype=bool)
 
     def first(self, mask: BoolArray) -> IntArray:
-        """Return the first position in every stack at which `mask` holds; its end if there is none."""
+        """Return the first position in each stack where `mask` is true, or the stack's end if there is
+        none."""
         return _first(mask, self.home, self.ends)
 
     def last(self, mask: BoolArray) -> IntArray:
-        """Return the last position in every stack at which `mask` holds; before its begin if there is
-        none."""
+        """Return the last position in each stack where `mask` is true, or the position before its start if
+        there is none."""
         result = self.offsets - 1
         np.maximum.at(result, self.home, np.where(mask, self.position, -1))
         return result
 
     def kept(self, begin: IntArray) -> Stacks:
         """Return the stacks from `begin` on, without our frames, the notebook's, and what they called."""
-        # if they led back to user code, as ``%run`` does, only they are removed
+        # if such frames led back to user code, as ``%run`` does, only they are removed
         n, owner = len(self.ends), self.owner
         own = self.last((owner == CELL) | (owner == USER))
         foreign = ((owner == OURS) | (owner == NOTEBOOK)) & (self.position > own[self.home])
@@ -185,7 +187,7 @@ def _is_marker(frame: Frame) -> bool:
 
 
 def _is_pool(frame: Frame) -> bool:
-    """Return whether a pool of threads or processes waits for work or hands it on here."""
+    """Return whether this is where a pool of threads or processes waits for work or passes it on."""
     path = _installed_path(frame.file)
     return path is not None and (path.split(os.sep)[0] in _POOLS or "externals" in path.split(os.sep))
 
@@ -203,7 +205,7 @@ def _starts_process(frame: Frame) -> bool:
 
 
 def _first(mask: BoolArray, home: IntArray, otherwise: IntArray) -> IntArray:
-    """Return the first position in every stack at which `mask` holds."""
+    """Return the first position in each stack where `mask` is true."""
     positions = np.flatnonzero(mask)
     owners, first = np.unique(home[positions], return_index=True)
     result = otherwise.copy()
@@ -223,7 +225,7 @@ def _shared(stacks: Stacks, context: Sequence[Frame]) -> IntArray:
 
 
 def context_of(stacks: Stacks) -> list[Frame]:
-    """Return frames of the one stack in `stacks`, up to our first one after the innermost cell."""
+    """Return the frames of the only stack in `stacks`, up to our first frame after the innermost cell."""
     frames = [stacks.distinct[i] for i in stacks.frames.tolist()]
     cell = max((i for i, frame in enumerate(frames) if frame.owner == CELL), default=0)
     ours = next((i for i in range(cell, len(frames)) if frames[i].owner == OURS), len(frames))
@@ -231,7 +233,7 @@ def context_of(stacks: Stacks) -> list[Frame]:
 
 
 def owner_of(file: str) -> int:
-    """Return the owner of a file's code, by the file's name.
+    """Return the owner of a file's code, judging by the file's name.
 
     >>> owner_of("<ipython-input-3-abc>") == CELL, owner_of("train.py") == USER
     (True, True)
@@ -251,12 +253,13 @@ def owner_of(file: str) -> int:
 
 
 def is_generated(file: str) -> bool:
-    """Return whether a compiler wrote the file, as Inductor does "/tmp/torchinductor_me/c7/c7t4.py"."""
+    """Return whether a compiler wrote the file, as Inductor writes "/tmp/torchinductor_me/c7/c7t4.py"."""
     return _GENERATED.search(file) is not None
 
 
 def is_watched(file: str) -> bool:
-    """Return whether lines of a file are timed if the interpreter can: those of cells and of user modules."""
+    """Return whether the lines of a file are timed where the interpreter supports it: cells and user
+    modules."""
     owner = owner_of(file)
     return owner == CELL or (owner == USER and not file.startswith("<"))
 
@@ -271,7 +274,7 @@ def _installed_path(file: str) -> str | None:
         standard := next((file[len(prefix) :] for prefix in _STANDARD if file.startswith(prefix)), None)
     ) is not None:
         return standard
-    other = _OTHER_STANDARD.search(file)  # a file of a child with another Python
+    other = _OTHER_STANDARD.search(file)  # a file of a child that runs another Python
     return file[other.end() :] if other else None
 
 

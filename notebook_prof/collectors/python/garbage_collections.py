@@ -17,18 +17,19 @@ from ...trace.report import ImportReport
 GARBAGE: Final = "garbage collection"
 """Name of the slices."""
 LEAST_NS: Final = 500_000
-"""Shorter collections become no slices: samples of the Python code around them are a millisecond apart."""
+"""Shorter collections do not become slices, since the samples of the Python code around them are a
+millisecond apart."""
 _READINGS: Final = 4
-"""Readings of the clock in a collection: two at its begin, two at its end."""
+"""Number of clock readings per collection: two when it begins, two when it ends."""
 
 
 class GarbageCollections:
-    """Records begins and ends of collections, by ``gc.callbacks``."""
+    """Records the begins and ends of collections, through ``gc.callbacks``."""
 
-    # No Python code runs while it records. An interrupt during a collection is raised by the first
-    # instruction after it; in a function called by ``gc`` it would be printed and lost. So `max` asks for a
-    # key of both arguments of the callback, and each key is the next of a `map` that puts time and thread
-    # into a dict: all of that is C.
+    # No Python code runs while it records. An interrupt during a collection is raised at the first
+    # instruction after it, but inside a function called by ``gc`` it would be printed and lost. So the
+    # callback is `max`, which computes a key for each of its two arguments, and each key is the next item of
+    # a `map` that puts time and thread into a dict. All of that is C.
     def __init__(self, report: ImportReport) -> None:
         self._report = report
         self._callback: Any = None
@@ -36,14 +37,14 @@ class GarbageCollections:
         self.begin_ns = self.end_ns = self.tid = np.empty(0, np.int64)
 
     def start(self, now_ns: Callable[[], int]) -> None:
-        """Begin; `now_ns` reads the recording's clock."""
+        """Start recording. `now_ns` reads the recording's clock."""
         self._thread_of = {}
         readings = map(self._thread_of.setdefault, iter(now_ns, None), iter(threading.get_ident, None))
         self._callback = partial(max, key=partial(next, readings))
         gc.callbacks.append(self._callback)
 
     def stop(self) -> None:
-        """End; safe to repeat."""
+        """Stop recording. Safe to repeat."""
         callback, self._callback = self._callback, None
         if callback is None:
             return
@@ -53,7 +54,7 @@ class GarbageCollections:
         times = np.fromiter(self._thread_of, np.int64, len(self._thread_of))
         threads = [natives.get(ident, 0) for ident in self._thread_of.values()]
         self._thread_of = {}
-        # another thread collected at that moment, or the callback was removed
+        # another thread was collecting at that moment, or the callback was removed
         if len(times) % _READINGS or not whole:
             self._report.add(
                 "garbage-collections-unclear",
@@ -68,7 +69,7 @@ class GarbageCollections:
         self.tid = np.array(threads[1::_READINGS], dtype=np.int64)
 
     def put(self, builder: TraceBuilder, track: int, tid: int, within: tuple[int, int] | None = None) -> None:
-        """Add a thread's longer collections that begin within a window to its track."""
+        """Add a thread's longer collections to its track, if they begin within the window."""
         rows = (self.tid == tid) & (self.end_ns - self.begin_ns >= LEAST_NS)
         if within is not None:
             rows &= (self.begin_ns >= within[0]) & (self.begin_ns < within[1])

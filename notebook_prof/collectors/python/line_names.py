@@ -28,7 +28,8 @@ def short_file(frame: Frame, cells: Mapping[str, str]) -> str:
 
 
 def as_typed(source: str) -> str:
-    """Return a line as typed in the cell, where IPython has replaced a magic or a shell command by a call.
+    """Return a line as it was typed in the cell, before IPython replaced a magic or a shell command with a
+    call.
 
     >>> as_typed("x = get_ipython().getoutput('ls')")
     'x = !ls'
@@ -63,12 +64,12 @@ def line_name(frame: Frame, cells: Mapping[str, str]) -> str:
 
 
 _MOST_CHARACTERS: Final = 1_000_000
-"""Limit for all files of a recording together."""
+"""Limit on all files of a recording together."""
 
 
 def keep_source_files(builder: TraceBuilder, frames: Iterable[Frame], cells: Mapping[str, str]) -> None:
-    """Put the text of the user's files into the metadata, each once, while there is room."""
-    # the recorded cell is skipped: its text is there already
+    """Put the text of each of the user's files into the metadata, while there is room."""
+    # the recorded cell is skipped, since its text is there already
     files = {
         frame.file: cells.get(frame.file, "") if frame.owner == CELL else frame.file
         for frame in frames

@@ -1,4 +1,4 @@
-"""Refines sampled stacks by timed runs of lines, which are known between samples."""
+"""Refines sampled stacks with timed runs of lines, which are also known between samples."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _Key = tuple[str, str, int]
 
 
 class Overlaid(NamedTuple):
-    """A thread's work in pieces in which neither the sample nor the timed line changes."""
+    """A thread's work, divided into pieces in which neither the sample nor the timed line changes."""
 
     bounds: IntArray  # ns, ascending, shape (n + 1,)
     stack: IntArray  # positions in `stacks`, shape (n,); -1 if nothing is known
     stacks: Stacks
     fixed: BoolArray  # bounds at which a line began or ended, shape (n + 1,)
-    # shape (n,): position in the stack of the frame with a line that begins with the piece; -1 for none
+    # shape (n,): position in the stack of the frame whose line begins with the piece; -1 for none
     begins: IntArray
 
 
 def overlay(
     bounds: IntArray, stack: IntArray, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]
 ) -> Overlaid:
-    """Cut samples where lines begin and end, and show the lines that ran in each piece."""
+    """Cut samples where lines begin and end, and insert the lines that ran in each piece."""
     # A piece keeps the frames of its sample down to the innermost timed line on which both agree, followed by
-    # the inner timed lines. Without inner timed lines the sampled frames below stay, up to a function with
-    # timed lines that did not run.
+    # the inner timed lines. If there are no inner timed lines, the sampled frames below stay, up to a
+    # function whose lines are timed but did not run.
     edges = np.unique(np.concatenate([runs.begin, runs.end]))
     cuts = np.unique(np.concatenate([edges, bounds]))
     begin = cuts[:-1]
@@ -71,7 +71,7 @@ def _innermost(runs: LineRuns, ts: IntArray) -> IntArray:
 
 
 def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
-    """Return, of a run and its callers, the outermost that begins at an instant; -1 for none."""
+    """Return the outermost of a run and its callers that begins at an instant; -1 for none."""
     result = np.full(len(ts), -1, np.int64)
     waiting = np.flatnonzero(run >= 0)
     up = run.copy()
@@ -83,7 +83,7 @@ def _outermost_begun(runs: LineRuns, run: IntArray, ts: IntArray) -> IntArray:
 
 
 class _Merger:
-    """Merges each pair of a sampled stack and a chain of timed lines once."""
+    """Merges sampled stacks with chains of timed lines, each pair once."""
 
     def __init__(self, stacks: Stacks, runs: LineRuns, codes: Sequence[WatchedCode]) -> None:
         self._distinct = list(stacks.distinct)
@@ -101,7 +101,7 @@ class _Merger:
         self._out: dict[tuple[int, ...], int] = {}
 
     def merged(self, sampled: int, path: int) -> tuple[int, list[int]]:
-        """Return the number of a piece's stack, -1 for none, and the positions of timed lines in it."""
+        """Return the number of a piece's stack (-1 for none), and the positions of timed lines in it."""
         stack = self._sampled[sampled] if sampled >= 0 else []
         chain = self._chains[path] if path >= 0 else []
         frames: list[int] = []
@@ -131,7 +131,8 @@ class _Merger:
         return one.function == two.function == _MODULE and one.file == two.file
 
     def _with_line(self, frame: Frame | None, code: int, line: int) -> int:
-        """Return the number of a code's frame at a line; the sample's line in a loop that is not timed."""
+        """Return the number of a code's frame at a line, or at the sample's line in a loop that is not
+        timed."""
         watched = self._codes[code]
         if frame is None:
             first = 1 if watched.function == _MODULE else watched.first_line

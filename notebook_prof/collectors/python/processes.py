@@ -18,7 +18,8 @@ _FORMS: Final = (
     ("concurrent/futures/process.py", "_process_worker", "ProcessPool worker {}", 1),
     ("torch/multiprocessing/spawn.py", "_wrap", "rank {}", 0),
 )
-"""By the function that a kind of process runs: its name, and the number of the first one."""
+"""For the function that a kind of process runs: the name of that kind, and the number of its first
+process."""
 
 _BY_COMMAND: Final = (("popen_loky", "joblib {}", 1), ("torch/_inductor/compile_worker", "compiler {}", 0))
 _SILENT: Final = (
@@ -34,11 +35,11 @@ class Process(NamedTuple):
     pid: int
     command: str  # how it was started
     frames: Sequence[Frame]  # every frame seen
-    rank: int = -1  # of its environment, -1 for none
+    rank: int = -1  # from its environment; -1 for none
 
 
 def name_processes(children: Sequence[Process], named: Mapping[int, str] | None = None) -> dict[int, str]:
-    """Name child processes by what they run, in order of pid; processes that only serve others are left out.
+    """Name child processes by what they run, in order of pid. Processes that only serve others are left out.
 
     >>> worker = Frame("worker", "/lib/python3/multiprocessing/pool.py", 1, 2, 2)
     >>> name_processes([Process(8, "python", [worker]), Process(7, "python", [worker])])
@@ -67,7 +68,7 @@ def name_processes(children: Sequence[Process], named: Mapping[int, str] | None 
 
 
 def short_command(command: str) -> str:
-    """Return a command on one line, its program without folders: "python3 -c import time"."""
+    """Return a command on one line, with the program's name but not its folder: "python3 -c import time"."""
     program, _, arguments = " ".join(command.split()).partition(" ")
     text = f"{os.path.basename(program)} {arguments}".strip()
     return text if len(text) <= COMMAND_CHARACTERS else text[: COMMAND_CHARACTERS - 1] + "…"

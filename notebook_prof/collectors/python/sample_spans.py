@@ -16,8 +16,7 @@ MOST_INTERVALS: Final = 10.0
 
 
 class SampleSpans(NamedTuple):
-    """Spans of a thread's time with one stack each, in order of time, without overlap; arrays of shape
-    (n,)."""
+    """Disjoint spans of a thread's time, each with one stack, in order of time. Arrays of shape (n,)."""
 
     begin: IntArray
     end: IntArray
@@ -25,17 +24,17 @@ class SampleSpans(NamedTuple):
     breaks: IntArray  # from this depth on slices may not continue from the previous span; `NEVER` if all may
 
     def without_empty(self) -> SampleSpans:
-        """Return the same without empty spans; their breaks move to the next span."""
+        """Return the same without empty spans. Their breaks move to the next span."""
         keep = self.end > self.begin
         if keep.all():
             return self
-        home: IntArray = np.cumsum(keep) - keep  # the next span that is kept
+        home: IntArray = np.cumsum(keep) - keep  # the next kept span
         breaks = np.full(int(keep.sum()) + 1, NEVER, np.int64)
         np.minimum.at(breaks, home, self.breaks)
         return SampleSpans(self.begin[keep], self.end[keep], self.stack[keep], breaks[:-1])
 
     def split(self, ts: IntArray, depth: IntArray) -> SampleSpans:
-        """Return the same with further borders at `ts`, at which slices from `depth` on begin anew.
+        """Return the same with further borders at `ts`, where slices from `depth` on begin anew.
 
         >>> one = SampleSpans(np.array([0]), np.array([9]), np.array([7]), np.array([NEVER]))
         >>> [column.tolist() for column in one.split(np.array([4, 12]), np.array([2, 2]))][:3]
@@ -54,8 +53,9 @@ class SampleSpans(NamedTuple):
         return SampleSpans(begin, np.minimum(self.end[rows], until), self.stack[rows], breaks)
 
     def first_change(self, node_at: list[IntArray]) -> IntArray:
-        """Return for every span the depth of the outermost slice that begins or ends at its begin."""
-        # `node_at` has for every depth the node of every stack, -1 if the stack is shorter. The result is
+        """Return, for each span, the depth of the outermost slice that begins or ends where the span
+        begins."""
+        # `node_at` has, for each depth, the node of each stack, -1 if the stack is shorter. The result is
         # `NEVER` where nothing changes, and 0 for the first span and after gaps.
         n = len(self.begin)
         depth = self.breaks.copy()
@@ -71,9 +71,9 @@ class SampleSpans(NamedTuple):
 
 
 def bridged(bounds: IntArray, stack: IntArray, stacks: Stacks, interval_ns: int) -> tuple[IntArray, Stacks]:
-    """Fill short times without a stack with the frames that both neighbours share."""
-    # py-spy reads a running process: a stack may be cut off, and then does not lead to the cell. Without the
-    # frames around it, a call that goes on across such a sample would be split.
+    """Fill short gaps without a stack with the frames that both neighbours share."""
+    # py-spy reads a running process, so a stack may be cut off and then does not lead to the cell. Without
+    # the frames around it, a call that continues across such a sample would be split.
     empty = (stack < 0) | (np.append(stacks.lengths, 0)[stack] == 0)
     change = np.flatnonzero(np.diff(np.concatenate([[False], empty, [False]]).astype(np.int8)))
     first, after = change[::2], change[1::2]

@@ -1,8 +1,8 @@
 """Moves sample boundaries to where they must have been, using slices with exact times.
 
-A boundary between two samples is known to an interval. Three rules are sharper: an operator is one call for
-Python, so no line begins or ends within it; calls nest, so a line that outlasts a range began before it; and
-a line that began before a range ends before or after it.
+A boundary between two samples is known only to within an interval. Three rules are sharper. To Python, an
+operator is a single call, so no line begins or ends within it. Calls nest, so a line that outlasts a range
+began before it, and a line that began before a range ends either before or after that range.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from ...trace.nesting import nest
 from .sample_spans import NEVER, SampleSpans
 
 MOVED_INTERVALS: Final = 1.5
-"""A boundary moves by at most this many intervals; beyond it the sample is more reliable."""
+"""A boundary moves by at most this many intervals. Beyond that, the sample is more reliable."""
 
 
 class Ranges(NamedTuple):
-    """Slices of one thread with exact times, ascending begins, longest first."""
+    """Slices of one thread with exact times, sorted by begin, longest first."""
 
     begin: IntArray  # absolute ns, shape (n,)
     end: IntArray
-    parent: IntArray  # the range that holds each, -1 without one
+    parent: IntArray  # the range that contains each; -1 for none
     closed: BoolArray  # no Python code runs within it
     always_closed: BoolArray  # closed even if samples saw Python in it
 
     @classmethod
     def of(cls, ts: IntArray, dur: IntArray, operator: BoolArray, always_closed: BoolArray) -> Ranges:
-        """Return ranges of slices; `operator` marks calls into compiled code, closed if nothing is inside."""
+        """Return the ranges of slices. `operator` marks calls into compiled code, which are closed if nothing
+        is inside them."""
         order = np.lexsort((-dur, ts))
         ts, dur = ts[order], dur[order]
         parent = nest(np.zeros(len(ts), np.int64), ts, dur).parent
@@ -43,7 +44,7 @@ class Ranges(NamedTuple):
 def beside_ranges(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> SampleSpans:
-    """Move boundaries to where they must have been; `node_at` has the node of every stack by depth, or -1."""
+    """Move boundaries to where they must have been. `node_at` has the node of each stack by depth, or -1."""
     open_, depth = _python_ran(spans, node_at, ranges, interval_ns)
     closed = ranges.closed.copy()
     closed[open_] = False
@@ -56,9 +57,9 @@ def beside_ranges(
 def _python_ran(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> tuple[IntArray, IntArray]:
-    """Return operators with nothing inside in which the stack changed, and from which depth on."""
+    """Return the operators with nothing inside during which the stack changed, and from which depth on."""
     # The ``backward`` of a `torch.autograd.Function` written in Python is such an operator. It calls the
-    # slices of that depth, which so begin and end with it. Changes near an edge may have been outside.
+    # slices at that depth, so they begin and end with it. Changes near an edge may have been outside.
     near = round(MOVED_INTERVALS * interval_ns)
     first = np.searchsorted(spans.begin, ranges.begin + near, side="right")
     last = np.searchsorted(spans.begin, ranges.end - near, side="left")
@@ -89,7 +90,7 @@ def clear_of_operators(spans: SampleSpans, ranges: Ranges) -> SampleSpans:
 def inside_ranges(
     spans: SampleSpans, node_at: list[IntArray], ranges: Ranges, interval_ns: int
 ) -> SampleSpans:
-    """Move boundaries so that slices and open ranges nest, if they are near that."""
+    """Move boundaries so that slices and open ranges nest, if they nearly do."""
     around = _innermost_range(spans.begin, ranges)
     change = spans.first_change(node_at)
     fixed = (spans.breaks == 0) | (around < 0) | (change >= len(node_at))
@@ -119,7 +120,7 @@ def inside_ranges(
 
 
 def _outermost(begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
-    """Return those inside no other one; ascending."""
+    """Return those that are not inside another one, in ascending order."""
     if len(begin) == 0:
         return begin, end
     before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])

@@ -11,7 +11,7 @@ from .frames import Stacks
 from .sample_spans import NEVER, SampleSpans
 
 _FILLED_INTERVALS: Final = 2.0
-"""At a statement's edge, for at most this many intervals, a sample of the neighbouring statement is
+"""For at most this many intervals at a statement's edge, a sample of the neighbouring statement is
 replaced."""
 
 
@@ -27,10 +27,10 @@ def hang(
     spans: SampleSpans, stacks: Stacks, root_line: IntArray, rows: Rows, interval_ns: int
 ) -> tuple[SampleSpans, Stacks]:
     """Cut samples where statements begin and end, and remove the statement's own line from their stacks."""
-    # A sample comes up to an interval after the statement began, so a piece at a statement's edge may still
-    # show another statement; it then gets the stack of the statement's own next, or last, sample. If a longer
-    # piece shows another statement than the one that ran, only the statement is known. `root_line` is the
-    # cell's line at the root of each stack, or -1; the last stack is empty.
+    # A sample may come up to an interval after the statement began, so a piece at a statement's edge may
+    # still show another statement. It then gets the stack of the statement's own next, or last, sample. If a
+    # longer piece shows a statement other than the one that ran, only the statement is known. `root_line` is
+    # the cell's line at the root of each stack, or -1; the last stack is empty.
     cuts = np.unique(np.concatenate([spans.begin, spans.end, rows.ts, rows.end]))
     begin, end = cuts[:-1], cuts[1:]
     home = np.searchsorted(spans.begin, begin, side="right") - 1
@@ -59,13 +59,13 @@ def hang(
 
 
 def _statement_of(line: IntArray, first_lines: IntArray) -> IntArray:
-    """Return the first line of the statement that holds each line; -1 if none does."""
+    """Return the first line of the statement that contains each line; -1 if none does."""
     at = np.searchsorted(first_lines, line, side="right") - 1
     return np.asarray(np.where((at >= 0) & (line >= 0), first_lines[at], -1), dtype=np.int64)
 
 
 def _and_without_roots(stacks: Stacks) -> Stacks:
-    """Return the stacks, followed by the same without their outermost frames."""
+    """Return the stacks, followed by the same stacks without their outermost frames."""
     inner = np.ones(len(stacks.frames), bool)
     inner[stacks.offsets[stacks.lengths > 0]] = False
     return Stacks(

@@ -25,10 +25,11 @@ __all__ = ["CPU_TRACK", "RSS_TRACK", "SystemCollector", "usable_cpus"]
 CPU_INTERVAL_NS: Final = 100_000_000
 LONG_GAP_NS: Final = 100_000_000
 MUCH_FREED: Final = 64 * 2**20
-"""More memory than this is reported.
+"""Freed memory is reported if it exceeds this.
 
-Torch's profiler keeps a small block for every tensor with a recorded shape. These lie between large blocks,
-so the space of those is not reused: 530 MiB in 40 steps of a GAN of 3 MiB, against 8 MiB without a recording.
+Torch's profiler keeps a small block for every tensor with a recorded shape. These are scattered between large
+blocks, whose space is then not reused: 530 MiB in 40 steps of a GAN of 3 MiB, compared with 8 MiB without a
+recording.
 """
 RSS_TRACK: Final = "process RSS"
 CPU_TRACK: Final = "process CPU"
@@ -38,8 +39,8 @@ CHILDREN_TRACK: Final = "memory of child processes"
 class SystemCollector(Collector):
     """Reads memory every 10 ms, or 20 ms while it does not change, and CPU times every 50 ms, in a thread."""
 
-    # The thread waits while C code holds the GIL. A peak above all earlier ones is exact even so: the system
-    # keeps the highest value. Below it the peak is the highest reading.
+    # The thread waits while C code holds the GIL. A peak above all earlier ones is exact even so, because the
+    # system keeps the highest value. A lower peak is the highest reading.
     name: ClassVar[str] = "system"
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class SystemCollector(Collector):
         self._poller.start()
 
     def stop(self) -> None:
-        """End the thread and take last readings."""
+        """End the thread and take the last readings."""
         (reader, self._reader), (poller, self._poller) = (self._reader, None), (self._poller, None)
         if poller is None or reader is None:
             return
@@ -125,7 +126,7 @@ class SystemCollector(Collector):
         reader.look(now)
         own_thread = None if reader.tree is None else reader.tree.main.threads.get(self._tid)
         if own_thread is not None and threading.get_native_id() == self._tid:
-            # the scheduler's figure of a running thread is up to a tick old
+            # the scheduler's figure for a running thread is up to a tick old
             ran = time.thread_time_ns()
             self._data += RECORD.pack(THREAD, os.getpid(), self._tid, 0, now, ran, own_thread.wait_ns, 0)
 

@@ -21,13 +21,13 @@ def usable_cpus() -> int:
 
 
 def usable_cores(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """Count the cores that this process may use: fewer than its CPUs, and not whole, under a container's
-    quota."""
+    """Count the cores that this process may use. Under a container's quota, that is fewer than its CPUs and
+    may be fractional."""
     return min([float(usable_cpus()), *_quotas(cgroups, own)])
 
 
 def _quotas(cgroups: Path, own: Path) -> list[float]:
-    """Return quotas of the process's cgroups and their parents, in cores."""
+    """Return the quotas of the process's cgroups and their parents, in cores."""
     quotas = []
     for line in _text(own).splitlines():
         number, _, fields = line.partition(":")
@@ -64,11 +64,11 @@ def _text(path: Path) -> str:
 
 
 RAPL: Final = Path("/sys/class/powercap")
-"""Energy counters of Intel's and AMD's RAPL: a folder for each package, readable by root only."""
+"""Energy counters of Intel's and AMD's RAPL: one folder per package, readable by root only."""
 
 
 class Energy(NamedTuple):
-    """Counters of all packages at an instant: µJ, and where each wraps around."""
+    """The counters of all packages at an instant, in µJ, and where each wraps around."""
 
     now_ns: int
     microjoules: Mapping[int, int]
@@ -96,7 +96,7 @@ def put_energy(builder: TraceBuilder, first: Energy, last: Energy) -> None:
     used."""
     for number in sorted(first.microjoules.keys() & last.microjoules.keys()):
         used = last.microjoules[number] - first.microjoules[number]
-        if used < 0:  # it wrapped around; twice takes minutes at full power, and cannot be detected
+        if used < 0:  # it wrapped around; wrapping twice takes minutes at full power, and cannot be detected
             used += first.limits.get(number, 0)
         track = builder.track(f"package {number} energy", "counter", unit="J")
         builder.counter(track, np.array([first.now_ns, last.now_ns]), np.array([0.0, used / 1e6]))

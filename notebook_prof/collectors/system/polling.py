@@ -20,7 +20,8 @@ MOVED_BYTES: Final = 2**19
 LOOK_NS: Final = 50_000_000
 """Time between two readings of threads and children."""
 LOOK_SHARE: Final = 50
-"""One reading may take this share of the time between two, since the thread holds the GIL meanwhile."""
+"""A reading may take at most one part in this many of the time between two, since the thread holds the GIL
+meanwhile."""
 DOUBLE_EVERY: Final = 6_000
 """After this many readings the interval doubles: a minute at 10 ms, two at 20 ms, and so on."""
 
@@ -37,7 +38,7 @@ def resident_bytes() -> int:
 
 
 class Reader:
-    """Reads this process into records: from ``/proc``, or without it the process as a whole."""
+    """Reads this process into records, from ``/proc`` or, without that, as a whole."""
 
     # `on_news` is called when a thread or child is seen for the first time; processes in `skip` are left out
     def __init__(
@@ -72,7 +73,7 @@ class Reader:
 
 
 class Poller:
-    """Reads repeatedly in a thread, which owns the reader until `stop`."""
+    """Reads repeatedly in a thread, to which the reader belongs until `stop`."""
 
     def __init__(self, clock: Clock, reader: Reader) -> None:
         self.failure: Exception | None = None

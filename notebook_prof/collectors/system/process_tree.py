@@ -19,7 +19,7 @@ RSS, PROCESS, THREAD, CHILD, PASS, NAME, GONE = range(7)
 
 RSS: resident bytes, and their maximum so far. PROCESS: CPU ns and wait ns of the process as a whole; THREAD:
 of one thread; CHILD: of a child process as a whole, with its resident bytes; these three only when changed.
-PASS: all of them were read. NAME: 24 bytes of a name that begin at `place`. GONE: a thread or child has
+PASS: all of them were read. NAME: 24 bytes of a name, beginning at `place`. GONE: a thread or child has
 ended.
 """
 
@@ -28,7 +28,8 @@ _HIGH_WATER: Final = re.compile(rb"VmHWM:\s*(\d+) kB")
 _THREADS: Final = re.compile(rb"Threads:\s*(\d+)")
 _SCAN_NS: Final = 500_000_000
 _NAMED_AT: Final = (1, 2, 5, 20, 100)
-"""Readings at which a child's command is read: a forked child soon runs another program."""
+"""The readings at which a child's command is read. Once is not enough, since a forked child soon runs another
+program."""
 _TICK_NS: Final = 10**9 // (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _LIST_EVERY: Final = 10
@@ -59,7 +60,7 @@ _pread: Final = _reader()
 
 
 class Thread:
-    """One thread's files, kept open, and its time on a core and time ready without one since it began."""
+    """One thread's open files, its time on a core, and its time ready but without one, since it began."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -203,7 +204,8 @@ class Process:
 
 
 class Tree:
-    """A process, its threads and all its descendants; processes in `skip` are left out with theirs."""
+    """A process, its threads and all its descendants. Processes in `skip` are left out, with their
+    descendants."""
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class ProcessFacts:
 
 
 def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
-    """Return cumulative CPU time and waits, `COLUMNS`, by process, thread and time."""
+    """Return the table of cumulative CPU time and waits (`COLUMNS`), sorted by process, thread and time."""
     # `tid` is -1 for a process as a whole; each has a row at the first and last instant, and where its times
     # changed
     passes = np.unique(records["ts"][records["kind"] == process_tree.PASS]).astype(np.int64)
@@ -121,7 +121,7 @@ def cpu_table(records: Records, processes: ProcessFacts) -> pd.DataFrame:
 
 
 def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
-    """Return rows of one thread or process; more rows keep its times flat until just before a change."""
+    """Return the rows of one thread or process. Extra rows keep its times flat until just before a change."""
     ts = own["ts"].astype(np.int64)
     cpu, wait = (np.maximum.accumulate(own[name]).astype(np.int64) for name in ("a", "b"))
     before = np.searchsorted(passes, ts, side="left") - 1
@@ -138,7 +138,7 @@ def _changes(own: Records, passes: IntArray) -> pd.DataFrame:
 
 
 def _ended_unseen(table: pd.DataFrame, records: Records, processes: ProcessFacts) -> int:
-    """Return the CPU time of reaped children, less that seen of ended ones."""
+    """Return the CPU time of reaped children, minus what was seen of those that ended."""
     here = records["pid"][(records["kind"] == process_tree.CHILD) & (records["ts"] == records["ts"][-1])]
     final = table[table["kind"] == "child"].groupby("pid")["cpu_ns"].max()
     return max(0, processes.ended_ns - int(final[~final.index.isin(here)].sum()))

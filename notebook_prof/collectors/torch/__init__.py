@@ -1,7 +1,7 @@
-"""The torch collector: PyTorch's profiler (Kineto), driven at little cost and without printing anything.
+"""The torch collector: runs PyTorch's profiler (Kineto) at little cost, without printing anything.
 
-torch is imported when a recording starts, never before. The collector is imported lazily too, because workers
-of a DataLoader import `loader.worker` only.
+torch is imported when a recording starts, never before. The collector is also imported lazily, because
+DataLoader workers import only `loader.worker`.
 """
 
 from __future__ import annotations

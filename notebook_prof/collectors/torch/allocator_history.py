@@ -19,11 +19,12 @@ MOST_EVENTS: Final = 1_000_000
 
 
 class TorchMemoryCollector(Collector):
-    """Records each allocation and free of PyTorch on its GPUs with the Python stack behind it."""
+    """Records each of PyTorch's allocations and frees on its GPUs, with the Python stack behind it."""
 
     # Uses the history of ``torch.cuda.memory``, timed in Unix time as the recording is, and its snapshot at
-    # the end. So blocks allocated before are known too. It costs a walk of the Python stack an allocation. A
-    # history that the user's code already keeps is left on; its events from before the recording are dropped.
+    # the end. So blocks allocated earlier are also known. It costs one walk of the Python stack per
+    # allocation. A history that the user's code already keeps is left on; its events from before the
+    # recording are dropped.
     name: ClassVar[str] = "torch_memory"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch memory history"})
 

@@ -31,7 +31,7 @@ from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
 from .session import Session, device_kind, open_session, unrecorded_kinds
 
 MANY_EVENTS: Final = 400_000
-"""Above this, a recording takes more than 1 GiB while it stops."""
+"""With more events than this, a recording takes more than 1 GiB while it stops."""
 _CLEAR_NS: Final = 1_000_000
 _RANGES: Final = ("cpu_op", "user_annotation", "python_function")
 """Kinds of events that begin and end in Python threads."""
@@ -42,8 +42,8 @@ class TorchCollector(Collector):
 
     # Outside ``warm`` … ``stop`` only the watch of DataLoaders is installed, from ``open`` on. torch has room
     # for one profiler: the collector refuses if another one is running, and gives way if the user's code
-    # starts one, which then contains none of our ranges. With `stack`, Python calls of the notebook's kernel
-    # and of our hooks are left out.
+    # starts one, whose result then contains none of our ranges. With `stack`, Python calls of the notebook's
+    # kernel and of our hooks are left out.
     name: ClassVar[str] = "torch"
     holds: ClassVar[frozenset[str]] = frozenset({"PyTorch profiler"})
 
@@ -134,7 +134,7 @@ class TorchCollector(Collector):
             )
 
     def halt(self) -> int:
-        """Stop; record on and return 0 if few events were kept and no range is open."""
+        """Stop. If few events were kept and no range is open, record on and return 0."""
         # torch ends a range by writing to the recording in which it began, which no longer exists by then.
         if not self._running or self._session is None:
             return 0
@@ -212,7 +212,7 @@ class TorchCollector(Collector):
         self._running = self._finished = False
 
     def _ask_for_reasons(self) -> None:
-        """Ask why there may be no kernels, once recording is over."""
+        """Once the recording is over, find out why there may be no kernels."""
         torch = self._torch
         self._no_gpu = why_no_gpu(torch)
         if getattr(torch.version, "cuda", None) and torch.cuda.is_initialized():
@@ -255,7 +255,7 @@ class TorchCollector(Collector):
         return started or not profiling(self._torch)
 
     def _leave_ranges_out(self) -> None:
-        """Open no more ranges: they would appear in the other profiler's table."""
+        """Open no more ranges, since they would appear in the other profiler's table."""
         if self._modules is not None:
             self._modules.remove()
 

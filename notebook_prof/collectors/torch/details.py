@@ -18,7 +18,7 @@ from ...trace.report import ImportReport
 from ...trace.strings import Coded
 
 COMMUNICATION: Final = "record_param_comms"
-"""The range in which torch's process groups report what they exchange."""
+"""The range with which torch's process groups report what they exchange."""
 _CHUNK: Final = 2048
 _KEY: Final = ["device", "resource", "ts"]
 
@@ -37,8 +37,8 @@ class DeviceActivities:
 def details(
     activities: Sequence[Any], on_devices: DeviceActivities, n: int, report: ImportReport
 ) -> Coded | None:
-    """Read the JSON metadata of the activities, a text a row as in `KinetoColumns.extra`; None if there is
-    none."""
+    """Read the JSON metadata of the activities, one text per row as in `KinetoColumns.extra`; None if there
+    is none."""
     if not len(on_devices.rows):
         return None
     host = on_devices.names
@@ -76,7 +76,8 @@ def _numbers(activities: list[Any], name: str) -> npt.NDArray[np.int64]:
 
 
 def _text(activity: Any) -> str:
-    """Return the metadata; kernels of a collective also get that of its range, as in torch's files."""
+    """Return the metadata. Kernels of a collective also get the metadata of its range, as in torch's
+    files."""
     text: str = activity.metadata_json()
     if activity.type() == "kernel" and (read := getattr(activity, "linked_activity", None)) is not None:
         linked = read()

@@ -91,7 +91,7 @@ def operator_names() -> frozenset[str]:
 
 
 def fused_rows(text: str, graphs: Mapping[int, _Graph], operators: frozenset[str]) -> list[tuple[Any, ...]]:
-    """Return the table's rows for the text of one Inductor module: one a kernel and line."""
+    """Return the table's rows for the text of one Inductor module: one per kernel and line."""
     # A C++ kernel has no comment: its operators are in its name. Graph nodes of these operators that no other
     # call was made of belong to it if no other kernel has that operator; otherwise it is one of several (not
     # `exact`). Nodes of a backward graph have other names, so no line is known.
@@ -154,7 +154,8 @@ def _words(kernel: str, operators: frozenset[str]) -> tuple[str, ...]:
 
 
 def _graph_of(graphs: Mapping[int, _Graph], nodes: Iterable[str], number: int) -> _Graph:
-    """Return the graph that has all the nodes: the only one, or the one of the same number; else none."""
+    """Return the graph that has all the nodes, if it is the only one or has the same number; otherwise an
+    empty one."""
     names = set(nodes)
     fitting = [key for key, graph in graphs.items() if names <= graph.keys()]
     if len(fitting) != 1:  # TorchDynamo counts from 1, AOTAutograd from 0

@@ -14,8 +14,8 @@ Remove = Callable[[], None]
 
 
 def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
-    """Call `callback(optimizer)` after every optimizer step, by torch's public global hook; returns its
-    removal."""
+    """Call `callback(optimizer)` after each optimizer step, through torch's public global hook. Returns a
+    function that removes it."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -38,8 +38,8 @@ def optimizer_ticks(callback: Callable[[Any], None]) -> Remove:
 
 
 def dataloader_ticks(callback: Tick) -> Remove:
-    """Call `callback` when a DataLoader iterator is asked for a batch other than its first; returns the
-    removal."""
+    """Call `callback` when any batch but the first is requested from a DataLoader iterator. Returns a
+    function that removes it."""
     # At that moment the step that used the previous batch has ended; so has the last one at the end of the
     # data. This patches a private class, so it is used only when asked for.
     from torch.utils.data.dataloader import _BaseDataLoaderIter

@@ -45,8 +45,9 @@ def users_only(columns: KinetoColumns) -> KinetoColumns:
 
 
 def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: ImportReport) -> KinetoColumns:
-    """Drop work and memory of other devices, and the calls that launched it; None keeps all devices."""
-    # other host rows stay; these calls would look like launches that lost their kernels
+    """Drop the work and memory of other devices, and the calls that launched that work. None keeps all
+    devices."""
+    # other host rows stay; the dropped calls would look like launches that lost their kernels
     if devices is None:
         return columns
     on_device = columns.device >= 0
@@ -54,7 +55,7 @@ def of_devices(columns: KinetoColumns, devices: Sequence[int] | None, report: Im
     other = on_device & ~on_chosen
     theirs = np.setdiff1d(columns.correlation[other], columns.correlation[on_chosen])
     is_call = np.array([kind in CALL_TYPES for kind in columns.kind.values] + [False])[columns.kind.codes]
-    # Only calls: an operator's number is torch's own, and may be the same as one of CUPTI's.
+    # Only calls, since an operator's number is torch's own and may coincide with one of CUPTI's.
     calls = ~on_device & is_call & np.isin(columns.correlation, theirs[theirs >= 0])
     memory = columns.memory
     kept = (memory.device < 0) | np.isin(memory.device, devices)

@@ -142,7 +142,7 @@ class ModuleRanges:
             self._handles.pop().remove()
 
     def _others_hook(self) -> bool:
-        """Return whether there are other global hooks, of which torch warns for compiled modules."""
+        """Return whether there are other global hooks, about which torch warns for compiled modules."""
         ours = {handle.id for handle in self._handles}
         tables = [value for name, value in vars(self._hooks).items() if name.startswith("_global_")]
         return any(table.keys() - ours for table in tables if isinstance(table, dict))

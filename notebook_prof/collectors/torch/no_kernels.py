@@ -1,4 +1,4 @@
-"""Why torch's profiler recorded no kernels: the driver and CUPTI are asked, once a process."""
+"""Why torch's profiler recorded no kernels: asks the driver and CUPTI, once per process."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ asked_once = lru_cache(maxsize=1)(ask_cupti)
 
 
 def tell(report: ImportReport, no_gpu: Reason | None, cupti: Cupti) -> None:
-    """Report why a recording has no work on a device."""
+    """Report why a recording contains no device work."""
     if cupti.refusal is not None:
         report.add(
             "kernels-refused",

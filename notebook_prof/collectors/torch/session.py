@@ -1,4 +1,4 @@
-"""One run of PyTorch's profiler: by the fast private way, or by the public one if that is missing."""
+"""One run of PyTorch's profiler, through the fast private API or, if that is missing, the public one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ERRORS: Final = "6"
 
 
 class Session(Protocol):
-    """Prepare, start, stop, columns: each once and in this order."""
+    """Call `prepare`, `start`, `stop` and `columns` once each, in this order."""
 
     owner: int | None  # the only thread that can stop it; None if any can
 
@@ -129,7 +129,7 @@ class FastSession:
         self._profiler._start_trace()
 
     def stop(self) -> None:
-        """End; takes 2 µs an event, 6 with shapes."""
+        """Stop recording. Takes 2 µs per event, 6 with shapes."""
         self._threads = result.live_threads()
         begun = time.perf_counter()
         self._profiler.__exit__(None, None, None)

@@ -74,7 +74,8 @@ class Compilations:
             sys.meta_path.insert(0, self)
 
     def drop(self, owner: object) -> None:
-        """Drop an owner's calls; without listeners TorchDynamo is unwrapped. A second call does nothing."""
+        """Remove an owner's listeners. When there are none left, TorchDynamo is unwrapped. A second call does
+        nothing."""
         self._listeners.pop(owner, None)
         if not self._listeners and self in sys.meta_path:
             sys.meta_path.remove(self)

@@ -1,4 +1,5 @@
-"""The Firefox Profiler's JSON: of Firefox, samply, ``perf script gecko`` and Python 3.15's sampler."""
+"""The Firefox Profiler's JSON, as written by Firefox, samply, ``perf script gecko`` and Python 3.15's
+sampler."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ _TABLES: Final = (re.compile(rb'"stackTable"\s*:\s*\{'), re.compile(rb'"frameTab
 
 
 class GeckoReader(Reader):
-    """Reads profiles of the Firefox Profiler, as it saves them ("processed") and as Firefox records them.
+    """Reads profiles of the Firefox Profiler, both as it saves them ("processed") and as Firefox records
+    them.
 
     Each thread of each process is a track. A sample stands for the time until the next one, but for no more
-    than twice the usual time; with weights, for as many intervals, which end with the one in which it was
-    taken; with weights in ms, for these. Samples without a stack are idle and make no slices; stacks of the
-    category Idle are ``sync``.
+    than twice the usual time. With weights, it stands for that many intervals, the last of which is the one
+    in which it was taken; with weights in ms, for that time. Samples without a stack are idle and make no
+    slices; stacks of the category Idle become ``sync``.
     """
 
     name: ClassVar[str] = "gecko"
@@ -29,7 +31,7 @@ class GeckoReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is an object with a profile's ``meta``, or with its tables of stacks."""
+        """Return whether the head is a JSON object with a profile's ``meta`` or its stack tables."""
         head = probe.head
         if head.lstrip()[:1] != b"{" or b'"traceEvents"' in head:
             return False

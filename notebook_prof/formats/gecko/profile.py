@@ -1,4 +1,4 @@
-"""A profile of the Firefox Profiler, and the processes inside of it."""
+"""A profile of the Firefox Profiler, and the processes inside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX and XLA: planes of ``.xplane.pb``, or their copy in ``trace.json.gz``."""
+"""JAX and XLA: the planes in ``.xplane.pb``, or their copy in ``trace.json.gz``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work of MegEngine's operators in dynamic graphs, by its own footprints."""
+"""The work of MegEngine's operators in dynamic graphs, by MegEngine's own formulas."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PLAIN: Final = re.compile(
     "|SILU|EQ|LT|LEQ|SWITCH_GT0|COND_LEQ_MOV|FUSE_MUL_ADD3|FUSE_ADD_RELU|H_SWISH|CEIL|FLOOR|ROUND|SIN|COS|SQUARE"
     "|SIGN"
 )
-"""Elementwise modes, which are the names of these operators."""
+"""Elementwise modes, which serve as the names of these operators."""
 
 
 def footprints(table: pd.DataFrame) -> pd.DataFrame:
     """Add ``flop_count`` and ``memory_bytes`` (NaN without a formula) to the operators of a dynamic graph."""
     # MegEngine's own ``opr_footprint``. Elementwise: elements of the output × (inputs − 1), at least 1 each.
     # Convolution and each of its gradients: elements of the forward's output × those of one filter × 2.
-    # Matrix product: 2·m·n·k. Memory: bytes of all inputs and outputs, for a gradient those of the forward.
+    # Matrix product: 2·m·n·k. Memory: bytes of all inputs and outputs; for a gradient, those of the forward.
     keys = [name for name in (*_NEEDED[1:], "in_dtypes", "out_dtypes") if name in table]
     texts = table[keys].astype(str).fillna("")
     code = texts.groupby(keys, sort=False).ngroup().to_numpy()
@@ -45,7 +45,8 @@ def footprints(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_footprints(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of operators with `footprints`, if it has what they need and no figures of its own."""
+    """Return a table of operators with `footprints` added, if it has the necessary columns and no figures of
+    its own."""
     return footprints(table) if set(_NEEDED) <= set(table.columns) and "flop_count" not in table else table
 
 
@@ -71,14 +72,15 @@ def _footprint(row: Any) -> tuple[float, float]:
 
 
 def _convolution(name: str, inputs: list[Shape], made: Shape) -> tuple[Shape, Shape]:
-    """Return shapes of the filter, and of the forward's output, of a convolution or one of its gradients."""
+    """Return the shapes of the filter and of the forward's output, for a convolution or one of its
+    gradients."""
     if "BackwardData" in name:
         return inputs[0], inputs[1]
     return (made, inputs[1]) if "BackwardFilter" in name else (inputs[1], made)
 
 
 def _first_types(row: Any) -> list[Any] | None:
-    """Return types of two inputs and the output."""
+    """Return the types of two inputs and the output."""
     inputs, made = row.get("in_dtypes"), row.get("out_dtypes")
     return [*inputs[:2], made[0]] if isinstance(inputs, list) and isinstance(made, list) and made else None
 

@@ -39,36 +39,36 @@ def top_calls(
     Parameters
     ----------
     table : DataFrame
-        Calls, as `calls` gives them.
+        Calls, as returned by `calls`.
     on : str
         ``device`` or ``host``.
     end_key : str
         ``end``: time until the work ended; ``kern``: until the call to the kernel returned.
     top : int
-        How many rows; 0 for all.
+        Number of rows; 0 for all.
     types : sequence of str, optional
-        Keep operators of exactly these types.
+        Keep only operators of exactly these types.
     name : str, optional
-        Keep operators whose name matches this regular expression from its start.
+        Keep only operators whose name matches this regular expression from the start.
     input_dtype : str, optional
-        Keep operators that have an input of this type; those whose types are not known are left out.
+        Keep only operators that have an input of this type. Operators with unknown types are left out.
     aggregate : str, optional
-        ``max min sum mean``; over all that is kept, or with `aggregate_by` over each type.
+        ``max min sum mean``, over all calls that are kept or, with `aggregate_by`, over each type.
     aggregate_by : str, optional
-        ``type``; `aggregate` is ``sum`` unless given.
+        ``type``. `aggregate` is then ``sum`` by default.
     order_by : str
-        ``time computation memory flops bandwidth in_shapes out_shapes``: largest first; with ``+`` in front
-        smallest first. What is not known counts as largest.
+        ``time computation memory flops bandwidth in_shapes out_shapes``: largest first, or smallest first
+        with a leading ``+``. Unknown values count as the largest.
     min_time_s, max_time_s : float
-        Keep calls (before aggregation) with a time between these, both included.
+        Keep only calls (before aggregation) with a time between these two, inclusive.
 
     Returns
     -------
     DataFrame
         ``name type id`` str, ``count`` int64, ``time_s cumulative_s`` float64, ``share cumulative_share``
         float64 (of the time of *all* calls, kept or not), ``computation`` FLOP, ``flops_per_s``,
-        ``memory_bytes``, ``bytes_per_s`` float64, NaN where not known and infinite in no time;
-        ``in_shapes out_shapes in_layouts`` as in `calls`. Equals stay in the order of execution.
+        ``memory_bytes``, ``bytes_per_s`` float64, NaN where unknown and infinite for a time of 0; ``in_shapes
+        out_shapes in_layouts`` as in `calls`. Ties stay in order of execution.
 
     Raises
     ------
@@ -78,8 +78,8 @@ def top_calls(
     Notes
     -----
     The rules are those of ``megengine.tools.profile_analyze``: missing numbers count as 0 in ``mean`` and
-    ``sum``, rates of an aggregate are its sums divided. Where that tool ends with an error in its stand-in
-    for missing numbers, what it means to do is done.
+    ``sum``, and the rates of an aggregate are quotients of its sums. Where that tool fails because of its
+    placeholder for missing numbers, this does what it was meant to do.
 
     Examples
     --------
@@ -119,15 +119,15 @@ def ranked_calls(trace: Trace, *, on: str | None = None, **options: Any) -> pd.D
     ----------
     trace : Trace
     on : str, optional
-        ``device`` or ``host``; ``device`` unless given, or ``host`` where no call ran on a device.
+        ``device`` or ``host``. By default ``device``, or ``host`` if no call ran on a device.
     **options
-        ``end_key top types name input_dtype aggregate aggregate_by order_by min_time_s max_time_s``, as
-        `top_calls` takes them.
+        ``end_key top types name input_dtype aggregate aggregate_by order_by min_time_s max_time_s``, as for
+        `top_calls`.
 
     Returns
     -------
     DataFrame
-        As `top_calls` gives it.
+        As returned by `top_calls`.
 
     Raises
     ------

@@ -34,16 +34,16 @@ _UNITS: Final = {
 
 
 def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, str]:
-    """Put counters into `builder`, a track a name.
+    """Put counters into `builder`, one track per name.
 
-    ``<device>_alloc_mem`` is a memory track in bytes; its changes are also rows of `allocations`, of
-    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent,
-    and what has no unit is a count (``nr_alive_tensor``).
+    ``<device>_alloc_mem`` is a memory track in bytes. Its changes are also rows of `allocations`, with
+    address 0, in the slice in which they happened. Values are as in the file: ratios are per cent, and values
+    without a unit are counts (``nr_alive_tensor``).
 
     Returns
     -------
     dict of str to str
-        Spellings of the file that were corrected, with what they became.
+        Spellings in the file that were corrected, and what they became.
     """
     by_name: dict[str, list[int]] = {}
     for i, row in enumerate(events.rows):
@@ -74,7 +74,7 @@ def counters(events: Timed, nodes: Nodes, builder: TraceBuilder) -> dict[str, st
 def _allocations(
     events: Timed, at: IntArray, totals: npt.NDArray[np.float64], device: int, builder: TraceBuilder
 ) -> None:
-    """Put the allocator's total as allocations; the first value is the level at the start."""
+    """Add the allocator's total as allocations. The first value is the level at the start."""
     if not len(at):
         return
     order = np.lexsort((np.arange(len(at)), events.ts[at]))
@@ -120,9 +120,9 @@ def is_device(name: str) -> bool:
 def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[np.object_]:
     """Return the category of every range.
 
-    On a device: kernels, copies, fills, collectives. On a thread: what carries an operator's id is an
-    operator, bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes
-    (module; see `scopes`).
+    On a device: kernels, copies, fills, collectives. On a thread: ranges with an operator's id are operators,
+    bookkeeping of tensors is overhead, waiting for the device is sync, and the rest are scopes (module; see
+    `scopes`).
     """
     words = [
         _on_device(name, cat) if device else _on_host(name, "__id__" in args)
@@ -138,17 +138,17 @@ def categories(ranges: Ranges, on_device: npt.NDArray[np.bool_]) -> npt.NDArray[
 def scopes(
     ranges: Ranges, category: npt.NDArray[np.object_]
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """Return the module and phase of the scopes; what is inside inherits them.
+    """Return the module and phase of each scope. What is inside a scope inherits them.
 
     ``backward`` and ``XBackward`` prove the backward phase, ``step`` and ``clear_grad`` the optimizer's.
-    A scope around any of these (a whole iteration) is an annotation. The others are modules, called in
-    the forward unless a phase is around them; `module` is the path of their names. Rewrites `category`
-    of scopes that are no modules.
+    A scope around any of these (a whole iteration) is an annotation. The others are modules, called in the
+    forward unless a phase encloses them; `module` is the path of their names. Changes `category` for scopes
+    that are not modules.
 
     Returns
     -------
     module, phase : ndarray of object
-        None where not known.
+        None where unknown.
     """
     n = len(ranges.name)
     module, phase = np.full(n, None, object), np.full(n, None, object)
@@ -176,7 +176,7 @@ def scopes(
 
 
 def _has_inside(parent: IntArray, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which rows have a marked one anywhere inside."""
+    """Return a mask of the rows that have a marked row anywhere inside."""
     result = np.zeros(len(parent), bool)
     up = parent[marked]
     while len(up := np.unique(up[up >= 0])):
@@ -215,11 +215,11 @@ _PHASES: Final = frozenset("BEXiICMstf")
 def read_timeline(data: bytes, builder: TraceBuilder) -> None:
     """Read the timeline of a dynamic graph.
 
-    Threads are told by their names, since their numbers differ from run to run. Operators are slices on
-    the worker's thread, with the shapes of their inputs, linked to their kernels on the device's track by
-    MegEngine's id (`correlation`). Each ``StopStep`` ends a step; steps count from 0.
-    ``metadata["tables"]`` holds ``operators`` and ``tensors`` (see `tensors`), ``tensor_links`` (see
-    `rows.links`), and ``counter_aliases`` (see `counters`).
+    Threads are identified by name, since their numbers differ from run to run. Operators are slices on the
+    worker's thread, with the shapes of their inputs, linked to their kernels on the device's track by
+    MegEngine's id (`correlation`). Each ``StopStep`` ends a step; steps count from 0. ``metadata["tables"]``
+    contains ``operators`` and ``tensors`` (see `tensors`), ``tensor_links`` (see `rows.links`), and
+    ``counter_aliases`` (see `counters`).
 
     Raises
     ------
@@ -246,7 +246,7 @@ def read_timeline(data: bytes, builder: TraceBuilder) -> None:
 
 
 def _base_ns(file: File | None, rows: list[Row]) -> int:
-    """Return the Unix time at which the profile started; older files tell it in an event."""
+    """Return the Unix time at which the profile started. In older files it is in an event."""
     metadata = file.metadata if file is not None else None
     if not isinstance(metadata, dict) or "localTime" not in metadata:
         metadata = next((row.args for row in rows if row.name == "Metadata" and row.args), {})
@@ -288,7 +288,8 @@ def _arrows(
     handles: IntArray,
     builder: TraceBuilder,
 ) -> None:
-    """Link, by MegEngine's id, each dispatch on Python's thread to its operator, and that to its kernels."""
+    """By MegEngine's id, link each dispatch on Python's thread to its operator, and each operator to its
+    kernels."""
     dispatched = np.array([name == DISPATCH for name in table.name], bool)
     operator = category == "operator"
     for kind, source, target in (("link", dispatched, operator), ("launch", operator, on_device)):

@@ -1,4 +1,4 @@
-"""Recordings of memray, and the table that ``memray transform csv`` makes of one: blocks by their stack."""
+"""Recordings of memray, and the table that ``memray transform csv`` makes from one: blocks by their stack."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _WITHIN: Final = 64
 
 
 class MemrayReader(PiecesReader):
-    """Reads recordings of memray (``.bin``), and the table that ``memray transform csv`` makes of one.
+    """Reads recordings of memray (``.bin``), and the table that ``memray transform csv`` makes from one.
 
-    Blocks at the peak of the heap are ``p.memory.heap()``. A recording is read by memray itself, in a process
-    of its own; it has memory over time too, ``p.memory()``. Nothing in the table has a time.
+    ``p.memory.heap()`` returns the blocks at the peak of the heap. A recording is read by memray itself, in a
+    separate process, and also gives memory over time, ``p.memory()``. The table has no times.
     """
 
     name: ClassVar[str] = "memray"
@@ -27,7 +27,7 @@ class MemrayReader(PiecesReader):
     describes: ClassVar[str] = "memray's recordings, by memray itself, and its table: memray transform csv"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it is memray's table, or a recording of memray."""
+        """Return whether it is memray's table or a recording of memray."""
         return probe.head.startswith(_HEAD) or _is_recording(probe.head)
 
     def read_pieces(self, pieces: Iterable[bytes], builder: TraceBuilder) -> None:

@@ -1,4 +1,4 @@
-"""The table of the heap from what memray tells: blocks by the line and the function that allocated them."""
+"""The heap table from memray's data: blocks by the line and the function that allocated them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ _LIBRARY: Final = re.compile(
     r"(?:site|dist)-packages[\\/]|[\\/]lib(?:64)?[\\/]python\d[\d.]*[\\/]|^<frozen |"
     r"[\\/]memray[\\/]commands[\\/]|\.(?:c|cc|cpp|cxx|h|hpp|pyx|rs)$|^<unknown>$"
 )
-"""Files that are not the user's own; also those of C, which a table of ``memray run --native`` has."""
+"""Files that are not the user's own, including C sources, which appear in tables of ``memray run
+--native``."""
 _IMPORTING: Final = "<frozen importlib"
 NUMBERS: Final = ("bytes", "count", "kept_bytes", "kept_count")
 INSTEAD: Final = (
@@ -118,7 +119,7 @@ INSTEAD: Final = (
 
 
 class StackFrame(NamedTuple):
-    """A frame of a Python stack; its line is a text where it comes from one."""
+    """A frame of a Python stack. If it was read from text, its line is text too."""
 
     function: str
     file: str
@@ -128,7 +129,7 @@ class StackFrame(NamedTuple):
 def heap_table(
     stacks: Sequence[Sequence[StackFrame]], code: IntArray, numbers: dict[str, IntArray]
 ) -> pd.DataFrame:
-    """Return one row a line of the user's code and function that allocated for it.
+    """Return one row per line of user code and function that allocated for it.
 
     Parameters
     ----------
@@ -137,12 +138,12 @@ def heap_table(
     code : ndarray of int64, shape (n,)
         The stack of each row of `numbers`.
     numbers : dict of ndarray of int64, shape (n,)
-        Of ``bytes count kept_bytes kept_count``, those that are there; the others are 0.
+        Any of ``bytes count kept_bytes kept_count``; those that are missing are 0.
 
     Returns
     -------
     DataFrame
-        ``line text allocated_by bytes count kept_bytes kept_count``, in the order in which they come.
+        ``line text allocated_by bytes count kept_bytes kept_count``, in order of first appearance.
     """
     keys = [_keys(stack) for stack in stacks]
     names = pd.DataFrame(keys, columns=["line", "allocated_by"]).iloc[code].reset_index(drop=True)

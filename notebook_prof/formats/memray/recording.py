@@ -50,19 +50,19 @@ class _Contents(msgspec.Struct):
 
 
 def read_recording(pieces: Iterable[bytes], builder: TraceBuilder) -> None:
-    """Put a recording into `builder`: the table ``heap``, and counters of resident memory and of the heap.
+    """Put a recording into `builder`: the table ``heap``, and counters for resident memory and for the heap.
 
     Parameters
     ----------
     pieces : iterable of bytes
-        The file; memray undoes its own LZ4.
+        The content of the file. memray itself decompresses its LZ4.
     builder : TraceBuilder
 
     Raises
     ------
     FormatError
-        If memray is not installed, or cannot read it: another version wrote it, it is damaged, or it holds
-        nothing.
+        If memray is not installed or cannot read the file: because another version wrote it, or because it is
+        damaged or empty.
     """
     if not installed("memray"):
         raise FormatError(

@@ -1,4 +1,4 @@
-"""A MindSpore cluster: its steps, who sent how much to whom, and what MindInsight's rules find."""
+"""A MindSpore cluster: its steps, which rank sent how much to which, and what MindInsight's rules find."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ def cluster_steps(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     Parameters
     ----------
     trace : Trace
-        Of a folder with the files of several ranks.
+        From a folder with the files of several ranks.
     step : int, optional
-        One step, from 1; default the average that the files bring.
+        Number of one step, from 1. By default the average, which the files contain.
 
     Returns
     -------
     DataFrame
-        By rank; no rows without cluster files. All times float64 ns, missing where the files do not tell.
+        One row per rank; no rows without cluster files. All times are float64 ns, missing where the files do
+        not contain them.
 
         - ``rank`` int32; ``interval_ns``: from the end of a step to the next one's FP point;
-        - ``computation_ns``; ``communication_alone_ns``: without computation beside it;
-        - ``stage_ns``: of the pipeline's stage, without waiting for other stages; ``receive_alone_ns``: of
-          the communication, waiting for other stages; ``collective_communication_alone_ns``: its rest.
+        - ``computation_ns``; ``communication_alone_ns``: while nothing is computed;
+        - ``stage_ns``: time of the pipeline stage, without waiting for other stages; ``receive_alone_ns``:
+          the part of the communication that waits for other stages; ``collective_communication_alone_ns``:
+          the rest of it.
 
     Examples
     --------
@@ -85,17 +87,17 @@ def cluster_links(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     Parameters
     ----------
     trace : Trace
-        Of a folder with ``hccl_raw`` files.
+        From a folder with ``hccl_raw`` files.
     step : int, optional
-        One step, from 1; default the average that the files bring.
+        Number of one step, from 1. By default the average, which the files contain.
 
     Returns
     -------
     DataFrame
-        By recording rank, in the order of its file; no rows without such files.
+        Ordered by the rank that recorded them, then as in its file; no rows without such files.
 
-        - ``rank`` int32: whose file tells it; ``src``, ``dst`` int32: numbers within its communication group;
-          ``link`` str: ``SDMA``, ``RDMA`` …;
+        - ``rank`` int32: the rank whose file has the link; ``src``, ``dst`` int32: numbers within its
+          communication group; ``link`` str: ``SDMA``, ``RDMA`` …;
         - ``time_ns`` float64; ``kilobytes``, ``kilobytes_per_s`` float64: as the file counts them.
 
         ``table.pivot_table("kilobytes", "src", "dst", "sum")`` is the matrix.
@@ -118,7 +120,7 @@ def cluster_links(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
 
 def _rows(rank: int, links: Any) -> list[list[Any]]:
-    """Return one row a link and kind; a rank has a few of them."""
+    """Return one row per link and kind. A rank has only a few of them."""
     rows: list[list[Any]] = []
     if not isinstance(links, Mapping):
         return rows
@@ -153,25 +155,25 @@ def cluster_advice(trace: Trace, *, stages: int = 1) -> pd.DataFrame:
     Parameters
     ----------
     trace : Trace
-        Of a folder with the files of several ranks.
+        From a folder with the files of several ranks.
     stages : int
-        How many stages the pipeline has; ranks are divided among them in order.
+        Number of stages in the pipeline. Ranks are divided among them in order.
 
     Returns
     -------
     DataFrame
-        No rows where nothing stands out. ``rule`` str, what it is about (``rank stage`` Int32; ``src dst``
+        No rows if nothing stands out. ``rule`` str, what it applies to (``rank stage`` Int32; ``src dst``
         Int32 and ``link`` str), ``value`` and ``share`` float64:
 
-        - ``step-interval``: the rank with the longest interval, `value` in ns, where it is more than 20 %
+        - ``step-interval``: the rank with the longest interval, `value` in ns, if that is more than 20 %
           above the mean (`share`);
         - ``flops``: the rank with the lowest FLOPS, more than 20 % below the mean;
         - ``link``: the slowest link between different devices, `value` in kB/s, more than 20 % below the mean
           of its kind;
-        - ``communication``: the share of communication alone in all steps, above 10 % (one stage);
-        - ``between-stages``: the share of receiving alone, above 10 %; ``within-stage``: the stage with the
-          largest share of collectives alone, above 10 %; ``stage-flops``: the stage with most FLOPs, more
-          than 20 % above the mean of the ranks (several stages).
+        - ``communication``: the share of all steps spent on communication alone, if above 10 % (one stage);
+        - ``between-stages``: the share of receiving alone, if above 10 %; ``within-stage``: the stage with
+          the largest share of collectives alone, if above 10 %; ``stage-flops``: the stage with the most
+          FLOPs, if more than 20 % above the mean of the ranks (several stages).
 
     Raises
     ------
@@ -281,6 +283,6 @@ def _stage_flops(flops: pd.DataFrame | None, stages: int) -> dict[str, Any]:
 
 
 def _stage(table: pd.DataFrame, stages: int) -> Any:
-    """Return the stage of each row, from 1: ranks in order, equally many a stage."""
+    """Return the stage of each row, from 1: ranks in order, with equally many per stage."""
     ranks = int(table["rank"].max()) + 1
     return table["rank"].to_numpy(np.int64) * stages // ranks + 1

@@ -1,4 +1,4 @@
-"""Reports of Nsight Systems: SQLite exports, and folders or streams of Arrow and Parquet."""
+"""Nsight Systems reports: SQLite exports, and folders or streams of Arrow and Parquet."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class NsysReader(DatabaseReader, FolderReader):
 
 
 def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
-    """Put a report into `builder`, wherever its tables lie."""
+    """Put a report into `builder`, whatever its tables are stored in."""
     from .counters import (
         add_gpu_metrics,
         add_memory,

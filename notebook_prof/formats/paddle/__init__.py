@@ -1,4 +1,4 @@
-"""Paddle: its profiler's JSON and protobuf files, which VisualDL shows, and the texts that it prints."""
+"""Paddle: its profiler's JSON and protobuf files, which VisualDL shows, and the text that it prints."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def _facts(columns: PaddleColumns, builder: TraceBuilder) -> None:
 
 
 def thread_tracks(rows: pd.DataFrame, columns: PaddleColumns, builder: TraceBuilder) -> IntArray:
-    """Return the track of each row's thread, by its ``pid`` and ``tid``, named as ``ExtraInfo`` tells."""
+    """Return the track of each row's thread, by its ``pid`` and ``tid``, named as in ``ExtraInfo``."""
     code, distinct = number_rows(rows["pid"], rows["tid"])
     keys = [
         builder.track(columns.extra.get(str(tid), f"thread {tid}"), pid=int(pid), tid=int(tid))

@@ -1,4 +1,4 @@
-"""Starts within the microsecond to which Paddle's JSON cuts them."""
+"""Restores starts that Paddle's JSON truncates to microseconds."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ _ROUNDS: Final = 8
 
 
 def settle(rows: pd.DataFrame, offset: IntArray) -> None:
-    """Move starts within their microsecond, so that events that follow one another do not overlap.
+    """Move starts within their microsecond, so that consecutive events do not overlap.
 
-    Paddle cuts ``ts`` to microseconds and writes ``dur`` to the nanosecond, so a tenth of all events would
-    nest into their neighbour. ``start_time`` tells the start again, as a float32 that counts from the first.
-    What then begins less than a microsecond before its neighbour ends begins where that ends.
+    Paddle truncates ``ts`` to microseconds but writes ``dur`` to the nanosecond, so a tenth of all events
+    would be nested in their neighbour. ``start_time`` has the start again, as a float32 relative to the first
+    one. An event that then still begins less than a microsecond before its neighbour ends is moved to that
+    end.
 
     Parameters
     ----------
     rows : DataFrame
-        `ROW_COLUMNS`, in the order of the file, where the events of a thread come level by level;
-        ``ts`` in whole microseconds is replaced.
+        `ROW_COLUMNS`, in the order of the file, which has the events of a thread level by level. Replaces
+        ``ts``, which is in whole microseconds.
     offset : ndarray of int64
-        ``start_time`` in ns, -1 where there is none.
+        ``start_time`` in ns, -1 if there is none.
     """
     cut = rows["ts"].to_numpy()
     low, high = _bounds(cut, offset)
@@ -54,14 +55,14 @@ def settle(rows: pd.DataFrame, offset: IntArray) -> None:
 
 
 def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFrame) -> IntArray:
-    """Move instants within their microsecond into the slice to which they belong.
+    """Move instants, within their microsecond, into the slice to which they belong.
 
     Parameters
     ----------
     ts : ndarray of int64
         Whole microseconds, in ns.
     owner : ndarray of int64
-        Row of the event that the file names before each instant, -1 for none.
+        Row of the event that precedes each instant in the file, -1 for none.
     tid : ndarray of int64
     rows : DataFrame
         After `settle`.
@@ -69,7 +70,7 @@ def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFram
     Returns
     -------
     ndarray of int64
-        Unchanged where no time of that microsecond lies in the owner and in none of its children.
+        Unchanged where no time in that microsecond is inside the owner but outside its children.
     """
     result = ts.copy()
     wrong = np.zeros(len(ts), bool)
@@ -95,13 +96,13 @@ def starts_in_ns(ts: IntArray, owner: IntArray, tid: IntArray, rows: pd.DataFram
 
 
 def _bounds(ts: IntArray, offset: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the earliest and latest start that the two spellings of the time allow."""
+    """Return the earliest and latest start that the two representations of the time allow."""
     low, high = ts.copy(), ts + _CUT
     has_offset = np.flatnonzero(offset >= 0)
     if not len(has_offset):
         return low, high
     s = offset[has_offset]
-    # rounded twice, to float32 and by the division, and printed with whole nanoseconds
+    # rounded twice, to float32 and by the division, and printed in whole nanoseconds
     slack = np.ceil(2 * np.spacing(s.astype(np.float32)).astype(np.float64)).astype(np.int64) + 1
     first = int((ts[has_offset] - s - slack).max())
     last = int((ts[has_offset] + _CUT - s + slack).min())

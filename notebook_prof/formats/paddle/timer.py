@@ -1,4 +1,4 @@
-"""What Paddle's profiler prints with ``timer_only=True``: reader cost, batch cost and ips."""
+"""Writes what Paddle's profiler prints with ``timer_only=True``: reader cost, batch cost and ips."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from ...trace import Trace
 from ...trace.arrays import FloatArray
 
 SKIPPED: Final = 10
-"""Paddle leaves so many iterations out of its summary."""
+"""Paddle leaves this many iterations out of its summary."""
 
 
 def paddle_timer(
     trace: Trace, *, samples: float | Sequence[float] | None = None, unit: str = "samples"
 ) -> str:
-    """Write what ``Profiler.step_info(unit)`` and the end of ``Profiler(timer_only=True)`` print.
+    """Write what ``Profiler.step_info(unit)`` returns and what ``Profiler(timer_only=True)`` prints at its
+    end.
 
     Parameters
     ----------
     trace : Trace
-        Its steps are Paddle's iterations, and their time in phase data the reader's cost.
+        Its steps are Paddle's iterations, and their time in the data phase is the reader cost.
     samples : number or sequence of them, optional
-        Of each step; default: as `notebook_prof.analysis.work.batches.step_counts` finds them. Without any,
-        ips are steps a second.
+        Samples per step. By default those found by `notebook_prof.analysis.work.batches.step_counts`. Without
+        any, ips are steps per second.
     unit : str
         What a sample is called.
 
     Returns
     -------
     str
-        A line of all steps and, with more than ten, the summary; empty without steps.
+        One line about all steps and, with more than ten steps, the summary; empty without steps.
 
     Raises
     ------
     OptionError
-        If `samples` are not positive numbers, or not as many as steps.
+        If `samples` are not positive numbers, or not as many as there are steps.
 
     Notes
     -----
-    To the character, and with Paddle's own ways: the summary leaves ten iterations out for the reader and
-    nine for batches, divides both by what is left after ten, and the first value is never a minimum
-    (``inf`` where none is smaller). Source: ``python/paddle/profiler/timer.py`` of Paddle 2.4 and later.
+    The output equals Paddle's to the character, including its peculiarities: the summary leaves out ten
+    iterations for the reader and nine for batches, divides both by the number left after ten, and never
+    counts the first value as a minimum (``inf`` if none is smaller). Source:
+    ``python/paddle/profiler/timer.py`` of Paddle 2.4 and later.
 
     Examples
     --------
@@ -91,7 +93,7 @@ def _summary(reader: FloatArray, batch: FloatArray, count: FloatArray, speed_uni
     read, cost, moved = reader[SKIPPED:], batch[SKIPPED - 1 :], count[SKIPPED - 1 :]
     read = read[read > 0]
     reader_average, batch_average = read.sum() / left, cost.sum() / left
-    # of steps a second, Paddle divides the steps that are left by the time of one more
+    # for steps per second, Paddle divides the steps that are left by the time of one more
     moved_in_all = left if speed_unit == "steps/s" else moved.sum()
     lines = ["Perf Summary".center(100, "=")]
     if reader_average:
@@ -106,7 +108,8 @@ def _summary(reader: FloatArray, batch: FloatArray, count: FloatArray, speed_uni
 
 
 def _numbers(average: float, values: FloatArray) -> list[str]:
-    """Return average, largest and smallest; what is a new largest value is not looked at as a smallest."""
+    """Return the average, the largest and the smallest. A value that is a new largest is not considered as a
+    smallest."""
     before = np.concatenate([[0.0], np.maximum.accumulate(values)[:-1]])
     other = values[values <= before]
     return [f"{number:.5f}" for number in (average, values.max(), other.min() if len(other) else np.inf)]

@@ -1,7 +1,7 @@
-"""Work of Paddle's operators, as far as their inputs tell it.
+"""The work of Paddle's operators, as far as it follows from their inputs.
 
-Inputs stand in the order of their names (``Filter Input``, ``Out@GRAD X Y``). A forward convolution or
-pooling has no formula: Paddle records neither its stride nor its output.
+Inputs are in the order of their names (``Filter Input``, ``Out@GRAD X Y``). There is no formula for forward
+convolution or pooling, since Paddle records neither stride nor output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SOFTMAX_FLOPS: Final = {False: 4, True: 3}
 
 
 def matmul(call: Call) -> Work | None:
-    """Count 2·m·n·k for each matrix of a batch; twice that for the two gradients.
+    """Count 2·m·n·k for each matrix in a batch, and twice that for the two gradients.
 
     Examples
     --------
@@ -42,7 +42,8 @@ def matmul(call: Call) -> Work | None:
 
 
 def convolution_backward(call: Call) -> Work | None:
-    """Count two products, for input and filter: each 2 · output · filter's elements for one output.
+    """Count two products, one for the input and one for the filter: each 2 · output · filter elements per
+    output.
 
     Examples
     --------
@@ -59,14 +60,14 @@ def convolution_backward(call: Call) -> Work | None:
 
 
 def norm(call: Call) -> Work | None:
-    """Count 5 operations an element of the largest input, 8 in the backward."""
+    """Count 5 operations per element of the largest input, 8 in the backward."""
     elements = _largest(call)
     each = _NORM_FLOPS[call.name.endswith("_grad")]
     return Work("norm", each * elements, call.bytes_of() + elements * call.item_bytes()) if elements else None
 
 
 def softmax(call: Call) -> Work | None:
-    """Count 4 operations an element of the largest input, 3 in the backward."""
+    """Count 4 operations per element of the largest input, 3 in the backward."""
     elements = _largest(call)
     each = _SOFTMAX_FLOPS[call.name.endswith("_grad")]
     written = elements * call.item_bytes()
@@ -74,7 +75,7 @@ def softmax(call: Call) -> Work | None:
 
 
 def reduction(call: Call) -> Work | None:
-    """Return one operation an element of the largest input."""
+    """Count one operation per element of the largest input."""
     elements = _largest(call)
     return Work("reduction", elements, call.bytes_of()) if elements else None
 
@@ -98,7 +99,7 @@ _FORMULAS: Final[tuple[tuple[re.Pattern[str], Formula], ...]] = tuple(
 
 
 def paddle_formula(name: str) -> Formula | None:
-    """Return the formula for the name of an operator of Paddle; None without one.
+    """Return the formula for the name of a Paddle operator; None if there is none.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def _largest(call: Call) -> int:
 
 
 def _product(a: Shape, b: Shape) -> tuple[int, int, int] | None:
-    """Return rows, columns and the size that two matrices share; either may be transposed."""
+    """Return the rows, the columns and the shared size of two matrices, either of which may be transposed."""
     if len(a) < 2 or len(b) < 2:
         return None
     for rows, inner in ((a[-2], a[-1]), (a[-1], a[-2])):

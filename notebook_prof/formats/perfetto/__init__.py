@@ -1,4 +1,4 @@
-"""Perfetto's protocol buffers: of PyTorch, of tracing libraries, of rocprofv3, of Chrome and Linux."""
+"""Perfetto's protocol buffers, as written by PyTorch, tracing libraries, rocprofv3, Chrome and Linux."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...readers.codec.protobuf import WireError, fields, varint
 from ...trace.builder import TraceBuilder
 
 _OWN: Final = frozenset({6, 8, 10, 11, 12, 13, 33, 35, 36, 41, 42, 44, 50, 52, 53, 58, 59, 60, 66, 79, 87})
-"""Fields of packets that no message of another format that begins alike has."""
+"""Fields of packets that do not occur in other formats whose files begin in the same way."""
 _LOOKED_AT: Final = 20
 
 
 class PerfettoReader(Reader):
     """Reads traces of Perfetto: ``.pftrace``, ``.perfetto-trace``, ``.pb``.
 
-    Threads, processes and lanes are tracks, those that are named like a stream or a queue of a GPU streams.
-    What PyTorch writes (`export_perfetto_trace`) becomes what its JSON becomes.
+    Threads, processes and lanes become tracks; those named like a stream or queue of a GPU become streams.
+    PyTorch's files (`export_perfetto_trace`) give the same Trace as its JSON.
     """
 
     name: ClassVar[str] = "perfetto"
@@ -27,7 +27,7 @@ class PerfettoReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the first packets have fields of Perfetto's."""
+        """Return whether the first packets have Perfetto's fields."""
         head, at = probe.head, 0
         own = False
         try:

@@ -22,7 +22,8 @@ _REPEATED: Final = 64
 
 
 def _walked(data: bytes, at: int, last: int, places: list[int]) -> int:
-    """Put places of packets into a list; return where the next begins: at the last if its length is long."""
+    """Append the places of packets to a list. Returns where the next begins: at the last one if its length is
+    long."""
     put = places.append
     for _ in range(_AT_ONCE):
         if at >= last:
@@ -41,7 +42,7 @@ def _walked(data: bytes, at: int, last: int, places: list[int]) -> int:
 
 
 def _repeats(data: bytes, at: int, size: int, last: int) -> int:
-    """Return how many packets of one size follow, as ends of slices do."""
+    """Return how many packets of the same size follow one another, as ends of slices do."""
     count = min((last - at) // size, _AT_ONCE)
     if count < 1:
         return 0
@@ -51,9 +52,9 @@ def _repeats(data: bytes, at: int, size: int, last: int) -> int:
 
 
 def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, int]:
-    """Return where packets of less than 2 MB lie, up to the first that is another one, and where that is.
+    """Return where the packets of less than 2 MB are, up to the first other one, and where that is.
 
-    Only lengths are looked at, one packet after another; that they are packets at all is seen afterwards.
+    This only reads lengths, packet by packet. Whether they are packets at all is checked afterwards.
     """
     places: list[int] = []
     last = end - 4
@@ -69,7 +70,7 @@ def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, in
     sound = content.take(starts[:-1]) == _PACKET
     inside = starts[1:] <= end
     count = len(places) if (sound & inside).all() else int(np.argmin(sound & inside))
-    if count and starts[count] == starts[count - 1]:  # a length that is not plain
+    if count and starts[count] == starts[count - 1]:  # a length that is encoded differently
         count -= 1
     starts = starts[: count + 1]
     longer = content.take(starts[:-1] + 1) >= 0x80
@@ -78,7 +79,7 @@ def _plain_spans(data: bytes, at: int, end: int) -> tuple[IntArray, IntArray, in
 
 
 def packet_spans(data: bytes, at: int, end: int, report: ImportReport) -> tuple[IntArray, IntArray]:
-    """Return where packets lie: only the length of one tells where the next begins."""
+    """Return where the packets are. Where one begins is known only from the length of the one before."""
     plain_begins, plain_ends, at = _plain_spans(data, at, end)
     begins: list[int] = []
     ends: list[int] = []

@@ -1,4 +1,4 @@
-"""What the packets of a trace of Perfetto become."""
+"""Turns the packets of a Perfetto trace into slices, counters and samples."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def _report(packets: Packets, events: TrackEvents, builder: TraceBuilder) -> Non
 
 
 def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> None:
-    """Put samples into the builder, beside their threads.
+    """Put samples into the builder, on tracks beside their threads.
 
     A sample stands for the time until the next one of its thread, but for no more than twice the median of
-    these times. Those without a stack are counted.
+    these times. Samples without a stack are only counted.
     """
     owner, fields = packets.messages(PERF_SAMPLE)
     if not len(owner):
@@ -109,7 +109,7 @@ def _add_samples(packets: Packets, tracks: Tracks, builder: TraceBuilder) -> Non
 
 
 def _find(epoch: IntArray, number: IntArray, of_epoch: IntArray, sought: IntArray) -> IntArray:
-    """Return the entry with each number in its epoch, -1 where there is none."""
+    """Return the entry with each number in its epoch, or -1."""
     width = int(max(number.max(initial=0), sought.max(initial=0))) + 1
     key, own = epoch * width + number, of_epoch * width + sought
     order = np.argsort(key, kind="stable")

@@ -1,4 +1,4 @@
-"""Proton, Triton's profiler: its tree of kernels and scopes."""
+"""Proton, Triton's profiler: a tree of kernels and scopes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PACKED: Final = re.compile(rb"(?:[\x91-\x9f]|\xdc..)[\x81-\x8f]\xa5frame", re.D
 class ProtonReader(Reader):
     """Reads ``proton.start(…, data="tree")``: sums by call path, without a time line.
 
-    The kernels of a device lie on one lane, one behind another in the order of the tree, inside of the scopes
-    that they were launched in. When they ran is not in the file, nor how long a scope took on the host unless
-    it was measured: all metrics are in ``metadata["tables"]["proton"]``.
+    The kernels of a device are on one lane, one after another in the order of the tree, inside the scopes in
+    which they were launched. The file does not contain when they ran, nor how long a scope took on the host
+    unless that was measured. All metrics are in ``metadata["tables"]["proton"]``.
     """
 
     name: ClassVar[str] = "proton"
@@ -28,7 +28,7 @@ class ProtonReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is a list of nodes, in JSON or in MessagePack."""
+        """Return whether the head is a list of nodes, in JSON or MessagePack."""
         head = probe.head
         if _PACKED.match(head):
             return True

@@ -42,7 +42,7 @@ class _Row(NamedTuple):
 
 
 def read_tree(data: bytes, packed: bool, builder: TraceBuilder) -> None:
-    """Put kernels and scopes of JSON, or packed as MessagePack, into `builder`."""
+    """Put kernels and scopes, from JSON or (if `packed`) MessagePack, into `builder`."""
     rows = _rows(_roots(data, packed, builder))
     total = _totals(rows)
     devices = sorted({row.device for row in rows if row.own_ns > 0})

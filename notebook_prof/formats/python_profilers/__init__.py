@@ -1,4 +1,4 @@
-"""Files of profilers of Python: sampled stacks, call trees, statistics by function or line."""
+"""Files of Python profilers: sampled stacks, call trees, statistics by function or line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...trace.builder import TraceBuilder
 _COMMENTS: Final = 13
 _LAST_FIELD: Final = 15
 _NUMBERS: Final = frozenset({7, 8, 9, 10, 12, 13, 14, 15})
-"""Fields of a profile that are numbers; all others have a length."""
+"""Fields of a profile that are numbers. All others have a length."""
 _TYPE_OF_SAMPLE: Final = 1
 _PYINSTRUMENT: Final = re.compile(rb'"(?:root_frame|frame_records)"\s*:')
 _ALSO_PYINSTRUMENT: Final = re.compile(rb'"(?:sample_count|start_time|target_description)"\s*:')
@@ -33,16 +33,16 @@ _LONGEST_NS: Final = 2.0**61
 
 
 class CollapsedReader(Reader):
-    """Reads ``outer;inner 12`` lines, as ``stackcollapse-*.pl``, samplers of Python and we write them.
+    """Reads ``outer;inner 12`` lines, as written by ``stackcollapse-*.pl``, Python samplers and us.
 
-    Weights are nanoseconds unless ``sample_ns=`` says how long one of them is. Paths are laid one behind
-    another; neighbours that agree in the outer frames share their slices. Frames like ``step (train.py:9)``
-    have their place in `stacks`.
+    Weights are nanoseconds unless ``sample_ns=`` says how long a weight of 1 is. Paths are placed one after
+    another; neighbours with the same outer frames share those slices. The file and line of frames like ``step
+    (train.py:9)`` are in `stacks`.
 
-    Text of Austin and of Tachyon (``profiling.sampling --collapsed``) and py-spy's raw format are told by
-    their lines: ``metadata["exporter"]`` is then ``austin``, ``tachyon`` or ``py-spy``, and each thread is a
-    track if lines begin with it. Weights of Austin's are microseconds of samples in the order in which they
-    were taken; its header is ``metadata["austin"]``. Those of the others are counts of samples.
+    The text of Austin and Tachyon (``profiling.sampling --collapsed``) and py-spy's raw format are recognised
+    by their lines: ``metadata["exporter"]`` is then ``austin``, ``tachyon`` or ``py-spy``, and each thread is
+    a track if the lines begin with it. Austin's weights are microseconds, for samples in the order in which
+    they were taken; its header is in ``metadata["austin"]``. The others' weights are counts of samples.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CollapsedReader(Reader):
         Raises
         ------
         OptionError
-            If it is no positive number, or another option is given.
+            If it is not a positive number, or if another option is given.
         """
         if "sample_ns" not in options:
             return super().configured(**options)
@@ -77,7 +77,7 @@ class CollapsedReader(Reader):
         return CollapsedReader(float(sample_ns))
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it has Austin's header, or only paths with weights, one of which has two frames."""
+        """Return whether it has Austin's header, or only paths with weights, at least one with two frames."""
         from .collapsed import is_collapsed
 
         return is_collapsed(probe.head)
@@ -90,12 +90,12 @@ class CollapsedReader(Reader):
 
 
 class PprofReader(Reader):
-    """Reads profiles of pprof: of Go, of Julia's PProf, of Parca, py-spy's relatives and others.
+    """Reads pprof profiles, as written by Go, Julia's PProf, Parca, relatives of py-spy and others.
 
-    Samples have no times: they are laid one behind another, each as long as its time, or as its count times
-    the period. Samples whose labels name a thread lie on its track; what other labels take is the table
-    ``sample_labels``. The delay of a profile of contention is waiting. Profiles that count bytes, allocations
-    or goroutines tell no time, and are refused.
+    Samples have no time stamps. They are placed one after another, each as long as its time, or its count
+    times the period. Samples whose labels name a thread are on that thread's track; the table
+    ``sample_labels`` has the time by other labels. The delay in a contention profile counts as waiting.
+    Profiles that count bytes, allocations or goroutines contain no times and are refused.
     """
 
     name: ClassVar[str] = "pprof"
@@ -105,7 +105,7 @@ class PprofReader(Reader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is that of a profile: types of samples, and no field that profiles lack."""
+        """Return whether the head is that of a profile: sample types, and no field that profiles lack."""
         head, at, types, others = probe.head, 0, 0, 0
         try:
             while at < len(head):
@@ -139,8 +139,9 @@ class PprofReader(Reader):
 class PyinstrumentReader(MarkedJsonReader):
     """Reads ``pyinstrument -r json`` and saved sessions (``.pyisession``).
 
-    The JSON is a tree of times without a time line: calls of one place are one slice, laid one behind
-    another in the order of the tree. A session has the samples in the order in which they were taken.
+    The JSON is a tree of durations without a time line: all calls at one place are one slice, and slices are
+    placed one after another in the order of the tree. A session has the samples in the order in which they
+    were taken.
     """
 
     name: ClassVar[str] = "pyinstrument"
@@ -158,9 +159,9 @@ class PyinstrumentReader(MarkedJsonReader):
 class ScaleneReader(MarkedJsonReader):
     """Reads ``scalene --json``.
 
-    Scalene gives shares, no time line: a slice is a call path with its share of the elapsed time, laid
-    one behind another; without call paths, a line with its share. All of Scalene's columns are in
-    ``metadata["tables"]["lines"]`` and ``["functions"]``, its memory footprint over time is a counter.
+    Scalene gives shares but no time line: a slice is a call path with its share of the elapsed time or,
+    without call paths, a line with its share. Slices are placed one after another. All of Scalene's columns
+    are in ``metadata["tables"]["lines"]`` and ``["functions"]``; its memory footprint over time is a counter.
     """
 
     name: ClassVar[str] = "scalene"
@@ -178,8 +179,8 @@ class ScaleneReader(MarkedJsonReader):
 class SpeedscopeReader(MarkedJsonReader):
     """Reads ``*.speedscope.json``: each profile is a track, evented or sampled.
 
-    Samples that follow one another and agree in their outer frames share these slices. Units that are
-    no times (``bytes``, ``none``) are drawn as nanoseconds and told in the report.
+    Consecutive samples with the same outer frames share those slices. Units other than times (``bytes``,
+    ``none``) are drawn as nanoseconds, and the report says so.
     """
 
     name: ClassVar[str] = "speedscope"
@@ -197,8 +198,8 @@ class SpeedscopeReader(MarkedJsonReader):
 class VizTracerReader(Reader):
     """Reads VizTracer's ``result.json``: calls with file and line, counters, instants.
 
-    Slices are called by their function, file and line; the full path of the file is in `stacks`. The
-    source text that VizTracer encloses is in ``metadata["source_files"]``, by path.
+    Slices are named after their function, file and line; the full path of the file is in `stacks`. The source
+    text that VizTracer includes is in ``metadata["source_files"]``, by path.
     """
 
     name: ClassVar[str] = "viztracer"
@@ -217,12 +218,12 @@ class VizTracerReader(Reader):
 
 
 class PstatsReader(Reader):
-    """Reads the files of cProfile and pstats, without Python's own unmarshalling.
+    """Reads files of cProfile and pstats, without using Python's own unmarshalling.
 
-    They are sums by function, without a time line: a slice is a function with its own time, laid one
-    behind another, longest first. Calls, own and cumulative times are in
-    ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and
-    by caller in ``["callers"]``.
+    They contain sums by function, without a time line: a slice is a function with its own time, and slices
+    are placed one after another, longest first. Calls, own and cumulative times are in
+    ``metadata["tables"]["functions"]`` (``name file line calls primitive_calls self_ns total_ns``), and by
+    caller in ``["callers"]``.
     """
 
     name: ClassVar[str] = "pstats"
@@ -230,7 +231,7 @@ class PstatsReader(Reader):
     describes: ClassVar[str] = "cProfile / pstats statistics (python -m cProfile -o FILE)"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins as a marshalled dict of functions does."""
+        """Return whether it begins like a marshalled dict of functions."""
         return _PSTATS.match(probe.head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -241,9 +242,9 @@ class PstatsReader(Reader):
 
 
 class MojoReader(Reader):
-    """Reads binary files of Austin, versions 1 to 4, as the text that austin-python makes of them.
+    """Reads Austin's binary files, versions 1 to 4, like the text that austin-python makes from them.
 
-    Each thread is a track; its samples are laid one behind another in the order in which they were taken.
+    Each thread is a track; its samples are placed one after another in the order in which they were taken.
     """
 
     name: ClassVar[str] = "mojo"
@@ -251,7 +252,7 @@ class MojoReader(Reader):
     describes: ClassVar[str] = "MOJO, Austin's binary stacks, which Austin 4 always writes"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins with MOJO's mark and a small version."""
+        """Return whether it begins with MOJO's magic number and a small version."""
         return probe.head.startswith(_MOJO) and len(probe.head) > 3 and probe.head[3] < 0x40
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -272,7 +273,7 @@ class TachyonReader(Reader):
     describes: ClassVar[str] = "binary stacks of Tachyon, Python 3.15's profiling.sampling"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether it begins with Tachyon's mark, in either order of bytes."""
+        """Return whether it begins with Tachyon's magic number, in either byte order."""
         return probe.head[:4] in (b"HCAT", b"TACH")
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
@@ -283,11 +284,12 @@ class TachyonReader(Reader):
 
 
 class TachyonJsonlReader(Reader):
-    """Reads ``profiling.sampling --jsonl``: samples by position in the source, of all threads together.
+    """Reads ``profiling.sampling --jsonl``: samples by position in the source, for all threads together.
 
-    Neither stacks nor times are in the file: a slice is a position with its own samples, laid one behind
-    another, most first. ``metadata["tables"]["frames"]`` has all positions, with the samples in which they
-    were on the stack: ``name file line column self_samples cumulative_samples self_ns cumulative_ns``.
+    The file contains neither stacks nor times: a slice is a position with its own samples, and slices are
+    placed one after another, those with the most samples first. ``metadata["tables"]["frames"]`` has all
+    positions, with the samples in which they were on the stack: ``name file line column self_samples
+    cumulative_samples self_ns cumulative_ns``.
     """
 
     name: ClassVar[str] = "tachyon_jsonl"
@@ -295,7 +297,7 @@ class TachyonJsonlReader(Reader):
     describes: ClassVar[str] = "sums by line of Tachyon, Python 3.15's profiling.sampling --jsonl"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the first line is Tachyon's head."""
+        """Return whether the first line is Tachyon's header."""
         return _TACHYON.match(probe.head) is not None
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:

@@ -1,4 +1,4 @@
-"""Collapsed stacks: a call path and its weight a line, as flame graphs are made of."""
+"""Collapsed stacks: a call path and its weight per line, from which flame graphs are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NS: Final = 2.0**61
 
 
 def is_collapsed(head: bytes) -> bool:
-    """Return whether it has Austin's header, or only paths with weights, one of which has two frames."""
+    """Return whether it has Austin's header, or only paths with weights, at least one with two frames."""
     lines = _lines(head)
     if has_header(head):
         return True
@@ -30,7 +30,7 @@ def is_collapsed(head: bytes) -> bool:
 
 
 def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) -> None:
-    """Put paths into `builder`; a weight of 1 stands for `sample_ns`."""
+    """Put paths into `builder`. A weight of 1 stands for `sample_ns`."""
     if data.startswith(BINARY):
         raise FormatError(f"it is no text but {BINARY_IS}")
     lines = _lines(data)
@@ -75,7 +75,7 @@ def read_collapsed(data: bytes, sample_ns: float | None, builder: TraceBuilder) 
 def _header_facts(
     kind: Kind, data: bytes, lines: list[bytes], sample_ns: float | None, builder: TraceBuilder
 ) -> dict[str, str]:
-    """Return what the file says of itself; into the metadata."""
+    """Return what the file says about itself, for the metadata."""
     if kind.tool:
         builder.metadata["exporter"] = kind.tool
     if kind is not AUSTIN:
@@ -99,14 +99,14 @@ def _report_totals(
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Return lines that say something; comments and padding do not."""
+    """Return the lines with content, without comments and padding."""
     return [
         line for line in data.strip(b"\x00").splitlines() if line.strip() and not line.startswith(_SKIPPED)
     ]
 
 
 def _stacks(kind: Kind, paths: list[bytes]) -> Stacks:
-    """Return paths as numbers of frames, without what tells the thread."""
+    """Return paths as frame numbers, without the part that names the thread."""
     code_of_head: dict[bytes, int] = {}
     thread = np.zeros(len(paths), np.int64)
     if kind is PLAIN:

@@ -1,4 +1,4 @@
-"""pprof: sampled stacks of Go, Julia, JAX and many servers, without the times of the samples."""
+"""pprof: sampled stacks of Go, Julia, JAX and many servers, without time stamps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IDS: Final = ("thread native id", "native_tid", "tid", "thread_id", "thread id"
 _NAMES: Final = ("thread_name", "thread name", "thread", "comm")
 _PROCESSES: Final = ("pid", "process_id", "process id")
 _MOST_KINDS: Final = 200
-"""Values of a key that has more are ids or addresses: they are counted, not listed."""
+"""The values of a key with more than this many are ids or addresses, so they are counted, not listed."""
 
 
 class _Labels(NamedTuple):
@@ -31,7 +31,7 @@ class _Labels(NamedTuple):
 
 
 def _labels(samples: Fields, strings: list[str]) -> _Labels:
-    """Return all labels, sample by sample: whose each is, its key, and its text or number."""
+    """Return all labels, sample by sample: the sample of each, its key, and its text or number."""
     rows = samples.occurrences(_LABEL)
     fields = samples.inside(rows)
     code, keys = pd.factorize(fields.ints(_KEY, 0))
@@ -42,14 +42,14 @@ def _labels(samples: Fields, strings: list[str]) -> _Labels:
 
 
 def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder: TraceBuilder) -> IntArray:
-    """Return the track of each sample that is used: of its thread, where a label names one.
+    """Return the track of each used sample: that of its thread, if a label names one.
 
     Parameters
     ----------
     samples : Fields
     strings : list of str
     used : ndarray of bool
-        Which samples count.
+        Mask of the samples that count.
     builder : TraceBuilder
     """
     labels = _labels(samples, strings)
@@ -66,7 +66,8 @@ def thread_tracks(samples: Fields, strings: list[str], used: BoolArray, builder:
 
 
 def _values(labels: _Labels, keys: tuple[str, ...], count: int) -> IntArray:
-    """Return what the first of these keys says of each sample: a number + 1, minus a string, or 0."""
+    """Return each sample's value of the first of these keys: a number + 1, minus the index of a string, or
+    0."""
     value = np.zeros(count, np.int64)
     for key in reversed(keys):
         rows = np.flatnonzero(np.isin(labels.code, [i for i, name in enumerate(labels.key) if name == key]))
@@ -87,7 +88,7 @@ def _whole(value: int, strings: list[str]) -> int | None:
 
 
 def add_label_table(samples: Fields, strings: list[str], dur: IntArray, builder: TraceBuilder) -> None:
-    """Put what samples take by label into `builder`; labels of other kinds are counted.
+    """Put the samples' time by label into `builder`. Labels of other kinds are only counted.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ _TIME, _PERIOD_TYPE, _PERIOD = 9, 11, 12
 _DEFAULT_TYPE: Final = 14
 _SCALE: Final = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
 _DELAY: Final = "delay"
-"""What Go calls the time that its profiles of contention tell."""
+"""Go's name for the time in its contention profiles."""
 _COUNTS: Final = ("samples", "events", "cpu")
 
 
@@ -191,7 +192,7 @@ def _word(strings: list[str], index: int) -> str:
 def _weights(
     profile: Fields, samples: Fields, strings: list[str], builder: TraceBuilder
 ) -> tuple[IntArray, str]:
-    """Return how long each sample stands for, in ns, and what that is the time of."""
+    """Return the time that each sample stands for, in ns, and what kind of time it is."""
     types = profile.inside(profile.occurrences(_SAMPLE_TYPE))
     kinds = [_word(strings, i) for i in types.ints(1, 0).tolist()]
     units = [_word(strings, i) for i in types.ints(2, 0).tolist()]
@@ -239,7 +240,8 @@ def _weights(
 
 
 def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[Frame], IntArray, IntArray]:
-    """Return functions, the stacks of samples as their positions, root first, and the lengths of stacks."""
+    """Return the functions, the samples' stacks as positions in them, root first, and the lengths of the
+    stacks."""
     functions = profile.inside(profile.occurrences(_FUNCTION))
     locations = profile.inside(profile.occurrences(_LOCATION))
     lines = locations.occurrences(4)
@@ -251,7 +253,7 @@ def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[
         i = function_at.get(number, -1)
         name = _word(strings, names[i]) if i >= 0 else ""
         frames.append(Frame(name or "[unknown]", _word(strings, files[i]) if i >= 0 else "", max(line, 0)))
-    # a location without lines is an address whose function is not known
+    # a location without lines is an address whose function is unknown
     begin = np.searchsorted(lines.owner, np.arange(locations.count))
     count = np.bincount(lines.owner, minlength=locations.count)
     bare = count == 0
@@ -266,7 +268,7 @@ def _stacks(profile: Fields, samples: Fields, strings: list[str]) -> tuple[list[
     at = np.minimum(np.searchsorted(number[order], value), max(len(order) - 1, 0))
     exists = number[order][at] == value if len(order) else np.zeros(len(value), bool)
     owner, location = owner[exists], order[at[exists]] if len(order) else value[exists]
-    # leaf first, and of a location the innermost line first: both the other way round
+    # stacks are leaf first, and a location's lines innermost first: reverse both
     owner, location = owner[::-1], location[::-1]
     length = count[location]
     within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)

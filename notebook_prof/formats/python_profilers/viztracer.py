@@ -1,4 +1,4 @@
-"""VizTracer: trace events whose names say where a function is."""
+"""VizTracer: trace events whose names contain the place of the function."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from .csv_tables import AGENTS, kind_of
 class RocmReader(DatabaseReader):
     """Reads ``*_results.db`` of rocprofv3 and rocprof-sys (rocpd), and ``.rpd`` of rocmProfileData.
 
-    Kernels and copies lie on the streams of their GPUs, calls of HIP and HSA on their threads, with arrows
-    between them; roctx ranges are annotations, PyTorch's operators operators. Times count from when the
-    machine was started: neither tells the date.
+    Kernels and copies are on the streams of their GPUs, HIP and HSA calls on their threads, with arrows
+    between them. roctx ranges become annotations, PyTorch's operators become operators. Times count from when
+    the machine was started, since neither format contains the date.
     """
 
     name: ClassVar[str] = "rocm"
@@ -32,7 +32,7 @@ class RocmReader(DatabaseReader):
         )
 
     def read(self, data: bytes, builder: TraceBuilder) -> None:
-        """Refuse what is no database."""
+        """Refuse anything but a database."""
         raise FormatError("it is no SQLite database, as ROCm's profilers write")
 
     def read_database(self, database: Database, builder: TraceBuilder) -> None:
@@ -43,10 +43,10 @@ class RocmReader(DatabaseReader):
 
 
 class RocmCsvReader(FolderReader):
-    """Reads what ``rocprofv3 --output-format csv`` writes: a file a domain, of one process or several.
+    """Reads what ``rocprofv3 --output-format csv`` writes: one file per domain, from one process or several.
 
-    What becomes of kernels, copies, calls and markers is what becomes of them in its database; of several
-    processes that use GPUs each is a rank. A single file tells its own domain only.
+    Kernels, copies, calls and markers are treated as in its database. If several processes use GPUs, each is
+    a rank. A single file contains only its own domain.
     """
 
     name: ClassVar[str] = "rocm_csv"
@@ -54,7 +54,7 @@ class RocmCsvReader(FolderReader):
     describes: ClassVar[str] = "AMD ROCm: CSV files of rocprofv3 (kernel, copy, HIP, HSA and marker traces)"
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the header is one of rocprofv3's."""
+        """Return whether the header is one that rocprofv3 writes."""
         return kind_of(probe.head) not in (None, AGENTS)
 
     def recognises_folder(self, folder: Folder) -> bool:
@@ -68,7 +68,7 @@ class RocmCsvReader(FolderReader):
         read_file(data, builder)
 
     def read_folder(self, folder: Folder, builder: TraceBuilder) -> None:
-        """Put all files of a run into `builder`; those of one process begin alike."""
+        """Put all files of a run into `builder`. Files of the same process have the same prefix."""
         from .csv_files import read_folder
 
         read_folder(folder, _csv_files(folder), builder)

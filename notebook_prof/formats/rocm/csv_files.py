@@ -1,4 +1,4 @@
-"""What rocprofv3's CSV files become: one of them, or the folder of a run."""
+"""Reads rocprofv3's CSV files: one of them, or the folder of a run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_file(data: bytes, builder: TraceBuilder) -> None:
 
 
 def read_folder(folder: Folder, names: Iterable[str], builder: TraceBuilder) -> None:
-    """Put all files of a run into `builder`; those of one process begin alike."""
+    """Put all files of a run into `builder`. Files of the same process have the same prefix."""
     processes: dict[str, _Process] = {}
     for name in names:
         kind = kind_of(folder.head(name))

@@ -1,4 +1,4 @@
-"""What PyTorch writes beside Kineto's traces, of memory, compilations and operators; and its table."""
+"""What PyTorch writes besides Kineto's traces, about memory, compilations and operators; and its table."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _SPACE: Final = b" \t\r\n"
 _LEAST_TIME: Final = 10**12
 _MOST: Final = 2**53
 _CATEGORIES: Final = 8
-"""How many kinds of memory a timeline tells."""
+"""How many kinds of memory a timeline contains."""
 _LOG: Final = re.compile(rb'[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) [^\]\n]*\] \{"')
 _TORCH: Final = (re.compile(rb'"schema"\s*:\s*"\d'), re.compile(rb'"nodes"\s*:\s*\['))
 _WORKLOAD: Final = re.compile(rb'"workload_graph"\s*:\s*\[')
 
 
 class TorchMemoryReader(Reader):
-    """Memory snapshots (``torch.cuda.memory._dump_snapshot``) and memory timelines of the profiler.
+    """Reads memory snapshots (``torch.cuda.memory._dump_snapshot``) and the profiler's memory timelines.
 
     Parameters
     ----------
     device : int
-        Which device a timeline is about; snapshots say it themselves.
+        The device that a timeline is about. Snapshots contain that themselves.
     """
 
     name: ClassVar[str] = "torch_memory"
@@ -50,7 +50,7 @@ class TorchMemoryReader(Reader):
         return TorchMemoryReader(device)
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether this is a pickle with a snapshot's keys, or JSON that begins as a timeline does."""
+        """Return whether this is a pickle with a snapshot's keys, or JSON that begins like a timeline."""
         head = probe.head
         if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
             return any(key in head for key in _KEYS)
@@ -70,7 +70,7 @@ class TorchMemoryReader(Reader):
 
 
 def _is_timeline(head: bytes) -> bool:
-    """Return whether the text begins as lists of numbers whose first ones are times."""
+    """Return whether the text begins with lists of numbers, the first of which are times."""
     start = head.lstrip(_SPACE)[:400]
     if not start.startswith(b"[") or not start[1:].lstrip(_SPACE).startswith(b"["):
         return False
@@ -87,10 +87,10 @@ def _is_timeline(head: bytes) -> bool:
 
 
 class TorchCompileReader(PiecesReader, FolderReader):
-    """A folder that ``TORCH_TRACE`` names, or one log of it: a process each.
+    """Reads a folder named by ``TORCH_TRACE``, or a single log from it. Each log belongs to one process.
 
-    What TorchDynamo, AOTAutograd and Inductor did is a track by process; the table of compilations is that of
-    a live recording. Graphs and generated code, which tlparse shows, are left out.
+    What TorchDynamo, AOTAutograd and Inductor did is on one track per process. The table of compilations is
+    the same as in a live recording. Graphs and generated code, which tlparse shows, are left out.
     """
 
     name: ClassVar[str] = "torch_compile"
@@ -100,7 +100,7 @@ class TorchCompileReader(PiecesReader, FolderReader):
     )
 
     def recognises(self, probe: Probe) -> bool:
-        """Return whether the head is a line of such a log."""
+        """Return whether the head is a line from such a log."""
         return _LOG.match(probe.head) is not None
 
     def recognises_folder(self, folder: Folder) -> bool:
@@ -128,8 +128,8 @@ def _logs(folder: Folder) -> list[str]:
 class ExecutionTraceReader(Reader):
     """Reads Chakra's ``.et`` and its JSON, and PyTorch's ``ExecutionTraceObserver``.
 
-    Chakra's nodes have durations and dependencies, and lie on lanes. PyTorch's file tells which operator
-    called which, with which tensors, and no durations: it is a table,
+    Chakra's nodes have durations and dependencies, and are drawn on lanes. PyTorch's file contains which
+    operator called which, with which tensors, but no durations, so it becomes a table,
     ``metadata["tables"]["execution_graph"]``.
     """
 
@@ -157,7 +157,7 @@ class ExecutionTraceReader(Reader):
 
 
 def _is_chakra(head: bytes) -> bool:
-    """Return whether a message of texts is followed by a node, each with its length in front."""
+    """Return whether a message of texts is followed by a node, each preceded by its length."""
     try:
         size, at = varint(head, 0, min(len(head), 10))
         if not 0 < size <= len(head) - at:

@@ -1,4 +1,4 @@
-"""PyTorch's structured trace of compilations, which ``TORCH_TRACE`` names: what tlparse reads."""
+"""PyTorch's structured log of compilations, requested by ``TORCH_TRACE``, which tlparse reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_logs(logs: Iterable[Iterable[bytes]], builder: TraceBuilder) -> None:
-    """Put the compilations of logs into `builder`; each comes in pieces."""
+    """Put the compilations in logs into `builder`. Each log comes in pieces."""
     read = []
     for pieces in logs:
         read.append(_Log())

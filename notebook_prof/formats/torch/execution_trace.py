@@ -1,4 +1,4 @@
-"""Nodes of execution traces: of PyTorch, and of MLCommons Chakra in two forms."""
+"""Nodes of execution traces, from PyTorch and, in two forms, from MLCommons Chakra."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLE: Final = "execution_graph"
 
 
 class Graph(NamedTuple):
-    """Nodes with durations, and what each waits for.
+    """Nodes with durations, and the nodes on which each depends.
 
     Attributes
     ----------
@@ -33,10 +33,10 @@ class Graph(NamedTuple):
         Number and type: 4 for computation, 5 and 6 for messages, 7 for collectives.
     name : Coded
     start_ns, dur_ns : ndarray of int64
-        All starts are 0 where none was recorded.
+        All starts are 0 if none was recorded.
     on_host : ndarray of bool
     waits, needs : ndarray of int64, shape (m,)
-        Position of a node, and the number of one that it depends on.
+        Position of a node, and the number of a node on which it depends.
     """
 
     node: IntArray
@@ -50,9 +50,10 @@ class Graph(NamedTuple):
 
 
 def add_graph(graph: Graph, builder: TraceBuilder) -> None:
-    """Put nodes on a lane of the host and one of devices, and their dependencies as arrows.
+    """Put nodes on a lane for the host and one for devices, with their dependencies as arrows.
 
-    Where no starts are recorded, the nodes of a lane lie one behind another in the order of their numbers.
+    If no starts were recorded, the nodes of a lane are placed one after another in the order of their
+    numbers.
     """
     if not len(graph.node):
         raise FormatError("the execution trace holds no nodes")

@@ -17,13 +17,13 @@ _CALLS = ("operator", "collective", "annotation", "launch", "sync", "io", "overh
 
 
 def key_averages(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Add up calls by name as PyTorch does: recursion counts twice, device work has rows of its own.
+    """Sum calls by name as PyTorch does: recursive calls count twice, and device work has rows of its own.
 
     Parameters
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns; times are cut at its edges.
+        Half-open, in ns. Times are cut at its edges.
 
     Returns
     -------
@@ -32,14 +32,14 @@ def key_averages(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
         - ``name`` str; ``count`` int64; ``on_device`` bool;
         - ``self_cpu_time_ns``, ``cpu_time_total_ns`` int64: 0 for device work;
-        - ``self_device_time_ns``, ``device_time_total_ns`` int64: of what a call launched itself, and with
-          what is inside it; a kernel's own time in its own row.
+        - ``self_device_time_ns``, ``device_time_total_ns`` int64: of the work that a call launched itself,
+          and including what is inside it; in a kernel's row, its own time.
 
-        An operator that only passes a call on to itself is one call.
+        An operator that only forwards a call to itself counts as one call.
 
     Notes
     -----
-    `operators` is the better answer: its total times count recursion once, and add up. This one is for
+    Prefer `operators`: its total times count recursion once, and can be added up. This function is for
     comparison with PyTorch's own tables.
 
     Examples
@@ -109,12 +109,12 @@ def torch_table(
     trace : Trace
     sort_by : str, optional
         ``self_cpu_time_total cpu_time_total cpu_time count self_device_time_total device_time_total
-        device_time`` (or ``cuda`` and ``xpu`` for ``device``), largest first; in order of appearance unless
-        given.
+        device_time`` (or ``cuda`` or ``xpu`` instead of ``device``), largest first; by default in order of
+        appearance.
     row_limit : int
-        How many rows; -1 for all.
+        Number of rows; -1 for all.
     time_unit : str, optional
-        ``s ms us``; each time in the unit that fits unless given.
+        ``s ms us``; by default, each time has the unit that fits.
 
     Returns
     -------
@@ -186,6 +186,6 @@ def _share(part: int, whole: int) -> str:
 
 
 def _time(ns: float, unit: str | None) -> str:
-    """Write a time in microseconds, in milliseconds from 1 ms on, in seconds from 1 s on."""
+    """Write a time in microseconds, from 1 ms on in milliseconds, from 1 s on in seconds."""
     fitting = unit or ("s" if ns >= 1e9 else "ms" if ns >= 1e6 else "us")
     return f"{ns / _UNITS[fitting]:.3f}{fitting}"

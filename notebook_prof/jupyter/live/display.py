@@ -1,12 +1,13 @@
 """The display during a recorded cell: its steps, and a button that ends the recording but not the cell.
 
 A thread updates the page twice a second. The display needs a front-end that draws widgets and keeps
-listening, known by the cell's id in its requests: there is none in terminals, nor in programs that only
-execute (nbclient, papermill, nbconvert).
+listening, recognised by the cell's id in its requests. Terminals have none, nor do programs that only execute
+cells (nbclient, papermill, nbconvert).
 
 A message of the page is handled while the cell runs if the kernel has subshells and the front-end uses them
 for comms (ipykernel 7 with JupyterLab 4.4 or Notebook 7.4). Otherwise it waits until the cell has ended. So
-the page offers the button once the kernel has answered a message, and until then says how to end a recording.
+the page offers the button only once the kernel has answered a message; until then it says how to end a
+recording.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ...views.bundle import script, stylesheet
 from .state import LiveState
 
 AFTER_S: Final = 1.0
-"""Shorter cells show nothing."""
+"""Cells that take less time show nothing."""
 PERIOD_S: Final = 0.5
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _GONE: Final = {"text/plain": ""}
@@ -62,7 +63,7 @@ class LiveWidget(anywidget.AnyWidget):
 
 
 class LiveDisplay:
-    """Shows a recording from its second second on, and removes the display when it has ended."""
+    """Shows a recording that takes longer than a second, and removes the display when it ends."""
 
     def __init__(self, session: Session, namespace: Mapping[str, Any]) -> None:
         self._state = LiveState(session, namespace, time.time_ns())
@@ -79,7 +80,7 @@ class LiveDisplay:
         self._thread.start()
 
     def end(self) -> None:
-        """Remove the display, as the Profile has all of its contents. Never raises."""
+        """Remove the display, since the Profile has all of its contents. Never raises."""
         self._ended.set()
         try:
             with self._telling:

@@ -1,4 +1,4 @@
-"""The state of a running recording: steps, phases, rate and the estimated end, in 1.5 kB."""
+"""The state of a running recording in 1.5 kB: steps, phases, rate and estimated end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...session.schedule import StepRange
 from ...trace.arrays import IntArray
 
 LAST_STEPS: Final = 60
-"""How many of the last steps are sent with their times."""
+"""For how many of the last steps the times are sent."""
 _LAST_MARKS: Final = 4096
 _LINES: Final = 5
 _TEXT: Final = 48
@@ -28,13 +28,13 @@ _OPTIMIZER: Final = re.compile(
     r"\b\w*(?:optim|opt|scaler|sched)\w*\.(?:step|zero_grad|update|unscale_)\(", re.I
 )
 _SIZED: Final = (list, tuple, range, dict, set, frozenset, str, bytes, np.ndarray)
-"""Types with a length that is read without running user code."""
+"""Types whose length can be read without running user code."""
 _PASSED_ON: Final = frozenset({"enumerate", "tqdm", "trange", "iter", "reversed", "sorted"})
 """Functions that return as many items as they get."""
 
 
 class LiveState:
-    """Assembles the state of a recording, in another thread than the recorded one."""
+    """Assembles the state of a recording, in a thread other than the recorded one."""
 
     def __init__(self, session: Session, namespace: Mapping[str, Any], began_ns: int) -> None:
         self._session, self._namespace, self._began_ns = session, namespace, began_ns
@@ -42,12 +42,12 @@ class LiveState:
 
     def at(self, now_ns: int) -> dict[str, Any]:
         """Return the state: JSON of at most 1.5 kB."""
-        # ``seconds`` since the cell began; ``steps`` ended, ``rate`` of them a second; ``of`` and ``step``:
-        # length of this loop, if known, and how many have ended; ``left``: seconds until its end; ``state``
-        # (``before recording after``), ``reason`` (``asked known`` or empty); ``recorded``: number of
-        # recorded steps, ``last``: the times of the last ones in µs, ``median`` of them; ``window``: first
-        # and last requested step; ``lines``: line, text, share of the last steps, phase; ``phases``: their
-        # shares; ``until``: the request, and how well the median is known.
+        # ``seconds`` since the cell began; ``steps`` that have ended, ``rate`` of them per second; ``of`` and
+        # ``step``: length of this loop, if known, and how many of its steps have ended; ``left``: seconds
+        # until its end; ``state`` (``before recording after``), ``reason`` (``asked known`` or empty);
+        # ``recorded``: number of recorded steps, ``last``: the times of the last ones in µs, ``median``:
+        # their median; ``window``: first and last requested step; ``lines``: line, text, share of the last
+        # steps, phase; ``phases``: their shares; ``until``: the request, and how well the median is known.
         window, end = self._session.window, self._session.early_end
         progress = window.progress()
         self._counts.append((now_ns, progress.steps))
@@ -128,7 +128,7 @@ def phase_of(text: str) -> str:
 
 
 def loop_length(head: str, namespace: Mapping[str, Any]) -> int | None:
-    """Return how many iterations a loop has, if its head shows it; runs no user code.
+    """Return how many iterations a loop has, if its head shows that. Runs no user code.
 
     >>> loop_length("for i, x in enumerate(rows):", {"rows": [1, 2, 3]})
     3
@@ -174,7 +174,7 @@ def _size(value: Any) -> int | None:
 
 
 def _batches(loader: Any) -> int | None:
-    """Return the batches of a DataLoader with PyTorch's own samplers and dataset."""
+    """Return the number of batches of a DataLoader, if its samplers and dataset are PyTorch's own."""
     facts = vars(loader)
     sampler, batches = facts.get("sampler"), facts.get("batch_sampler")
     source = vars(sampler).get("data_source") if hasattr(sampler, "__dict__") else None

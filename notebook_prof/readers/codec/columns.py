@@ -234,7 +234,7 @@ def _decoded(values: Any, encoding: str) -> Any:
 
 
 def text_codes(data: npt.NDArray[np.uint8], begin: IntArray, end: IntArray) -> Coded:
-    """Return the texts at these places by code; -1 where a begin is negative."""
+    """Return the texts at these places as codes; -1 where a begin is negative."""
     rows = np.flatnonzero(begin >= 0)
     if len(rows) == len(begin):
         codes, first = coded_contents(data, begin, end - begin)

@@ -312,12 +312,12 @@ class Fields:
 
 
 def text_column(fields: Fields, number: int) -> Coded:
-    """Return a text field of each message; code -1 where it has none."""
+    """Return a text field of each message; the code is -1 where the field is missing."""
     return text_codes(fields.data, *fields.contents(number))
 
 
 def coded_texts(fields: Fields, every: Occurrences) -> Coded:
-    """Return the content of fields as texts by code."""
+    """Return the contents of fields as coded texts."""
     return text_codes(fields.data, every.begin, every.end)
 
 

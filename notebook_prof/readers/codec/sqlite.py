@@ -24,7 +24,7 @@ _VALUES: Final[Mapping[Kind, str]] = {
     FLOATS: "case when typeof({0}) in ('integer', 'real') then cast({0} as real) end",
     TEXTS: "case when typeof({0}) = 'text' then substr({0}, 1, 1048576) end",
 }
-"""What is selected of a column, so that all of its values are of one kind."""
+"""The SQL expression that selects a column, so that all of its values have the same kind."""
 
 
 class Database:
@@ -33,7 +33,7 @@ class Database:
     Parameters
     ----------
     path : Path
-        A write-ahead log beside it is not looked at.
+        A write-ahead log beside it is not read.
 
     Attributes
     ----------
@@ -43,7 +43,8 @@ class Database:
     Raises
     ------
     FormatError
-        If it was cut, or is damaged. So do the methods, as SQLite finds damage when it comes to it.
+        If the file is truncated or damaged. Methods raise it too, since SQLite notices damage only when it
+        gets there.
 
     Examples
     --------
@@ -60,9 +61,9 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        # immutable: no lock, and nothing is written, so that a folder that is read-only will do
+        # immutable: nothing is locked or written, so a read-only folder will do
         self._connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-        self._connection.text_factory = bytes  # not all that is written as text is UTF-8
+        self._connection.text_factory = bytes  # not everything stored as text is UTF-8
         try:
             with _damage():
                 self._connection.execute("pragma trusted_schema = off")
@@ -85,14 +86,14 @@ class Database:
         self._connection.close()
 
     def read(self, table: str, kinds: Mapping[str, Kind]) -> dict[str, Column]:
-        """Return columns of a table, in the order of its rows; those that it does not have are left out.
+        """Return columns of a table, in the order of its rows. Columns that it does not have are left out.
 
         Parameters
         ----------
         table : str
         kinds : mapping of str to {"ints", "floats", "texts"}
-            Columns to read. NULL is `MISSING`, NaN or null; so is what is of another kind, and texts are
-            cut at a million characters.
+            Columns to read. NULL and values of another kind become `MISSING`, NaN or null. Texts are cut at a
+            million characters.
 
         Returns
         -------
@@ -107,7 +108,7 @@ class Database:
         return columns
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows in a table."""
         if table not in self.tables:
             return 0
         with _damage():
@@ -115,9 +116,9 @@ class Database:
 
     def _columns(self, table: str, names: Sequence[str], kind: Kind) -> Iterable[Column]:
         values = ", ".join(_VALUES[kind].format(_quoted(name)) for name in names)
-        # an index that has all of these columns would give them in another order
+        # an index that covers all of these columns would return them in a different order
         rows = self._connection.execute(f"select {values} from {_quoted(table)} not indexed")
-        if kind == INTS:  # straight into an array: a list of rows would keep an object for each number
+        if kind == INTS:  # straight into an array, since a list of rows would keep an object for each number
             numbers = np.fromiter(chain.from_iterable(rows), np.int64)
             return np.ascontiguousarray(numbers.reshape(-1, len(names)).T)
         columns = [*zip(*rows, strict=True)] or [()] * len(names)
@@ -137,15 +138,15 @@ class Database:
 
 @contextmanager
 def opened(path: Path, pieces: Iterable[bytes], report: ImportReport) -> Iterator[Database]:
-    """Open a database: the file itself, or a temporary one of what it is uncompressed.
+    """Open a database: the file itself or, if that is compressed, a temporary decompressed copy.
 
     Parameters
     ----------
     path : Path
     pieces : iterable of bytes
-        Its content without compression; not asked for where the file has none.
+        Its decompressed content. Not read if the file is not compressed.
     report : ImportReport
-        Told ``write-ahead-log`` where the newest rows lie in a file beside.
+        Gets ``write-ahead-log`` if the newest rows are in a file beside it.
     """
     with path.open("rb") as file:
         is_plain = file.read(len(MAGIC)) == MAGIC
@@ -172,7 +173,7 @@ def opened(path: Path, pieces: Iterable[bytes], report: ImportReport) -> Iterato
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """Say in a sentence what SQLite finds wrong."""
+    """Turn SQLite's errors into a FormatError that says what is wrong."""
     try:
         yield
     except sqlite3.Error as error:

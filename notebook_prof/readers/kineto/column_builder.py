@@ -342,8 +342,8 @@ def _flagged(args: list[Any], flags: npt.NDArray[Any]) -> tuple[IntArray | None,
 def add_pairs_and_marks(columns: ColumnBuilder, report: ImportReport) -> None:
     """Turn the begins, ends and marks among ``columns.instants`` into events of `columns`.
 
-    PyTorch writes complete events only; tools that rewrite its files split them. A beginning without an
-    end lasts to the end of the file (``unclosed-begin``); an end without a beginning is left out
+    PyTorch writes only complete events, but tools that rewrite its files split them. A begin without an end
+    lasts to the end of the file (``unclosed-begin``). An end without a begin is left out
     (``end-without-begin``).
 
     Parameters

@@ -154,7 +154,8 @@ class KinetoColumns:
 
     @classmethod
     def joined(cls, parts: Sequence[KinetoColumns]) -> KinetoColumns:
-        """Return the rows of consecutive recordings of this process; the last one gives what is no column."""
+        """Return the rows of consecutive recordings of this process. Everything but columns is taken from the
+        last one."""
         *_, last = parts
         changed: dict[str, Any] = {}
         for part in fields(cls):

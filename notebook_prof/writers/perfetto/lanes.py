@@ -33,7 +33,7 @@ def lanes(track: IntArray, ts: IntArray, dur: IntArray) -> IntArray:
 
 
 def _nested(track: IntArray, ts: IntArray, dur: IntArray) -> BoolArray:
-    """Return a set of slices of which none crosses another."""
+    """Return a mask of slices that do not cross one another."""
     # Each end is matched with the latest open begin. Where slices cross, ends are matched with begins of
     # others; these form cycles, of which the longest slice stays. The rest is processed again.
     stays = np.ones(len(ts), bool)

@@ -14,7 +14,7 @@ _STARTS: Final = np.array([1 << 7 * k for k in range(1, 10)], np.uint64)
 
 
 def varint(value: int) -> bytes:
-    """Return a number as seven bits a byte; negative ones as their 64 bits.
+    """Encode a number with seven bits per byte, and a negative one as its 64 bits.
 
     >>> varint(150)
     b'\\x96\\x01'

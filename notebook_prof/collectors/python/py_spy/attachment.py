@@ -1,4 +1,4 @@
-"""py-spy, attached to this process: it samples from outside and waits for no bytecode.
+"""py-spy, attached to this process: it samples from outside and need not wait for bytecode.
 
 One process of py-spy serves one recording, since it writes its file when it ends. It takes tens of
 milliseconds to attach, so a notebook keeps one *warm* (`keep_warm`): started by ``%load_ext`` and after every
@@ -33,18 +33,19 @@ RATES_HZ: Final = (100, 400)
 """The lowest and the highest first rate."""
 
 FRAMES_PER_S: Final = 16_000
-"""The rate is set so that this many frames are read per second. Reading frames is what py-spy costs, and a
-notebook's kernel has ten threads and eighty idle frames. That takes 0.3 to 0.4 of a core if a system call
+"""The rate is set so that this many frames are read per second. Reading frames is the cost of py-spy, and a
+notebook's kernel has ten threads and eighty idle frames. That takes 0.3 to 0.4 of a core where a system call
 takes microseconds, and less elsewhere.
 """
 
 FRAMES_OF_A_THREAD: Final = 6
 
 PATIENCE_S: Final = 0.15
-"""How long a recording waits for it before it begins without."""
+"""How long a recording waits for py-spy before it begins without."""
 
 IDLE_S: Final = 5.0
-"""A warm one is stopped when unused for this long: it reads all the time, and starting one takes 40 ms."""
+"""A warm one is stopped when unused for this long, since it reads all the time, and starting one takes only
+40 ms."""
 
 THREAD: Final = "notebook_prof py-spy"
 _PR_GET_DUMPABLE: Final = 3
@@ -83,13 +84,13 @@ def refusal() -> str:
 
 
 def first_rate_hz() -> int:
-    """Return the first sampling rate, by the number of frames to read per sample."""
+    """Return the first sampling rate, based on the number of frames to read per sample."""
     frames = sum(map(len, walk(time.time_ns).codes))
     return int(min(max(FRAMES_PER_S / max(frames, 1), RATES_HZ[0]), RATES_HZ[1]))
 
 
 class Attachment:
-    """One process of py-spy and the thread that watches it."""
+    """One py-spy process and the thread that watches it."""
 
     def __init__(self, rate_hz: int = 0) -> None:
         self.rate_hz = rate_hz = rate_hz or first_rate_hz()
@@ -137,7 +138,7 @@ class Attachment:
         return round(1e9 / self.rate_hz)
 
     def ready(self, patience_s: float = 0.0) -> bool:
-        """Return whether it samples already; waits up to `patience_s`."""
+        """Return whether it is sampling already. Waits up to `patience_s`."""
         self._settled.wait(patience_s)
         return self.banner_ns > 0 and self.is_running()
 
@@ -147,14 +148,14 @@ class Attachment:
         return self._thread.is_alive() if process is None else process.is_running()
 
     def watch(self, each_beat: Callable[[], object], died: Callable[[], object]) -> None:
-        """Begin a recording: the watching thread calls `each_beat` many times a second, `died` if it ends
-        early."""
+        """Start a recording. The watching thread calls `each_beat` many times a second, and `died` if py-spy
+        ends early."""
         self._watching, self._died = each_beat, died
         self.heartbeat.again()
         self._wake.set()
 
     def interrupt(self) -> None:
-        """Make it write its file and end, without waiting; safe to repeat."""
+        """Make it write its file and end, without waiting. Safe to repeat."""
         self._watching = self._died = None  # they would keep an unused recording alive
         self._quit.set()
         self._wake.set()
@@ -180,7 +181,7 @@ class Attachment:
             return
         with self._lock:
             if self._starting and self._thread.is_alive():
-                return  # its thread ends it: starting takes a while, which must not block here
+                return  # its thread ends it, since starting takes a while and must not block here
             process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
@@ -191,7 +192,7 @@ class Attachment:
         self._log.close()
 
     def _start(self) -> bool:
-        """Start the process, in the watching thread; returns whether it was started and is still wanted."""
+        """Start the process, in the watching thread. Returns whether it was started and is still wanted."""
         command = [binary() or "py-spy", "record", "--format", "chrometrace", "--rate", str(self.rate_hz)]
         command += ["--nonblocking", "--threads", "--idle", "--subprocesses", "--full-filenames"]
         command += ["--output", "/dev/fd/4", "--pid", str(self._owner)]
@@ -209,7 +210,7 @@ class Attachment:
 
     def _join(self) -> None:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(_LONGEST_END_S)  # garbage collection may call this, and must not hang
+            self._thread.join(_LONGEST_END_S)  # garbage collection may call this, so it must not hang
 
     def _run(self) -> None:
         try:
@@ -231,7 +232,7 @@ class Attachment:
             self._settled.set()
 
     def _attach(self) -> bool:
-        """Wait for the banner; if it ends without one, keep the reason for the rest of the session."""
+        """Wait for the banner. If py-spy ends without one, keep the reason for the rest of the session."""
         until = time.monotonic() + _LONGEST_START_S
         while not self._quit.is_set() and time.monotonic() < until:
             if "Sampling process" in self._log_text():
@@ -249,7 +250,7 @@ class Attachment:
         return os.pread(self._log.fileno(), 1 << 16, 0).decode("utf-8", "replace")
 
     def _beat(self) -> bool:
-        """Make one beat; returns whether to go on."""
+        """Make one beat. Returns whether to go on."""
         self.heartbeat.wait(self._quit)
         watching, died = self._watching, self._died
         if self._quit.is_set():
@@ -264,14 +265,14 @@ class Attachment:
 
 
 def keep_warm() -> None:
-    """Keep one ready from now on; called by the notebook's extension."""
+    """Keep one ready from now on. Called by the notebook extension."""
     global _keeps_warm
     _keeps_warm = True
     prepare()
 
 
 def prepare() -> None:
-    """Start a warm one if wanted and missing. Never raises, never waits."""
+    """Start a warm one if one is wanted and missing. Never raises, never waits."""
     global _warm
     if not _keeps_warm or refusal() or (_warm is not None and _warm.is_running()):
         return
@@ -285,7 +286,7 @@ def prepare() -> None:
 
 
 def let_cool() -> None:
-    """Keep none ready any more, and end the warm one; safe in every state."""
+    """Stop keeping one ready, and end the warm one. Safe in every state."""
     global _keeps_warm, _warm
     _keeps_warm = False
     one, _warm = _warm, None
@@ -294,8 +295,8 @@ def let_cool() -> None:
 
 
 def take() -> Attachment | None:
-    """Return the warm one if it samples, else a new one; None if py-spy is unusable or too slow."""
-    # one that was too slow becomes the warm one for the next recording
+    """Return the warm one if it is sampling, otherwise a new one; None if py-spy is unusable or too slow."""
+    # one that was too slow to start becomes the warm one for the next recording
     global _warm
     one, _warm = _warm, None
     if refusal():
@@ -322,7 +323,7 @@ def take() -> Attachment | None:
 
 
 def _let_go(one: Attachment) -> None:
-    """End an unused warm one; called in its own thread."""
+    """End a warm one that is unused. Called in its own thread."""
     global _warm
     if _warm is one:
         _warm = None
@@ -335,13 +336,14 @@ def _refuse(why: str) -> None:
 
 
 def _allow(pid: int) -> None:
-    """Let one process read this one if Yama would forbid it (``ptrace_scope`` 1); else without effect."""
+    """Let one process read this one where Yama would forbid that (``ptrace_scope`` 1). Has no effect
+    elsewhere."""
     with contextlib.suppress(OSError, AttributeError):
         own_processes.libc().prctl(_PR_SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
 
 
 def _forbidden() -> str:
-    """Return why the system lets no other process read this one; empty if it may, as far as is known."""
+    """Return why the system lets no other process read this one; empty if, as far as is known, one may."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as stream:
             status = dict(line.split(":", 1) for line in stream if ":" in line)
@@ -361,7 +363,7 @@ def _forbidden() -> str:
 
 
 def _reason(log: str) -> str:
-    """Return why py-spy gave up. Its own messages have colour codes and file names of its source."""
+    """Return why py-spy gave up, without the colour codes and source file names in its messages."""
     words = log.lower()
     if "denied" in words or "not permitted" in words:
         return "the system does not permit it (ptrace)"

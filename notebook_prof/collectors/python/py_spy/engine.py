@@ -25,42 +25,43 @@ from .lifetimes import Children, ended
 from .threads import samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
-"""Interval of the samples from inside, for what py-spy may miss."""
+"""Interval of the samples taken from inside, for what py-spy may miss."""
 
 
 SHORT_S: Final = 0.1
-"""Shorter recordings without a sample of py-spy have lost none: their statements are exact."""
+"""Shorter recordings without a py-spy sample have lost nothing: their statements are exact."""
 
 MOST_FRAMES: Final = 1_000
-"""Deeper stacks are sampled by a thread: py-spy writes every frame that comes or goes, some megabytes a
-second, and above 4,096 frames it sees nothing.
+"""Deeper stacks are sampled by a thread. For them py-spy would write megabytes per second, since it writes
+every frame that comes or goes, and above 4,096 frames it sees nothing.
 """
 
 CALMER: Final = ((4.0, 4), (120.0, 20))
-"""After this many seconds the rate is divided by this factor."""
+"""(seconds, factor): after that many seconds, the rate is divided by the factor."""
 
 
 @dataclass
 class _Segment:
-    """The time sampled by one process of py-spy: from its begin to that of the next."""
+    """The time sampled by one py-spy process: from its start to that of the next."""
 
     attachment: Attachment
     begin_ns: int
 
 
 class PySpy:
-    """Takes the stacks of all threads and child processes by py-spy, at first often and later less."""
+    """Samples the stacks of all threads and child processes with py-spy, at first often and later less
+    often."""
 
-    # A few times a second the process also samples its own threads. These samples are used if py-spy's file
-    # is missing, since it was killed, and if it was starved for longer than their interval. `attachment`
-    # samples already; `report` gets the quality of the samples.
+    # A few times a second, the process also samples its own threads. These samples are used if py-spy's file
+    # is missing because it was killed, or if it was starved for longer than their interval. `attachment` is
+    # already sampling; `report` gets the quality of the samples.
     name = "py-spy"
 
     def __init__(self, report: ImportReport, attachment: Attachment) -> None:
         self._report = report
         self._segments = [_Segment(attachment, 0)]
         self._launched = [attachment]
-        weakref.finalize(self, _kill, self._launched).atexit = False  # for a Trace that is never built
+        weakref.finalize(self, _kill, self._launched).atexit = False  # in case the Trace is never built
         self._next: Attachment | None = None
         self._rate_hz = attachment.rate_hz
         self._clock = Clock()
@@ -73,7 +74,7 @@ class PySpy:
         self._lock = threading.Lock()
 
     def start(self, clock: Clock) -> None:
-        """Begin; earlier samples are dropped."""
+        """Start recording. Earlier samples are dropped."""
         self._clock = clock
         self._look = self._net.by_hand(clock, NET_NS)
         self._children = Children(clock.now_ns)
@@ -99,7 +100,7 @@ class PySpy:
         _kill(self._launched)
 
     def recorded(self) -> Recorded:
-        """Return the samples of all processes within the recording."""
+        """Return the samples of all py-spy processes within the recording."""
         inside = self._net.recorded()
         ends = [segment.begin_ns for segment in self._segments[1:]] + [
             self._handed_over_ns or self._window_ns[1]
@@ -118,7 +119,7 @@ class PySpy:
         return join(parts)
 
     def _look_inside(self) -> None:
-        """Sample threads and child processes; a failure is reported and prints nothing."""
+        """Sample threads and child processes. A failure is reported, but nothing is printed."""
         try:
             self._look()
             self._children.look()
@@ -131,7 +132,7 @@ class PySpy:
             )
 
     def _beat(self) -> None:
-        """Sample from inside, and start a slower py-spy in time; called in a watching thread."""
+        """Sample from inside, and start a slower py-spy when it is time. Called in a watching thread."""
         now = self._clock.now_ns()
         if now - self._look_ns >= NET_NS * 3 // 4:  # not at every beat of the burst
             self._look_ns = now
@@ -157,7 +158,7 @@ class PySpy:
     def _read(
         self, attachment: Attachment, window_ns: tuple[int, int], context: Sequence[Frame]
     ) -> Recorded | None:
-        """Return the samples of one process of py-spy; None if unusable."""
+        """Return the samples of one py-spy process; None if they are unusable."""
         try:
             changes, paths = parse(attachment.content())
         except ValueError:
@@ -190,7 +191,7 @@ class PySpy:
         window_ns: tuple[int, int],
         interval_ns: int,
     ) -> Recorded:
-        """Return stacks of all the user's threads within a window."""
+        """Return the stacks of all the user's threads within a window."""
         threads, inside, look_ns = [], self._net.all_threads, self._net.look_ns
         for change in changes:
             bounds = self._clock.from_monotonic(change.ts_us * 1000 + shift_ns)
@@ -203,7 +204,7 @@ class PySpy:
                 one,
                 command="" if one.pid == os.getpid() else one.command,
                 stack=np.where(one.stack >= 0, np.searchsorted(nodes, one.stack), -1),
-                # its file leaves out samples that equal the previous one
+                # py-spy's file omits samples that equal the previous one
                 looks=np.maximum(np.rint(np.diff(one.bounds) / interval_ns), 1).astype(np.int64),
             )
             for one in recorded.threads
@@ -211,7 +212,7 @@ class PySpy:
         return Recorded(threads, stacks_of(paths, nodes, Functions(), self._report), interval_ns)
 
     def _leave_to_thread(self) -> None:
-        """Let a thread of this process go on if stacks are deep; called in a watching thread."""
+        """If stacks are deep, let a thread of this process take over. Called in a watching thread."""
         self._note_death()
         for attachment in self._launched:
             attachment.interrupt()
@@ -223,14 +224,14 @@ class PySpy:
         )
 
     def _note_death(self) -> None:
-        """Note that it has ended early; called in its watching thread."""
+        """Note that py-spy has ended early. Called in its watching thread."""
         with self._lock:
             if not self._ended and not self._handed_over_ns:  # after the end nobody would stop the successor
                 self._handed_over_ns = self._clock.now_ns()
                 self._net.take_over()
 
     def _tell_lost(self, window_ns: tuple[int, int]) -> None:
-        """Report that py-spy has no samples although there was time for some."""
+        """Report that py-spy has no samples, although there was enough time for some."""
         seconds = (window_ns[1] - window_ns[0]) / 1e9
         if "py-spy-left-early" in self._report:
             return  # reported there
@@ -267,7 +268,7 @@ def _kill(launched: list[Attachment]) -> None:
 def _noticed_beats(
     changes: list[Changes], paths: CallPaths, tids: Collection[int]
 ) -> tuple[IntArray, IntArray]:
-    """Return when py-spy noticed a new beat of a thread, in ns on its clock, and which beat."""
+    """Return when py-spy noticed each new beat of a thread, in ns on its clock, and which beat it was."""
     of_thread = np.array([home.tid in tids for home in paths.home], dtype=bool)
     beat = np.where(of_thread, np.array(paths.beat, dtype=np.int64), -1)
     ts, number = [np.empty(0, np.int64)], [np.empty(0, np.int64)]

@@ -23,9 +23,9 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class Home(NamedTuple):
-    """The thread of a stack and the command of its process, read from its root."""
+    """The thread of a stack, and the command of its process, both read from the stack's root."""
 
-    # for Python 3.10 py-spy knows no thread numbers of the system: `tid` is the identifier in Python
+    # for Python 3.10, py-spy does not know the system's thread numbers, so `tid` is Python's identifier
     command: str
     tid: int
     name: str
@@ -36,10 +36,10 @@ _NOWHERE: Final = Home("", 0, "")
 
 @dataclass
 class CallPaths:
-    """Distinct call paths; a node is a path, 0 the empty one."""
+    """Distinct call paths. A node is a path; node 0 is the empty one."""
 
     parent: list[int] = field(default_factory=lambda: [0])  # of every node
-    # function, file and line: the last frame of every node's path
+    # function, file and line of the last frame in each node's path
     frame: list[tuple[str, str, int]] = field(default_factory=lambda: [("", "", 0)])
     home: list[Home] = field(default_factory=lambda: [_NOWHERE])
     beat: list[int] = field(default_factory=lambda: [-1])  # number of the path's beat, -1 for none
@@ -57,7 +57,7 @@ class CallPaths:
         return node
 
     def path(self, node: int) -> list[tuple[str, str, int]]:
-        """Return frames of a node, root first, without those that name its process and thread."""
+        """Return the frames of a node, root first, without those that name its process and thread."""
         frames = []
         while node:
             if self.frame[node][1]:
@@ -70,13 +70,13 @@ class Changes(NamedTuple):
     """When the stack of a thread changed."""
 
     pid: int
-    ident: int  # identifier in Python, which a later thread may get
+    ident: int  # Python's identifier, which a later thread may get too
     ts_us: IntArray  # on the writer's clock, ascending
     node: IntArray  # call path from then on
 
 
 def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
-    """Parse a JSON list of events ``B`` and ``E``: the changes per identifier of a thread, and the call
+    """Parse a JSON list of ``B`` and ``E`` events into the changes of each thread identifier, and the call
     paths.
 
     Raises ValueError for any other file, such as that of a killed writer.
@@ -84,7 +84,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
     paths = CallPaths()
     threads: dict[tuple[int, int], _Thread] = {}
     below, parent = paths.below, paths.parent
-    for event in _events(data):  # one pass over the output of `json`
+    for event in _events(data):  # one pass over the parsed JSON
         key = (event["pid"], event["tid"])
         if (thread := threads.get(key)) is None:
             thread = threads[key] = _Thread()
@@ -99,7 +99,7 @@ def parse(data: bytes) -> tuple[list[Changes], CallPaths]:
 
 
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
-    """Parse a list piece by piece: its objects take twenty times the memory of their text.
+    """Parse a list piece by piece, since its objects take twenty times the memory of their text.
 
     >>> [event["ts"] for event in _events(b'[{"args":{},"ts":1},{"args":{},"ts":2}]')]
     [1, 2]
@@ -114,7 +114,7 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 class _Thread:
-    """The reader's state in one thread."""
+    """The reader's state for one thread."""
 
     __slots__ = ("at", "nodes", "now", "ts")
 
@@ -139,7 +139,7 @@ class _Thread:
 def stacks_of(
     paths: CallPaths, nodes: IntArray, functions: Functions, report: ImportReport | None = None
 ) -> Stacks:
-    """Return the stacks of call paths, in the same order; folded stacks are reported."""
+    """Return the stacks of call paths, in the same order. Folded stacks are reported."""
     code_of: dict[Frame, int] = {}
     frames: list[int] = []
     lengths = []

@@ -1,4 +1,5 @@
-"""Finds the function of a line from source and byte code, for stacks sampled from outside the process."""
+"""Finds the function that contains a line from source or byte code, for stacks sampled from outside the
+process."""
 
 from __future__ import annotations
 
@@ -27,17 +28,17 @@ class Span(NamedTuple):
 
 
 class Functions:
-    """Finds functions by file, name and executed line; reads every file once."""
+    """Finds functions by file, name and executed line. Reads each file once."""
 
-    # The byte code that Python has cached comes first, then the source. A file that cannot be read has one
-    # function of each name, which begins at the first requested line.
+    # Python's cached byte code is tried first, then the source. A file that cannot be read is taken to have
+    # one function of each name, which begins at the first requested line.
     def __init__(self) -> None:
         self._spans: dict[str, dict[str, list[Span]]] = {}
         self._frames: dict[tuple[str, str, int], Frame] = {}
         self._unknown: dict[tuple[str, str], int] = {}
 
     def frame(self, function: str, file: str, line: int) -> Frame:
-        """Return the frame of an executed line; `function` may be qualified or not."""
+        """Return the frame of an executed line. `function` may or may not be qualified."""
         key = (function, file, line)
         if (existing := self._frames.get(key)) is None:
             function, file = readable(function), readable(file)

@@ -1,8 +1,8 @@
-"""Known instants for a sampler outside, which give the offset of its clock.
+"""Known instants from which the offset of an outside sampler's clock follows.
 
-A thread calls functions of known names at known times. A sampler notices each change at its next sample, 0 to
-1 interval later. A starved sampler notices it later still, never earlier. So the smallest delays give the
-offset of its clock, and the others show whether it was starved.
+A thread calls functions with known names at known times. The sampler notices each change at its next sample,
+up to one interval later. If it is starved, it notices still later, but never earlier. So the smallest delays
+give the offset of its clock, and the others show whether it was starved.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 from ....trace.arrays import IntArray
 
 BURST: Final = 24
-"""Number of quick beats at first: they give the offset of the clock."""
+"""Number of quick beats at the start, which give the offset of the clock."""
 
 QUICK_IN_A_RECORDING: Final = 4
 """Number of quick beats when a recording begins."""
 
 QUICK_INTERVALS: Final = 3.3
-"""Time between quick beats, in intervals of the sampler: not a whole number, so that their phases differ."""
+"""Time between quick beats, in sampling intervals. Not a whole number, so that their phases differ."""
 
 CALM_S: Final = 0.05
 """Time between beats after the burst."""
@@ -47,7 +47,7 @@ def _wait(event: Event, seconds: float) -> bool:
 
 
 def _renamed_wait(name: str) -> Callable[[Event, float], bool]:
-    """Copy `_wait` under another name, which is all that a sampler sees of it."""
+    """Copy `_wait` under another name, since the name is all that a sampler sees."""
     code = _wait.__code__.replace(co_name=name)
     if sys.version_info >= (3, 11):
         code = code.replace(co_qualname=name)
@@ -58,7 +58,7 @@ _CALLS: Final = tuple(_renamed_wait(f"notebook_prof_beat_{i}") for i in range(NA
 
 
 class Heartbeat:
-    """Makes the known instants; `interval_s` is the interval of the sampler."""
+    """Makes the known instants. `interval_s` is the sampling interval."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -66,10 +66,11 @@ class Heartbeat:
         self._left = BURST
 
     def again(self) -> None:
-        """Make some quick beats: those of a recording show whether it was starved."""
-        # They are few, since each takes the GIL once. If the cell's thread holds it in long calls into C, it
-        # releases it at the next call of Python, and waits there until it is woken up: with a burst of 24 and
-        # several system calls in each, up to a fifth of a cell of 0.3 s was blamed on that call.
+        """Make some quick beats. Those during a recording show whether the sampler was starved."""
+        # There are only a few, since each takes the GIL once. If the cell's thread holds it during long calls
+        # into C, that thread releases it at its next Python call, and waits there until it is woken up. With
+        # a burst of 24 beats of several system calls each, up to a fifth of a cell of 0.3 s was attributed to
+        # that call.
         self._left = max(self._left, QUICK_IN_A_RECORDING)
 
     @property
@@ -78,7 +79,7 @@ class Heartbeat:
         return self._left > 0
 
     def wait(self, event: Event) -> bool:
-        """Make one beat and wait for the next or for `event`; returns whether the event is set."""
+        """Make one beat, and wait for the next or for `event`. Returns whether the event is set."""
         quick = QUICK_INTERVALS * self._interval_s
         seconds = quick if self._left > 0 else max(CALM_S, quick)
         self._left -= 1
@@ -88,15 +89,15 @@ class Heartbeat:
 
     @property
     def monotonic_ns(self) -> IntArray:
-        """Times of the beats on Python's monotonic clock; beat i was called by the name i % `NAMES`."""
+        """Times of the beats on Python's monotonic clock. Beat i used the name i % `NAMES`."""
         return np.array(self._ns, dtype=np.int64)
 
 
 class Offset(NamedTuple):
     """The offset of the sampler's clock."""
 
-    ns: int  # added to its times, gives times of Python's monotonic clock
-    spread_ns: int  # delay of the slower quarter of the beats against the promptest; -1 if too few were seen
+    ns: int  # added to its times, it gives times on Python's monotonic clock
+    spread_ns: int  # delay of the slower quarter of the beats behind the promptest; -1 if too few were seen
 
     def is_starved(self, interval_ns: int) -> bool:
         """Return whether the sampler missed samples."""
@@ -104,8 +105,8 @@ class Offset(NamedTuple):
 
 
 def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int) -> Offset:
-    """Find the offset of a sampler's clock; `guess_ns`, right to about 0.1 s, if fewer than three beats were
-    seen.
+    """Find the offset of a sampler's clock, or return `guess_ns`, which is right to about 0.1 s, if fewer
+    than three beats were seen.
 
     >>> beats = np.arange(8) * 10_000
     >>> align(beats + 300 + 5 * np.arange(8), np.arange(8), beats, 0).ns
@@ -122,7 +123,7 @@ def align(seen_ns: IntArray, number: IntArray, beats_ns: IntArray, guess_ns: int
 
 
 def _delays(seen_ns: IntArray, beats_ns: IntArray) -> IntArray:
-    """Return the delay of each time after the nearest beat."""
+    """Return how long after the nearest beat each time is."""
     if len(seen_ns) == 0 or len(beats_ns) == 0:
         return np.empty(0, np.int64)
     behind = np.searchsorted(beats_ns, seen_ns).clip(1, max(len(beats_ns) - 1, 1))

@@ -1,4 +1,4 @@
-"""Lifetimes of threads and child processes: py-spy does not report when one has ended."""
+"""Lifetimes of threads and child processes, since py-spy does not report when one ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..engine import Recorded
 
 
 class Children:
-    """Records the child processes at each `look`; Linux only, elsewhere nothing."""
+    """Records the child processes at each `look`. Linux only; elsewhere it records none."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -20,7 +20,7 @@ class Children:
         self._last: dict[int, int] = {}
 
     def look(self) -> None:
-        """Record the live children, and their children."""
+        """Record the live children and their children."""
         waiting, now = [os.getpid()] if _has_children() else [], self._now_ns()
         for _ in range(3):
             waiting = [child for pid in waiting for child in _children(pid)]
@@ -33,7 +33,8 @@ class Children:
         return frozenset(self._last)
 
     def ends(self) -> dict[int, tuple[int, int]]:
-        """Return when each child missing at a later look was last seen, and that look's time."""
+        """Return, for each child that was missing at a later look, when it was last seen and the time of that
+        look."""
         look_ns = np.array(self._look_ns, dtype=np.int64)
         return {pid: pair for pid, last in self._last.items() if (pair := _missed(look_ns, last)) is not None}
 
@@ -47,12 +48,12 @@ def ended(
     begin_ns: int,
 ) -> Recorded:
     """Cut threads where they ended, and drop those that ended before `begin_ns`."""
-    # In `recorded` the last stack of an ended thread lasts to the end. `inside` has the samples of this
-    # process's threads from inside, taken at `look_ns`; `children` and `alive` come from `Children`.
+    # In `recorded`, the last stack of a thread that has ended lasts to the end. `inside` has the samples of
+    # this process's threads taken from inside, at `look_ns`; `children` and `alive` come from `Children`.
     last_seen = {thread.tid: int(thread.bounds[-1]) for thread in inside.threads}
     threads = []
     for thread in recorded.threads:
-        changed = int(thread.bounds[-2])  # alive when its last stack began
+        changed = int(thread.bounds[-2])  # the thread was alive when its last stack began
         is_alive = thread.tid in last_seen if thread.pid == os.getpid() else thread.pid in alive
         if changed <= begin_ns and not is_alive and len(look_ns):
             continue
@@ -73,7 +74,8 @@ def _missed(look_ns: IntArray, last: int) -> tuple[int, int] | None:
 
 
 def _has_children() -> bool:
-    """Return whether this process has children, alive or unreaped: one system call, not three per thread."""
+    """Return whether this process has children, alive or unreaped. One system call instead of three per
+    thread."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

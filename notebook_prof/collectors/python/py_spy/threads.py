@@ -1,8 +1,8 @@
 """Assigns py-spy's stacks to threads.
 
 py-spy keeps the number and the name of a thread for as long as it sees the thread's identifier in Python. A
-new thread often gets the identifier of an ended one, and then also its number and name. Samples from inside
-know both for sure. For Python 3.10 py-spy knows no numbers at all, and reports the identifier in their place.
+new thread often gets the identifier of an ended one, and then also its number and name. Samples taken from
+inside are sure of both. For Python 3.10, py-spy knows no numbers at all, and reports the identifier instead.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from .file import CallPaths, Changes, Home
 def samples_by_thread(
     changes: Changes, bounds: IntArray, paths: CallPaths, inside: Sequence[ObservedThread], look_ns: IntArray
 ) -> list[ThreadSamples]:
-    """Return samples of the user's threads that had one identifier in turn, in order of appearance."""
-    # `bounds` are absolute ns of `changes`; `inside` has the threads seen from inside at `look_ns`. The
-    # stacks returned are nodes of `paths`.
+    """Return the samples of the user's threads that had the same identifier one after another, in order of
+    appearance."""
+    # `bounds` are the times of `changes` in absolute ns; `inside` has the threads seen from inside at
+    # `look_ns`. The stacks returned are nodes of `paths`.
     homes = _with_numbers([paths.home[node] for node in changes.node[:-1].tolist()], changes, paths)
     tid = np.array([home.tid for home in homes], dtype=np.int64)
     names = _names(homes)
@@ -44,8 +45,8 @@ def samples_by_thread(
 
 
 def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list[Home]:
-    """Replace the identifier by the number, for a running thread of this process and a child's first
-    thread."""
+    """Replace the identifier with the number, for running threads of this process and the first thread of a
+    child."""
     of_ident = [at for at, home in enumerate(homes) if home.tid == changes.ident]
     if not of_ident:
         return homes
@@ -54,23 +55,23 @@ def _with_numbers(homes: list[Home], changes: Changes, paths: CallPaths) -> list
         number = {one.ident: one.native_id for one in threading.enumerate()}.get(number) or number
     else:
         path = paths.path(int(changes.node[of_ident[0]]))
-        # other threads begin in `threading`
+        # all other threads begin in `threading`
         number = number if path and path[0][0] == "_bootstrap" else changes.pid
     return [home._replace(tid=number) if home.tid == changes.ident else home for home in homes]
 
 
 def _names(homes: Sequence[Home]) -> dict[int, str]:
-    """Return the last name of each number."""
+    """Return the last name of each thread number."""
     return {home.tid: home.name for home in dict.fromkeys(homes) if home.name}
 
 
 def _owners(
     tids: IntArray, begin: IntArray, with_ident: Sequence[ObservedThread], look_ns: IntArray
 ) -> IntArray:
-    """Return numbers of threads, correcting those that py-spy kept from earlier threads."""
+    """Return the numbers of threads, correcting those that py-spy kept from earlier threads."""
     # A stack belongs to the thread that was seen both before and after its begin. If only one of the two
     # looks saw a thread, py-spy is believed if it ever reported that thread's number.
-    at_look = np.zeros(len(look_ns) + 2, dtype=np.int64)  # one before the first and one after the last
+    at_look = np.zeros(len(look_ns) + 2, dtype=np.int64)  # with one more before the first and after the last
     for thread in with_ident:
         at_look[np.searchsorted(look_ns, thread.ts) + 1] = thread.tid
     later = np.searchsorted(look_ns, begin, side="right") + 1

@@ -1,4 +1,4 @@
-"""Stacks as a tree: every distinct beginning is stored once, and deep ones are folded."""
+"""Stacks as a tree: each distinct beginning is stored once, and deep stacks are folded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Lines = tuple[list[int], list[int]]
 
 
 class CallTree:
-    """Stacks, each distinct beginning once; a node is a stack, 0 the empty one."""
+    """Stacks, storing each distinct beginning once. A node is a stack; node 0 is the empty one."""
 
     def __init__(self) -> None:
         self.codes: dict[int, CodeType | Place] = {}
@@ -46,13 +46,13 @@ class CallTree:
         return node
 
     def table(self) -> IntArray:
-        """Return ``parent code instruction`` of every node, zeros for node 0; shape (n, 3)."""
+        """Return ``parent code instruction`` of each node, zeros for node 0. Shape (n, 3)."""
         rows = np.array([(0, 0, 0), *self._nodes], dtype=np.int64)
         return rows.reshape(-1, 3)
 
 
 def decode(nodes: IntArray, tree: CallTree) -> Stacks:
-    """Look up the lines of stacks, one a node, root first."""
+    """Look up the lines of stacks, one stack per node, root first."""
     table = tree.table()
     parent = table[:, 0]
     used, code_of = np.unique(table[1:, 1], return_inverse=True)

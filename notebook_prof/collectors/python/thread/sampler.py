@@ -21,17 +21,17 @@ from .thread_stacks import ObservedThread, ThreadStacks
 from .walk import MemoryReader, walk
 
 INTERVAL_S: Final = 0.002
-"""Pause between samples. It also waits for the GIL: up to 5 ms while the cell runs Python."""
+"""Pause between samples. Waiting for the GIL comes on top: up to 5 ms while the cell runs Python."""
 
 PAUSE_PER_LOOK: Final = 20
-"""A pause is at least this many times as long as reading the stacks took, so deep stacks cost no more."""
+"""A pause is at least this many times as long as reading the stacks took, so deep stacks do not cost more."""
 
 THIN_AFTER: Final = 500_000
-"""After this many samples the interval doubles, and again after as many."""
+"""After this many samples the interval doubles, and again after as many more."""
 
 
 class Sampler:
-    """Samples all threads from a thread; limits and failures go to `report`."""
+    """Samples all threads from a thread. Limits and failures go to `report`."""
 
     name = "thread"
 
@@ -48,12 +48,12 @@ class Sampler:
         self._failures: list[Exception] = []
 
     def start(self, clock: Clock) -> None:
-        """Begin to sample, in a new thread."""
+        """Start sampling, in a new thread."""
         self.by_hand(clock, _most_apart_ns(INTERVAL_S))
         self.take_over()
 
     def by_hand(self, clock: Clock, interval_ns: int) -> Callable[[], object]:
-        """Sample only when the returned function is called, about every `interval_ns`, by another thread."""
+        """Sample only when another thread calls the returned function, about every `interval_ns`."""
         self._now_ns = clock.now_ns
         self._interval_ns = interval_ns
         try:
@@ -77,14 +77,14 @@ class Sampler:
         return self._looks.look
 
     def take_over(self) -> None:
-        """Sample from a new thread from now on; called in any thread."""
+        """From now on, sample from a new thread. May be called in any thread."""
         if not self._can_look:
             return
         self._thread = threading.Thread(target=self._run, name="notebook_prof sampler", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End and clean up; safe to repeat."""
+        """Stop and clean up. Safe to repeat."""
         self._quit.set()
         if self._thread is not None:
             self._thread.join()
@@ -124,12 +124,12 @@ class Sampler:
 
     @property
     def all_threads(self) -> list[ObservedThread]:
-        """All sampled threads; the kernel's and ours are without stacks."""
+        """All sampled threads. The kernel's and ours have no stacks."""
         return self._looks.all_threads
 
     def _samples(self, one: ObservedThread, look_ns: IntArray, nodes: IntArray) -> ThreadSamples:
-        """Return one thread; a sample covers the time since the previous one, if the thread was in that
-        too."""
+        """Return one thread. A sample covers the time since the previous one, if that also contains the
+        thread."""
         ts, stack = one.ts, np.searchsorted(nodes, np.array(one.node, dtype=np.int64))
         at = np.searchsorted(look_ns, ts)
         begin = np.where(at > 0, look_ns[np.maximum(at, 1) - 1], self._start_ns)
@@ -156,5 +156,5 @@ class Sampler:
 
 
 def _most_apart_ns(interval_s: float) -> int:
-    """Return the interval of samples while the cell holds the GIL in Python code."""
+    """Return the interval between samples while the cell holds the GIL in Python code."""
     return round((interval_s + sys.getswitchinterval()) * 1e9)

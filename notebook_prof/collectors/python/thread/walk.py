@@ -1,4 +1,4 @@
-"""Reads the stacks of all threads in one call into C: no thread runs Python meanwhile."""
+"""Reads the stacks of all threads in a single call into C, so no thread runs Python meanwhile."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 MOST_FRAMES: Final = 30_000
-"""Frames further out are not read: reading holds the GIL, for 0.1 to 0.3 µs a frame."""
+"""Frames further out are not read, since reading holds the GIL for 0.1 to 0.3 µs per frame."""
 
 _COLLECTS_IN_ALLOCATION: Final = sys.version_info < (3, 12)
 _call: Final = methodcaller("__call__")
 
 
 class Place(NamedTuple):
-    """Replaces a code object if there are only copies of memory."""
+    """Stands in for a code object where only copies of memory are available."""
 
     function: str
     file: str
@@ -36,13 +36,13 @@ class Walked(NamedTuple):
     ts: int  # on the clock passed in
     took_ns: int  # CPU time
     idents: list[int]  # of the threads in Python
-    # for each thread the codes of its frames, innermost first; a `Place` comes with its line
+    # for each thread, the codes of its frames, innermost first; a `Place` already contains its line
     codes: list[list[CodeType | Place]]
     instructions: list[list[int]]
 
 
 def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
-    """Read the stacks of all threads; they end before the frame `below`. The clock must be a C function."""
+    """Read the stacks of all threads, ending before the frame `below`. The clock must be a C function."""
     # A loop in Python may lose the GIL between two frames, and their owner goes on. Then variables of the
     # user are freed here, in the wrong thread. Up to Python 3.11 `f_back` makes an object for the caller, a
     # new object may start a collection of garbage, and a callback or a finalizer in it that runs Python may
@@ -85,8 +85,8 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
         ]
     try:
         deque(map(_call, steps), maxlen=0)
-    finally:  # also after a failed step
-        walked.clear()  # contains this function's frame: a cycle
+    finally:  # even after a failed step
+        walked.clear()  # contains this function's frame, which is a cycle
         frames.clear()
         del begun, callers, steps  # iterators keep their last frame
         if any(was_on):
@@ -95,12 +95,12 @@ def walk(now_ns: Callable[[], int], below: FrameType | None = None) -> Walked:
 
 
 class MemoryReader:
-    """Reads stacks as `walk` does while threads run: from copies of this process's memory."""
+    """Reads stacks as `walk` does, but while threads run, from copies of this process's memory."""
 
-    # Without a GIL any frame or object may be freed while it is read. Python's reader for debuggers
-    # (`_remote_debugging`, from Python 3.14 on) copies memory by system calls; inconsistent memory makes a
-    # sample fail. The initialiser raises ImportError, OSError or RuntimeError if the reader is missing or
-    # forbidden.
+    # Without a GIL, any frame or object may be freed while it is read. Python's reader for debuggers
+    # (`_remote_debugging`, from Python 3.14 on) copies memory with system calls; if the memory is
+    # inconsistent, the sample fails. The initialiser raises ImportError, OSError or RuntimeError if the
+    # reader is missing or forbidden.
     def __init__(self) -> None:
         reader = importlib.import_module("_remote_debugging")
         self._read: Callable[[], Any] = reader.RemoteUnwinder(os.getpid(), all_threads=True).get_stack_trace

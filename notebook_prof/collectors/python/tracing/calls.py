@@ -1,4 +1,4 @@
-"""Finished calls, the output of every tracing backend."""
+"""Finished calls, which every tracing backend returns."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Function(NamedTuple):
 class Calls(NamedTuple):
     """Finished calls."""
 
-    # absolute begin and duration in ns, native id of the thread
+    # absolute begin and duration in ns, and the native id of the thread
     ts: IntArray
     dur: IntArray
     tid: IntArray
     function: IntArray  # positions in `functions`
     functions: list[Function]
     threads: dict[int, str]  # names by native id
-    lost: int  # calls dropped for lack of room
+    lost: int  # number of calls dropped for lack of room
 
 
 class Backend(Protocol):
     """Traces calls."""
 
-    slot: int  # tool number of `sys.monitoring` that it uses; -1 for none
+    slot: int  # the `sys.monitoring` tool number that it uses; -1 for none
     sets_profile: bool  # whether it needs the interpreter's profile function
 
     def start(self) -> None:

@@ -1,4 +1,5 @@
-"""Calls of the user's functions by ``sys.monitoring`` (Python 3.12 and later), without any library."""
+"""Traces calls of the user's functions with ``sys.monitoring`` (Python 3.12 and later), without any
+library."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ..frames import CELL, USER, owner_of
 from .calls import Calls, Function
 
 MOST_EVENTS: Final = 2_000_000
-"""Limit for begins and ends of calls; after it the tracer records nothing."""
+"""Limit on the begins and ends of calls. Beyond it, the tracer records nothing."""
 
 _TOOLS: Final = (4, 3, 2)
 _NAME: Final = "notebook_prof"
@@ -87,7 +88,7 @@ class MonitoringBackend:
         monitoring.free_tool_id(tool)
 
     def calls(self, clock: Clock) -> Calls:
-        """Pair begins and ends by thread."""
+        """Pair begins with ends, thread by thread."""
         events, self._events = self._events, []
         codes = [code for code, own in self._own.values() if own]
         number = {id(code): i for i, code in enumerate(codes)}
@@ -143,7 +144,7 @@ class MonitoringBackend:
 
 
 def _pairs(tid: IntArray, ts: IntArray, opens: Any, end_ns: int) -> tuple[IntArray, IntArray]:
-    """Return positions of begins, and the end times of their calls; open calls end with the trace."""
+    """Return the positions of the begins, and when their calls ended. Open calls end with the trace."""
     pairs = pair(tid, ts, opens)
     begin = np.concatenate([pairs.begin, pairs.unclosed]).astype(np.int64)
     still = np.full(len(pairs.unclosed), end_ns, np.int64)

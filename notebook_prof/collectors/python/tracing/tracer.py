@@ -1,4 +1,4 @@
-"""Records every Python call, by VizTracer or by `sys.monitoring`."""
+"""Records every Python call, with VizTracer or `sys.monitoring`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .calls import Backend, Calls, Function
 
 
 class CallTracer:
-    """Traces calls of all threads, without arguments; shorter calls than `min_duration_ns` are dropped."""
+    """Traces calls in all threads, without arguments. Drops calls shorter than `min_duration_ns`."""
 
     def __init__(self, min_duration_ns: int, report: ImportReport) -> None:
         self._min_duration_ns = min_duration_ns
@@ -37,8 +37,8 @@ class CallTracer:
         return "" if not viztracer.refusal() or not monitoring.refusal() else viztracer.refusal()
 
     def start(self, clock: Clock) -> None:
-        """Install the hooks of the best backend; RuntimeError if there is none, or another tool has the
-        hooks."""
+        """Install the hooks of the best backend. Raises RuntimeError if there is none, or if another tool has
+        the hooks."""
         self._clock = clock
         if not viztracer.refusal():
             self._backend = viztracer.VizBackend(self._min_duration_ns)
@@ -62,9 +62,9 @@ class CallTracer:
             self._giving_way.unwatch()
 
     def result(self, builder: TraceBuilder) -> None:
-        """Add one slice a call."""
-        # Left out are calls of the notebook's machinery and ours, ipykernel's threads and, if a cell ran,
-        # what its thread did before and after it.
+        """Add one slice per call."""
+        # Calls of the notebook's machinery and ours are left out, and so are ipykernel's threads and, if a
+        # cell ran, what its thread did before and after it.
         if self._backend is None:
             return
         if self._giving_way is not None and self._giving_way.to:
@@ -107,13 +107,13 @@ def _put(builder: TraceBuilder, calls: Calls, keep: BoolArray, tid: int, name: s
 
 
 def _calls_of(calls: Calls, is_it: Callable[[Function], bool]) -> BoolArray:
-    """Return which calls are of functions that satisfy a predicate."""
+    """Return a mask of the calls whose function satisfies a predicate."""
     kinds = np.array([is_it(function) for function in calls.functions], dtype=bool)
     return np.asarray(kinds[calls.function], dtype=bool)
 
 
 def _in_cells(calls: Calls, cells: BoolArray) -> BoolArray:
-    """Return which calls happened while a cell's code ran; all if there is no cell."""
+    """Return a mask of the calls made while a cell's code ran; all calls if there is no cell."""
     if not cells.any():
         return np.ones(len(calls.ts), bool)
     begins, ends = calls.ts[cells], calls.ts[cells] + calls.dur[cells]

@@ -16,7 +16,7 @@ from ....trace.clocks import Clock
 from .calls import Calls, Function
 
 ENTRIES: Final = 1_000_000
-"""How many calls are kept, the latest."""
+"""Number of calls that are kept. Older ones are dropped."""
 
 _LOCATION: Final = re.compile(r"(.*) \((.*):(\d+)\)$", re.DOTALL)
 
@@ -32,12 +32,13 @@ def refusal() -> str:
 
 
 class VizBackend:
-    """One VizTracer without arguments, never registered globally; shorter calls take no room."""
+    """One VizTracer that records no arguments and is never registered globally. Calls that are too short take
+    no room."""
 
     slot, sets_profile = (2 if sys.version_info >= (3, 12) else -1), True
 
     def __init__(self, min_duration_ns: int) -> None:
-        self._thread_hook = threading.getprofile()  # VizTracer replaces it in its initialiser
+        self._thread_hook = threading.getprofile()  # VizTracer's initialiser replaces it
         tracer = require("viztracer", extra="calls", purpose="tracing of calls").VizTracer
         self._tracer: Any = tracer(
             verbose=0,
@@ -54,7 +55,7 @@ class VizBackend:
         self._tracer.start()
 
     def stop(self) -> None:
-        """Remove the hooks; VizTracer itself would leave the one for new threads."""
+        """Remove the hooks. VizTracer itself would leave the one for new threads behind."""
         if not self._running:
             return
         self._tracer.stop()

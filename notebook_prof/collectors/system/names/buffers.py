@@ -1,4 +1,4 @@
-"""The buffers found by a walk: each once, with the first name that leads to it, and other names."""
+"""The buffers that a walk found, each once, with the first name that leads to it and the other names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 HOST: Final = -1
 LEAST_OBJECTS_BYTES: Final = 65_536
-"""Names with fewer bytes of Python objects are not listed."""
+"""Names that hold fewer bytes of Python objects are not listed."""
 MOST_OTHER_NAMES: Final = 4
 NEW, EARLIER, NOT_COMPARED = 0, 1, -1
 
@@ -48,7 +48,7 @@ class BufferLog:
         device: int = HOST,
         text: str = "",
     ) -> None:
-        """Add a buffer or, if it is listed already, another name of it; `text` is its type, as
+        """Add a buffer or, if it is already listed, another name for it. `text` is its type, such as
         ``float32[32, 64]``."""
         if not address or not size:
             return
@@ -62,7 +62,7 @@ class BufferLog:
         add_name(listed, name)
 
     def again(self, number: int, name: str) -> None:
-        """Add another name of an object that was visited before."""
+        """Add another name for an object that was visited before."""
         if (key := self._of_object.get(number)) is not None:
             add_name(self._buffers[key], name)
 
@@ -76,8 +76,8 @@ class BufferLog:
             total[1] += 1
 
     def table(self) -> pd.DataFrame:
-        """Return a row a buffer: `BUFFER_COLUMNS`, by device and address; nested buffers are merged into
-        the outer one."""
+        """Return one row per buffer, with `BUFFER_COLUMNS`, by device and address. Nested buffers are merged
+        into the outer one."""
         rows: list[Buffer] = sorted(_without_inner(list(self._buffers.values())))
         rows += [
             Buffer(0, size, HOST, name, "objects", _counted(count), [])
@@ -104,7 +104,7 @@ def _counted(count: int) -> str:
 
 
 def _without_inner(buffers: list[Buffer]) -> list[Buffer]:
-    """Drop buffers inside another one, which gets their names."""
+    """Drop buffers that are inside another one, which gets their names."""
     if not buffers:
         return buffers
     device = np.array([one.device for one in buffers])

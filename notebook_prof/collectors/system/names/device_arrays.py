@@ -1,4 +1,5 @@
-"""CuPy and JAX arrays, by the addresses of their device buffers, and the memory kept by their allocators."""
+"""CuPy and JAX arrays, by the addresses of their device buffers, and the memory that their allocators
+keep."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ _Getters = dict[str, Callable[[Any], Any]]
 class DeviceArrays:
     """Handles the arrays of CuPy and JAX, if these are imported."""
 
-    # only the library's own getters are called, also for the user's subclasses
+    # only the library's own getters are called, even for the user's subclasses
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how to visit instances; None for types of other libraries."""
+        """Return a function that visits instances; None for types of other libraries."""
         for base in mro(cls):
             package, name = type_module(base).partition(".")[0], type_name(base)
             if package == "cupy" and name in _CUPY and "cupy" in sys.modules:
@@ -42,7 +43,7 @@ class DeviceArrays:
         return None
 
     def _of_cupy(self, get: _Getters, fields: Fields, obj: Any, name: str, kind: str) -> None:
-        """Add the memory of an array, which several views share; in a pool it is the block."""
+        """Add the memory of an array, which several views may share. In a pool, that is the block."""
         memory = get["data"](obj).mem
         text = _text(get, obj)
         self._walk.log.add(
@@ -52,14 +53,14 @@ class DeviceArrays:
             self._walk.attributes(fields, obj, name, kind)
 
     def _of_jax(self, get: _Getters, obj: Any, name: str, kind: str) -> None:
-        """Add the buffers of an array, one a device; none if it was donated."""
+        """Add the buffers of an array, one per device; none if it was donated."""
         if get["is_deleted"](obj)():
             return
         text = _text(get, obj)
         for one in get["_arrays"](obj):
             (device,) = get["devices"](one)()
             number = HOST if device.platform == "cpu" else int(device.local_hardware_id or 0)
-            # an array that is still being computed is not waited for: it counts by its type
+            # do not wait for an array that is still being computed: its size follows from its type
             ready = get["is_ready"](one)()
             address = int(get["unsafe_buffer_pointer"](one)()) if ready else id(one)
             size = int(get["on_device_size_in_bytes"](one)())
@@ -81,7 +82,8 @@ def _text(get: _Getters, obj: Any) -> str:
 
 
 def device_levels() -> dict[int, dict[str, int]]:
-    """Return memory of each device by CuPy and JAX: ``used`` of it, ``allocated`` and ``cached`` by them."""
+    """Return the memory of each device as CuPy and JAX see it: ``used`` in all, ``allocated`` and ``cached``
+    by them."""
     # with several allocators on a device, ``used`` is the largest reported figure
     levels: dict[int, dict[str, int]] = {}
     for tell in (_levels_of_cupy, _levels_of_jax):
@@ -100,7 +102,7 @@ def _levels_of_cupy() -> dict[int, dict[str, int]]:
     for device in range(cupy.cuda.runtime.getDeviceCount()) if cupy is not None else ():
         with cupy.cuda.Device(device):
             pool = cupy.get_default_memory_pool()
-            if reserved := int(pool.total_bytes()):  # an untouched device gets no context
+            if reserved := int(pool.total_bytes()):  # do not create a context on an untouched device
                 free, total = cupy.cuda.runtime.memGetInfo()
                 allocated = int(pool.used_bytes())
                 levels[device] = {

@@ -1,4 +1,4 @@
-"""Starting points of a walk: names of a namespace, locals of frames, results and errors that IPython
+"""Starting points of a walk: names in a namespace, locals of frames, and results and errors that IPython
 keeps."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Roots:
     frames: list[tuple[str, FrameType]] = field(default_factory=list)
     error: BaseException | None = None  # raised by the cell
     skipped: int = 0
-    """Frames with unread locals."""
+    """Number of frames whose locals were not read."""
 
     def names(self) -> list[tuple[str, Any]]:
         """Return the names of the namespace without those of the shell."""
@@ -42,7 +42,7 @@ class Roots:
         return [(name, value) for name, value in items if type(name) is str and name not in _OF_SHELL]
 
     def add_to(self, walk: Walk) -> None:
-        """Queue variables, attributes of the notebook's classes, and locals of running functions."""
+        """Queue variables, attributes of classes defined in the notebook, and locals of running functions."""
         for name, value in self.names():
             if name.startswith("_"):
                 continue
@@ -55,7 +55,7 @@ class Roots:
             self._add_frame(walk, frame, f"{name} › ")
 
     def add_kept(self, walk: Walk) -> None:
-        """Queue objects kept without a variable: locals in tracebacks, results, and ``_``."""
+        """Queue objects that are kept without a variable: locals in tracebacks, results, and ``_``."""
         for name, frame in self._frames_of_errors():
             self._add_frame(walk, frame, f"{name} › ")
         results = self.namespace.get("Out")
@@ -112,8 +112,8 @@ def roots_of_process() -> Roots:
 
 
 def running_frames(namespace: Mapping[str, Any], *, anywhere: bool = False) -> list[tuple[str, FrameType]]:
-    """Return the functions running in this thread, innermost first, up to the code of a namespace."""
-    # if none of them was called by that code there are none, unless `anywhere` is set
+    """Return the functions running in this thread, innermost first, up to the code of the namespace."""
+    # if that code did not call them, the result is empty, unless `anywhere` is set
     frames: list[tuple[str, FrameType]] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

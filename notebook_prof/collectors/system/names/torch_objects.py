@@ -28,8 +28,8 @@ _MANY: Final = 32
 class TorchObjects:
     """Handles the types of torch, if it is imported."""
 
-    # `nodes` counts visited functions of autograd's graph, `left` functions without a turn, `unread` saved
-    # tensors that this torch does not show without unpacking them.
+    # `nodes` counts the visited functions of autograd's graph, `left` those that were not reached, and
+    # `unread` saved tensors that this torch does not show without unpacking them.
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
         self.nodes = self.unread = self.left = 0
@@ -56,7 +56,7 @@ class TorchObjects:
         self._get = {name: own[name].__get__ for name in names}
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Return a context in which no ``__torch_function__`` and no mode runs."""
+        """Return a context in which neither ``__torch_function__`` nor any mode runs."""
         guard = getattr(getattr(sys.modules.get("torch"), "_C", None), "DisableTorchFunction", None)
         return nullcontext() if self._tensor_base is None or guard is None else guard()
 
@@ -65,7 +65,7 @@ class TorchObjects:
         return self._tensor_base is not None and derives(type(obj), self._module)
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how to visit instances; None for types of other libraries."""
+        """Return a function that visits instances; None for types of other libraries."""
         if self._tensor_base is None:
             return None
         if derives(cls, self._tensor_base):
@@ -89,7 +89,7 @@ class TorchObjects:
         if not dispatches:  # otherwise any attribute may run user code; its parts are tensors
             self._add_elements(obj, name, kind or TENSOR)
         if get["is_leaf"](obj):
-            gradient = get["grad"](obj)  # of leaves only: others would warn
+            gradient = get["grad"](obj)  # only of leaves, since others would warn
             if gradient is not None:
                 walk.add(gradient, f"{name}.grad", GRADIENT)
         else:
@@ -143,7 +143,7 @@ class TorchObjects:
 
     def follow_graphs(self) -> None:
         """Add what autograd keeps for the backward pass, from every visited tensor."""
-        # hooks of saved tensors (checkpoints, offloading) are never run; the objects that they keep are
+        # hooks of saved tensors (checkpoints, offloading) are never run, but the objects that they keep are
         # followed
         visited: dict[int, Any] = {}
         while self._roots and not self._walk.over:
@@ -167,11 +167,11 @@ class TorchObjects:
             self.nodes += 1
             try:
                 queue.extend((one, name) for one in self._look_at(node, name))
-            except RuntimeError:  # another thread frees the graph
+            except RuntimeError:  # another thread is freeing the graph
                 continue
 
     def _look_at(self, node: Any, name: str) -> list[Any]:
-        """Queue what a function of the graph has saved; returns the preceding functions."""
+        """Queue what a function of the graph has saved. Returns the preceding functions."""
         cls = type(node)
         cached = self._getters.get(id(cls))
         if cached is None:
@@ -224,7 +224,7 @@ def _graph_getters(cls: type) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _dispatches(bases: tuple[type, ...]) -> bool:
-    """Return whether a tensor type answers operators by Python code."""
+    """Return whether a tensor type handles operators in Python code."""
     for base in bases:
         if type_module(base) == "torch" and type_name(base) == "Tensor":
             return False

@@ -1,7 +1,7 @@
 """Reads what types and instances hold without running their code.
 
 ``isinstance`` reads ``__class__``, which may be a property; ``getattr``, ``len``, ``iter``, ``==``, ``hash``
-and ``repr`` may all be user code, and those of a type its metaclass's. These functions use getters of the
+and ``repr`` may all be user code; for a type, its metaclass's. These functions use getters of the
 interpreter.
 """
 
@@ -31,16 +31,16 @@ _LEAVES: Final = (
     *(weakref.ReferenceType, weakref.ProxyType, weakref.CallableProxyType),
 )
 LEAVES: Final = frozenset(map(id, _LEAVES))
-"""Ids of types (a metaclass may define ``__hash__``) with instances that hold nothing to follow."""
+"""Types whose instances hold nothing to follow. Stored as ids, since a metaclass may define ``__hash__``."""
 
 
 def derives(cls: type, base: type | None) -> bool:
-    """Return whether a type is `base` or derived from it; ``in`` would call the metaclass's ``==``."""
+    """Return whether a type is `base` or derived from it. ``in`` would call the metaclass's ``==``."""
     return base is not None and type.__subclasscheck__(base, cls)
 
 
 def type_module(cls: type) -> str:
-    """Return the module name of a type; empty if it is no text."""
+    """Return the name of a type's module; empty if that is not text."""
     try:
         module = _type_module(cls)
     except AttributeError:
@@ -59,7 +59,7 @@ class Fields:
         return self.instance_dict is not None or bool(self.slots)
 
     def values(self, obj: object) -> Iterator[tuple[str, Any]]:
-        """Yield names and values of an instance's own attributes."""
+        """Yield the names and values of an instance's own attributes."""
         if self.instance_dict is not None:
             attributes = self.instance_dict(obj)
             if derives(type(attributes), dict):

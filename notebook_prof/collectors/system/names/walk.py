@@ -39,14 +39,14 @@ SAMPLE: Final = 256
 LONGEST_NAME: Final = 120
 _SEQUENCES: Final = (list, tuple, set, frozenset, deque)
 _FOREIGN: Final = ("IPython", "ipykernel", "notebook_prof", "zmq", "tornado", "traitlets", "comm")
-"""Packages with objects that are not the user's data."""
+"""Packages whose objects are not the user's data."""
 
 
 class TypePlans(Protocol):
     """Knows the types of a library."""
 
     def plan(self, cls: type) -> Plan | None:
-        """Return how to visit instances; None for types of other libraries."""
+        """Return a function that visits instances; None for types of other libraries."""
 
 
 class _Rest:
@@ -72,7 +72,7 @@ class Walk:
     # It dispatches on ``type(obj)``, reads built-in containers by the built-in's own methods, instances by
     # the interpreter's getters, and everything else as the garbage collector sees it: no user code runs.
     # Visited objects stay alive until the walk is dropped, so that no id occurs twice. `label_of` has the
-    # names of objects that are keys of dicts, by id.
+    # names of objects that are dict keys, by id.
     def __init__(self, budget_ns: int = BUDGET_NS) -> None:
         self.log = BufferLog()
         self.label_of: dict[int, str] = {}
@@ -97,7 +97,8 @@ class Walk:
             self._queue.append((obj, name, kind))
 
     def forget(self) -> None:
-        """Release all objects now: the libraries refer to the walk, so only a garbage collection would."""
+        """Release all objects now. Otherwise only a garbage collection would, since the libraries refer to
+        the walk."""
         self._queue.clear()
         self._plans.clear()
         self._libraries.clear()
@@ -121,7 +122,7 @@ class Walk:
         return list(dict.fromkeys(name for _, name, _ in itertools.islice(self._queue, SAMPLE)))
 
     def run(self, until_ns: int | None = None) -> None:
-        """Visit all queued objects; ends early at `until_ns` or when the budget is spent. Raises no
+        """Visit all queued objects. Stops early at `until_ns` or when the budget is spent. Never raises an
         Exception."""
         limit = self._budget_ns if until_ns is None else min(until_ns, self._budget_ns)
         with self.timed():
@@ -166,7 +167,7 @@ class Walk:
                 cached = plans[id(cls)] = cls, self._plan(cls)
             try:
                 cached[1](obj, name, kind)
-            except Exception:  # the object changes meanwhile, or a library's error
+            except Exception:  # the object changed meanwhile, or a library raised an error
                 continue
 
     def _plan(self, cls: type) -> Plan:
@@ -211,7 +212,7 @@ class Walk:
             self.log.add(id(obj), size, name, "bytes", text="str")
 
     def attributes(self, fields: Fields, obj: Any, name: str, kind: str) -> set[int]:
-        """Queue the attributes of an instance under ``name.attribute``; returns the ids of their values."""
+        """Queue the attributes of an instance as ``name.attribute``. Returns the ids of their values."""
         numbers = set()
         for attribute, value in fields.values(obj):
             numbers.add(id(value))
@@ -307,7 +308,7 @@ class Walk:
 
     @staticmethod
     def longer(name: str, more: str) -> str:
-        """Return a name extended by `more`; a long one stays as it is."""
+        """Return a name extended by `more`. A long name stays as it is."""
         return name + more if len(name) < LONGEST_NAME else name
 
 
@@ -322,7 +323,7 @@ def _has_large_text(obj: Any) -> bool:
 
 
 def _sample(base: Any, obj: Any, count: int) -> list[Any]:
-    """Return some elements: evenly spread for a list or a tuple, else the first ones."""
+    """Return some elements: evenly spaced ones from a list or tuple, otherwise the first ones."""
     if count > SAMPLE and (base is list or base is tuple):
         return [base.__getitem__(obj, i * count // SAMPLE) for i in range(SAMPLE)]
     return list(itertools.islice(base.__iter__(obj), SAMPLE))

@@ -24,7 +24,7 @@ from .torch_objects import TorchObjects
 from .walk import BUDGET_NS, Walk
 
 MOMENTS: Final = ("recording", "cell")
-"""The end of the recording, and the end of the cell if that is another instant."""
+"""The end of the recording, and the end of the cell if that is a different instant."""
 _GRAPHS_NS: Final = 10_000_000
 """Share of the budget reserved for autograd's graphs."""
 _MOST_WAITING: Final = 5
@@ -81,7 +81,7 @@ class Walked:
 
 
 def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
-    """Walk from names to buffers, in a bounded time, without keeping anything alive."""
+    """Walk from names to buffers in bounded time, without keeping anything alive."""
     walk = Walk(budget_ns)
     torch = TorchObjects(walk)
     walk.use(torch)
@@ -89,7 +89,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
     walk.use(DeviceArrays(walk))
     now = time.time_ns()
     with torch.quiet():
-        for name, value in roots.names():  # modules first: they name what optimizers only have as keys
+        for name, value in roots.names():  # modules first, since they name what optimizers have only as keys
             if torch.is_module(value) and not name.startswith("_"):
                 walk.add(value, name)
         walk.run(budget_ns - _GRAPHS_NS)
@@ -115,7 +115,7 @@ def walk_names(roots: Roots, budget_ns: int = BUDGET_NS) -> Walked:
 
 
 class NameWatch:
-    """Walks before a cell, before its recorded steps and at their end, and compares."""
+    """Walks before a cell, before its recorded steps and after them, and compares the results."""
 
     # `roots` returns the current names; `error` is the exception of the code, released after the next walk
     def __init__(self, roots: Callable[[], Roots], budget_ns: int = BUDGET_NS) -> None:
@@ -141,7 +141,7 @@ class NameWatch:
             self._at_first_step = walked.buffers.groupby(["name", "device"])["bytes"].sum()
 
     def now(self) -> Walked | None:
-        """Return the current names, compared with before; None if it failed, which the report says."""
+        """Return the current names, compared with those before; None if that failed, which is reported."""
         walked = self._walk()
         if walked is None:
             return None
@@ -172,7 +172,8 @@ class NameWatch:
 
 
 def _earlier(table: pd.DataFrame, before: pd.DataFrame) -> Any:
-    """Return which buffers were named before: of the same address and size; for objects, as large."""
+    """Return a mask of the buffers that were named before, with the same address and size; for objects, the
+    same size."""
     keys = ["device", "address", "bytes"]
     buffers = pd.MultiIndex.from_frame(table[keys]).isin(pd.MultiIndex.from_frame(before[keys]))
     objects = before[before["address"] == 0].groupby("name")["bytes"].sum()

@@ -13,7 +13,7 @@ _MOST: Final = 1000
 
 
 class LoaderFacts:
-    """The settings of DataLoaders, as numbers and names. No user code is called, no user object kept."""
+    """The settings of DataLoaders, as numbers and names. Calls no user code and keeps no user objects."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []

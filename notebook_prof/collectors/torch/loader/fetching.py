@@ -69,7 +69,7 @@ class Fetches:
         fetcher.__dict__.pop(_STATE, None)
 
     def begin(self, index: Any) -> Any:
-        """Begin a batch; returns the index to give to torch's fetch."""
+        """Begin a batch. Returns the index to pass to torch's fetch."""
         self._begin_ns = clock()
         self._collate_at, self.thread = 0, threading.get_ident()
         self.ring.put(rings.FETCH_BEGIN, self._begin_ns)
@@ -80,7 +80,7 @@ class Fetches:
         return index
 
     def end(self, status: int, begin_ns: int, cpu_ns: int, delay_ns: int) -> None:
-        """End a batch; the arguments but `status` are readings at its begin."""
+        """End a batch. All arguments except `status` are readings from when it began."""
         end_ns, cpu_end = clock(), _cpu()
         active[0] = None
         collate_at = self._collate_at or end_ns
@@ -124,7 +124,7 @@ class Fetches:
         self._collate_at, self._collate_cpu = clock(), _cpu()
 
     def _choose_stride(self) -> None:
-        """Choose which share of the items is timed: at most 1 % of their time is spent on it."""
+        """Choose which fraction of the items is timed, so that timing takes at most 1 % of their time."""
         count, spent = self.ring.total(ITEM)
         records = self.ring.recorded / max(count, 1)
         mean = spent / max(count, 1)
@@ -245,7 +245,7 @@ class FetchHook:
         return fetch
 
     def _fetches(self, fetcher: Any) -> Fetches | None:
-        """Return the timing of this fetcher; None if it is not, or no longer, to be timed."""
+        """Return the timing of this fetcher; None if it should not, or should no longer, be timed."""
         try:
             fetches = fetcher.__dict__.get(_STATE)
             if fetches is None:

@@ -138,7 +138,7 @@ class Ring:
             _ITEM_STATE.pack_into(self.map, 8 * ITEMS_MADE, items, timed)
 
     def begin_item(self, index: int, begin_ns: int) -> None:
-        """Note the item in the making; it stays if the worker hangs or is killed."""
+        """Note the item being made. The note remains if the worker hangs or is killed."""
         if self.map is not None:
             _put_state(self.map, _ITEM_INDEX_AT, index, begin_ns)
 

@@ -305,7 +305,7 @@ def _row_keys(rows: pd.DataFrame) -> list[int]:
 
 
 def _main_side(state: LoaderIterator) -> pd.DataFrame:
-    """Return a row a task with what the main process saw of it."""
+    """Return one row per task, with what the main process saw of it."""
     sent = _events(state.sent, ("epoch", "batch", "worker", "sent"))
     arrived = _events(state.arrived, ("epoch", "batch", "arrive_begin", "arrive_end", "receive_cpu_ns"))
     returned = _events(state.taken, ("epoch", "due", "next_begin", "next_end", "pending"))
@@ -324,7 +324,8 @@ def _main_side(state: LoaderIterator) -> pd.DataFrame:
 
 
 def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) -> npt.NDArray[np.int64]:
-    """Return the batch of each ``next``: the one that was due if in order, else the one that arrived."""
+    """Return the batch of each ``next``: if in order, the one that was due, otherwise the one that
+    arrived."""
     if in_order or not len(arrived):
         return _in_order(returned, arrived)
     last = (
@@ -334,7 +335,7 @@ def _batch_taken(returned: pd.DataFrame, arrived: pd.DataFrame, in_order: bool) 
 
 
 def _in_order(returned: pd.DataFrame, arrived: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the first batch that arrived and does not precede the one that was due."""
+    """Return, for each ``next``, the first batch that arrived and does not precede the one that was due."""
     # an ended worker of an IterableDataset never answers its tasks
     batch = np.asarray(returned["due"].to_numpy(), np.int64).copy()
     for epoch in returned["epoch"].unique():

@@ -1,4 +1,4 @@
-"""The main process's side of DataLoaders: their iterators, and the tasks they sent, received and waited
+"""DataLoaders as the main process sees them: their iterators, and the tasks they sent, received and waited
 for."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LoaderIterator:
     prefetch: int = 0
     in_order: bool = True
     persistent: bool = False
-    late: bool = False  # its workers started before the recording: nothing is known of them
+    late: bool = False  # its workers started before the recording, so nothing is known about them
     epoch: int = 0  # how often it was restarted
     created_ns: int = field(default_factory=clock)
     sent: list[Event] = field(default_factory=list)
@@ -77,7 +77,7 @@ def _exit_status(process: Any) -> int | None:
 
 
 class LoaderWatch:
-    """Watches all DataLoaders with an iterator made or used between `watch` and `unwatch`."""
+    """Watches all DataLoaders whose iterators are made or used between `watch` and `unwatch`."""
 
     # Functions of torch's iterators are replaced on their classes, never on an iterator, which would then
     # outlive its last reference. Datasets, samplers and ``collate_fn`` stay the user's objects throughout.
@@ -116,7 +116,7 @@ class LoaderWatch:
         inherited[:] = [*inherited, patches, hook.patches]
 
     def begin_recording(self) -> None:
-        """Record what ends from now on; earlier work of the workers is left out."""
+        """Record what ends from now on. The workers' earlier work is left out."""
         for state in self.iterators:
             if state.path:
                 for worker in range(state.workers):
@@ -128,7 +128,7 @@ class LoaderWatch:
         self.start_ns = clock()
 
     def unwatch(self) -> None:
-        """End: workers stop writing with their next batch. A second call does nothing."""
+        """Stop watching; workers stop writing at their next batch. Idempotent."""
         patches, self._patches = self._patches, None
         if patches is None:
             return

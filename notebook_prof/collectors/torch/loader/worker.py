@@ -64,7 +64,7 @@ def _arm(path: str, worker: int) -> Ring:
 
 
 def _time_pickling(ring: Ring) -> Callable[[], None]:
-    """Time the pickling of batches in the sending thread; the returned function ends that."""
+    """Time how long the sending thread pickles batches. Call the returned function to stop."""
     original: Any = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
     epoch = sender = 0
 

@@ -21,7 +21,7 @@ from .tries import changed, first_line, threads_of
 LEAST_ROUNDS: Final = 3
 MOST_ROUNDS: Final = 24
 _TURN_NS: Final = 4e6
-"""Aimed duration of a turn of one call, if time allows: far longer than the clock's resolution."""
+"""Target duration for a turn of one call, if time allows. Far longer than the clock's resolution."""
 _MOST_REPEATS: Final = 2000
 
 

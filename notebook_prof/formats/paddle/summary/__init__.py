@@ -1,1 +1,1 @@
-"""The tables of ``paddle.profiler.Profiler.summary()``, as DataFrames and as text, of any recording."""
+"""The tables of ``paddle.profiler.Profiler.summary()`` for any recording, as DataFrames and as text."""

@@ -1,4 +1,4 @@
-"""A trace as Paddle's summary sees it: typed events in trees, and how groups of them spread."""
+"""A trace as Paddle's summary sees it: trees of typed events, and statistics of groups of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ....trace.arrays import BoolArray, IntArray
 from ....trace.intervals import as_ints
 
 SORTED_KEYS: Final = ("CPUTotal", "CPUAvg", "CPUMax", "CPUMin", "GPUTotal", "GPUAvg", "GPUMax", "GPUMin")
-"""Paddle's ``SortedKeys``; all from largest to smallest except the two minima."""
+"""Paddle's ``SortedKeys``. All sort from largest to smallest, except the two minima."""
 
 STATISTICS: Final = ("total_ns", "avg_ns", "max_ns", "min_ns")
 
@@ -50,7 +50,7 @@ def spread(keys: npt.NDArray[Any], cpu: IntArray, gpu: IntArray) -> pd.DataFrame
 
 
 def ratios(table: pd.DataFrame, cpu_whole: float, gpu_whole: float) -> pd.DataFrame:
-    """Add ``cpu_ratio`` and ``gpu_ratio``: shares of the wholes; 0 where a whole is 0."""
+    """Add ``cpu_ratio`` and ``gpu_ratio``: shares of the wholes, 0 where a whole is 0."""
     for side, whole in (("cpu", cpu_whole), ("gpu", gpu_whole)):
         table[f"{side}_ratio"] = table[f"{side}_total_ns"] / whole if whole else 0.0
     return table
@@ -69,14 +69,14 @@ def sort_key(sorted_by: str) -> tuple[str, bool]:
     >>> sort_key("CPUTotal"), sort_key("GPUMin")
     (('cpu_total_ns', False), ('gpu_min_ns', True))
     """
-    word = getattr(sorted_by, "name", sorted_by)  # Paddle's own enum has names
+    word = getattr(sorted_by, "name", sorted_by)  # members of Paddle's own enum have names
     if word not in SORTED_KEYS:
         raise OptionError(f"there is no sort key {word!r}: {nearest(str(word), SORTED_KEYS)}")
     return f"{word[:3].lower()}_{word[3:].lower()}_ns", word.endswith("Min")
 
 
 def ranked(table: pd.DataFrame, sorted_by: str) -> pd.DataFrame:
-    """Return the table in the order of a sort key; equals stay in their order."""
+    """Return the table sorted by a key. Ties keep their order."""
     column, ascending = sort_key(sorted_by)
     return table.sort_values(column, ascending=ascending, kind="stable", ignore_index=True)
 
@@ -104,7 +104,7 @@ class Events:
     Attributes
     ----------
     trace : Trace
-        Of Paddle, with its own types; types of other traces follow from their categories.
+        A recording of Paddle has its own types; in other traces, types follow from categories.
 
     Examples
     --------
@@ -119,19 +119,19 @@ class Events:
 
     @cached_property
     def own_types(self) -> bool:
-        """Whether the file told the types."""
+        """Whether the file contains the types."""
         tables = self.trace.metadata.get("tables")
         return isinstance(tables, dict) and isinstance(tables.get("event_types"), pd.DataFrame)
 
     @cached_property
     def type(self) -> npt.NDArray[np.object_]:
-        """Paddle's type of each slice; empty text for what has none."""
+        """Paddle's type of each slice; empty for slices without one."""
         code, words = self._typed
         return np.asarray(np.array(words, dtype=object)[code])
 
     @cached_property
     def _typed(self) -> tuple[IntArray, list[str]]:
-        """A code for the type of each slice, and the types."""
+        """The code of each slice's type, and the types."""
         slices = self.trace.slices
         name, category = (as_ints(slices[c].cat.codes.to_numpy()) for c in ("name", "category"))
         names, categories = slices["name"].cat.categories, slices["category"].cat.categories
@@ -160,38 +160,39 @@ class Events:
 
     @cached_property
     def names(self) -> npt.NDArray[np.object_]:
-        """Name of each slice."""
+        """The name of each slice."""
         return np.asarray(self.trace.slices["name"].astype("object").to_numpy())
 
     @cached_property
     def ts(self) -> IntArray:
-        """Start of each slice."""
+        """The start of each slice."""
         return as_ints(self.trace.slices["ts"].to_numpy())
 
     @cached_property
     def dur(self) -> IntArray:
-        """Duration of each slice."""
+        """The duration of each slice."""
         return as_ints(self.trace.slices["dur"].to_numpy())
 
     @cached_property
     def parent(self) -> IntArray:
-        """Row of the slice around each; -1 at the top."""
+        """The row of the slice that contains each one; -1 at the top."""
         return ints(self.trace.slices["parent"])
 
     @cached_property
     def host(self) -> BoolArray:
-        """Which slices are events on threads, runtime calls left aside."""
+        """A mask of the slices that are events on threads, except runtime calls."""
         threads = of_kind(self.trace, ("thread", "process"))
         return np.asarray(threads & ~self.of(*RUNTIME) & ~self.of(""), dtype=bool)
 
     def of(self, *types: str) -> BoolArray:
-        """Return which slices have one of these types."""
+        """Return a mask of the slices that have one of these types."""
         code, words = self._typed
         return np.asarray(np.isin(words, types)[code], dtype=bool)
 
     @cached_property
     def owner(self) -> IntArray:
-        """For device work, the host event that launched it; for runtime calls, the event around; else -1."""
+        """For device work, the host event that launched it; for runtime calls, the enclosing event; otherwise
+        -1."""
         flows = self.trace.flows
         launches = (flows["kind"] == "launch").to_numpy()
         up = np.full(len(self.ts), -1, np.int64)
@@ -205,10 +206,10 @@ class Events:
 
     @cached_property
     def order(self) -> IntArray:
-        """Rows of host events in the order in which Paddle visits them: a thread's last events first.
+        """The rows of host events in the order in which Paddle visits them: a thread's last events first.
 
-        It pops the events from a stack: every event before those inside it, later ones before earlier
-        ones. That is a post-order walk turned around.
+        Paddle pops the events from a stack: each event before those inside it, later ones before earlier
+        ones. That is a reversed post-order walk.
         """
         rows = np.flatnonzero(self.host)
         size = np.ones(len(self.ts), np.int64)
@@ -225,13 +226,14 @@ class Events:
 
     @cached_property
     def position_in_order(self) -> IntArray:
-        """Place of each row in `order`, the last one for -1 and for what is not visited."""
+        """The place of each row in `order`; the last place for -1 and for rows that are not visited."""
         positions = np.full(len(self.ts) + 1, len(self.ts), np.int64)
         positions[self.order] = np.arange(len(self.order))
         return positions
 
     def below(self, *types: str) -> IntArray:
-        """Return time of device work of these types that each host event, or what is inside it, launched."""
+        """Return the time of device work of these types launched by each host event or by what is inside
+        it."""
         work = np.flatnonzero(self.of(*types) & of_kind(self.trace, ("stream",)))
         total = np.zeros(len(self.ts), np.int64)
         above, spent = self.owner[work], self.dur[work]
@@ -243,17 +245,17 @@ class Events:
 
     @cached_property
     def gpu_ns(self) -> IntArray:
-        """Time of all device work below each host event."""
+        """The time of all device work below each host event."""
         return self.below(*DEVICE)
 
     @cached_property
     def kernel_ns(self) -> IntArray:
-        """Time of kernels below each host event."""
+        """The time of kernels below each host event."""
         return self.below("Kernel")
 
     @cached_property
     def total_ns(self) -> int:
-        """Time of all steps, which ratios refer to; the whole trace without steps."""
+        """The time of all steps, to which ratios refer; without steps, that of the whole trace."""
         steps = int(self.trace.steps["dur"].sum())
         return steps if steps else int(self.trace.span.dur)
 
@@ -271,7 +273,7 @@ class Events:
         return np.flatnonzero(of_phase & ~inside)
 
     def threads(self, rows: IntArray) -> npt.NDArray[Any]:
-        """Return the thread id of each of these slices; the track where there is none."""
+        """Return the thread id of each of these slices, or its track if there is none."""
         tracks = self.trace.tracks.set_index("track")["tid"]
         track = self.trace.slices["track"].to_numpy()[rows]
         tids = tracks.reindex(track)

@@ -1,4 +1,4 @@
-"""Operators with what is inside them, kernels, and ranges of the user's own."""
+"""Operators and what is inside them, kernels, and the user's own ranges."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def operator_table(
     sorted_by : str
         One of `spread.SORTED_KEYS`.
     op_detail : bool
-        Whether to give rows of level 1 and 2.
+        Whether to include rows of levels 1 and 2.
     thread_sep : bool
-        Whether each thread has rows of its own.
+        Whether each thread gets rows of its own.
 
     Returns
     -------
     DataFrame
-        ``thread`` (Int64, missing for all together), ``level`` (0 operators; 1 what is right inside, and
-        device work that the operator launched itself; 2 device work of what is inside), ``name``,
+        ``thread`` (Int64, missing for all together), ``level`` (0: operators; 1: what is directly inside
+        them, and device work that the operator launched itself; 2: device work of what is inside), ``name``,
         ``calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio`` (missing ``cpu_`` for device
-        work), ``flops`` float64. Ratios of operators are shares of all operators (of a thread), those of
-        what is inside are shares of what is around.
+        work), ``flops`` float64. Ratios of operators are shares of all operators (of a thread), those of what
+        is inside are shares of the enclosing row.
 
     Examples
     --------
@@ -64,13 +64,13 @@ def operator_table(
 
 
 def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame:
-    """List kernels by name, argument lists taken off.
+    """List kernels by name, without argument lists.
 
     Returns
     -------
     DataFrame
-        ``name calls``, ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``, by total time unless `sorted_by` is
-        a key of the GPU.
+        ``name calls``, ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``, sorted by total time unless
+        `sorted_by` is a GPU key.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def kernel_table(events: Events, *, sorted_by: str = "GPUTotal") -> pd.DataFrame
 def user_table(
     events: Events, *, sorted_by: str = "CPUTotal", thread_sep: bool = False, memory: bool = False
 ) -> pd.DataFrame:
-    """List ranges that the user named; with `memory` those that copy or fill memory, by their names.
+    """List ranges that the user named or, with `memory`, those whose names say that they copy or fill memory.
 
     Returns
     -------
     DataFrame
-        ``thread name calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``. Ratios are of
-        the time of all steps.
+        ``thread name calls``, ``cpu_`` and ``gpu_`` ``total_ns avg_ns max_ns min_ns ratio``. Ratios are
+        shares of the time of all steps.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def user_table(
 
 
 def _flops(events: Events, operators: IntArray, table: pd.DataFrame) -> Any:
-    """Return the FLOPs of each name; 0 for Paddle's recordings, whose own summary counts none."""
+    """Return the FLOPs of each name; 0 for Paddle's recordings, since Paddle's own summary counts none."""
     if events.own_types or table.empty:
         return 0.0
     flops, _ = inclusive_work(
@@ -147,7 +147,8 @@ def _table_of(events: Events, operators: IntArray, sorted_by: str, op_detail: bo
 
 
 class _Inside(NamedTuple):
-    """What is right inside the calls of an operator: rows, own device work, and that of each inner name."""
+    """What is directly inside the calls of an operator: rows, its own device work, and that of each inner
+    name."""
 
     rows: IntArray
     work: IntArray
@@ -180,7 +181,7 @@ def _inside_operators(events: Events, operators: IntArray) -> dict[str, _Inside]
 
 
 def _split(rows: IntArray, code: IntArray) -> dict[int, IntArray]:
-    """Return the rows of each code, in their order."""
+    """Return the rows of each code, in order."""
     order = np.argsort(code, kind="stable")
     codes, first = np.unique(code[order], return_index=True)
     parts = np.split(rows[order], first[1:])
@@ -217,7 +218,7 @@ def _by_visit(events: Events, rows: IntArray) -> IntArray:
 
 
 def _cut(events: Events, rows: IntArray) -> npt.NDArray[np.object_]:
-    """Cut argument lists off names, where they have template arguments."""
+    """Cut argument lists off names that have template arguments."""
     code, names = pd.factorize(events.names[rows])
     short = [f"{m[1]}{m[2]}" if (m := _ARGUMENTS.match(str(name))) else str(name) for name in names]
     return np.asarray(np.array([*short, ""], dtype=object)[code])

@@ -26,9 +26,9 @@ def memory_table(events: Events) -> pd.DataFrame:
     DataFrame
         ``position_in_order`` str (``Place(cpu)``, ``Place(gpu:0)``), ``name``, ``type`` (``Allocated``),
         ``allocation_count free_count allocation_bytes free_bytes increase_bytes`` int64, and
-        ``peak_allocated_bytes peak_reserved_bytes`` of the place; by increase. What happens in an inner event
-        counts for its operator; in what else is right inside an operator, as Paddle 3's kernel launches
-        are, it counts for both, as in Paddle's own table: do not add these rows up.
+        ``peak_allocated_bytes peak_reserved_bytes`` of the place; sorted by increase. Changes in an inner
+        event count for its operator. Changes in other things directly inside an operator, such as Paddle 3's
+        kernel launches, count for both, as in Paddle's own table, so do not add these rows up.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def memory_table(events: Events) -> pd.DataFrame:
 
 
 def _on_host(events: Events, home: IntArray) -> IntArray:
-    """Return the innermost event that is no runtime call; -1 where there is none."""
+    """Return the innermost event that is not a runtime call; -1 if there is none."""
     home = home.copy()
     todo = np.flatnonzero(~events.host[home])
     while len(todo):
@@ -75,7 +75,7 @@ def _on_host(events: Events, home: IntArray) -> IntArray:
 
 
 def _credited(events: Events, home: IntArray) -> tuple[IntArray, IntArray]:
-    """Return pairs of memory event and host event to which it is credited."""
+    """Return pairs of a memory event and a host event to which it is credited."""
     inside = home >= 0
     own = np.flatnonzero(inside & ~events.of("OperatorInner")[home])
     above = np.where(inside, events.parent[home], -1)
@@ -121,8 +121,8 @@ def model_table(events: Events) -> pd.DataFrame:
     DataFrame
         ``name`` (``ProfileStep Dataloader Forward Backward Optimization Others``), ``calls`` and, with
         ``cpu_`` and ``gpu_``, ``total_ns avg_ns max_ns min_ns ratio``; no rows without phases. In Paddle's
-        files a call is an outermost event of the phase, and device time is the sum of the kernels below;
-        elsewhere a call is the phase's share of one step.
+        files, a call is an outermost event of the phase, and device time is the sum of the kernels below it;
+        in others, a call is the phase's part of one step.
 
     Examples
     --------
@@ -177,12 +177,13 @@ _COLLECTIVE_WORDS = ("allreduce", "broadcast", "rpc")
 
 
 def device_table(events: Events) -> pd.DataFrame:
-    """List utilisation of the CPU, where the file tells it, and of each device.
+    """List the utilisation of the CPU, if the file contains it, and of each device.
 
     Returns
     -------
     DataFrame
-        ``device`` str, ``utilization`` float64: shares; kernels' union over the time of the steps.
+        ``device`` str, ``utilization`` float64 as a share: for devices, the union of the kernels over the
+        time of the steps.
 
     Examples
     --------
@@ -206,13 +207,13 @@ def device_table(events: Events) -> pd.DataFrame:
 
 
 def overview_table(events: Events) -> pd.DataFrame:
-    """Sum time by type of event, overlaps counted once.
+    """Sum time by type of event, counting overlaps once.
 
     Returns
     -------
     DataFrame
-        ``type`` str, ``on`` (``cpu``, ``gpu``), ``calls`` int64, ``time_ns`` int64, ``ratio`` float64, of the
-        time of all steps: steps first, then types of the host by time, then those of the devices.
+        ``type`` str, ``on`` (``cpu``, ``gpu``), ``calls`` int64, ``time_ns`` int64, ``ratio`` float64 (share
+        of the time of all steps). Steps come first, then types on the host by time, then those on devices.
         The four phases have the calls and the summed time of their outermost events.
 
     Examples
@@ -279,7 +280,7 @@ def distribution_table(events: Events) -> pd.DataFrame:
 
 
 def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
-    """Return communication on the host, and the device work that belongs to it."""
+    """Return masks of communication on the host and of the device work that belongs to it."""
     names = events.trace.slices["name"].cat
     words = [str(name) for name in names.categories]
     codes = names.codes.to_numpy()
@@ -293,7 +294,7 @@ def _communication(events: Events) -> tuple[BoolArray, BoolArray]:
 
 
 def _launched_inside(events: Events, called: BoolArray) -> BoolArray:
-    """Return which device work was launched inside these host events."""
+    """Return a mask of the device work launched inside these host events."""
     below = np.zeros(len(called), dtype=bool)
     rows = np.flatnonzero(events.owner >= 0)
     up = events.owner[rows]
@@ -305,7 +306,7 @@ def _launched_inside(events: Events, called: BoolArray) -> BoolArray:
 
 
 def _device_order(events: Events) -> list[str]:
-    """Return types of device work in the order in which Paddle meets them."""
+    """Return the types of device work in the order in which Paddle meets them."""
     work = np.flatnonzero(events.of(*DEVICE))
     work = work[np.argsort(events.position_in_order[events.owner[work]], kind="stable")]
     return [str(word) for word in pd.unique(events.type[work])]

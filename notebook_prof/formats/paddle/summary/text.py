@@ -1,4 +1,4 @@
-"""The text of ``paddle.profiler``'s summary, as tables between rules."""
+"""The text of ``paddle.profiler``'s summary: tables with ruled lines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RuledTable:
         self._lines.append("".join("-" * width + "  " for width in self._widths))
 
     def row(self, *cells: str) -> None:
-        """Add a line of cells, as wide as they need."""
+        """Add a line of cells, which may be wider than their columns."""
         self._lines.append("".join(f"{cell:<{w}}  " for cell, w in zip(cells, self._widths, strict=True)))
 
     def heading(self, text: str) -> None:
@@ -61,11 +61,11 @@ class RuledTable:
         self._lines.append(self._titled(text))
 
     def line(self, text: str) -> None:
-        """Add a line right below the title, above those that were put there before."""
+        """Add a line directly below the title, above those added earlier."""
         self._lines.insert(1, text)
 
     def text(self, *, closed: bool, note: str = "") -> str:
-        """Return the table, two empty lines at the end; `note` goes below, with a rule of its own."""
+        """Return the table, followed by two empty lines. `note` goes below it, with a rule of its own."""
         if closed:
             self.rule()
         if note:
@@ -150,18 +150,18 @@ def paddle_summary(
     thread_sep: bool = False,
     time_unit: str = "ms",
 ) -> str:
-    """Write the tables that ``paddle.profiler.Profiler.summary`` prints.
+    """Write the tables as ``paddle.profiler.Profiler.summary`` prints them.
 
     Parameters
     ----------
     trace : Trace
     sorted_by : str
-        ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``, or Paddle's ``SortedKeys``; from
-        largest to smallest, minima from smallest to largest.
+        ``CPUTotal CPUAvg CPUMax CPUMin GPUTotal GPUAvg GPUMax GPUMin``, or Paddle's ``SortedKeys``. Sorts
+        from largest to smallest, minima from smallest to largest.
     views : str or iterable of str, optional
         ``DeviceView OverView ModelView DistributedView KernelView OperatorView MemoryView
-        MemoryManipulationView UDFView``, or Paddle's ``SummaryView``; all unless given. Views without
-        rows are left out.
+        MemoryManipulationView UDFView``, or Paddle's ``SummaryView``; by default all. Views without rows are
+        left out.
     op_detail, thread_sep : bool
         Whether to list what is inside operators, and operators by thread.
     time_unit : str
@@ -170,7 +170,7 @@ def paddle_summary(
     Returns
     -------
     str
-        For Paddle's recordings the very text, to the character.
+        For Paddle's recordings, exactly Paddle's text.
 
     Raises
     ------
