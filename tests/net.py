@@ -1,11 +1,12 @@
-"""What the package answers, kept before a change and compared after it.
+"""Snapshots of the package's answers, taken before a change and compared afterwards.
 
-``python tests/net.py snapshot DIR`` keeps public names and signatures of the notebook_prof that Python finds,
-and of every file in ``tests/data`` (with ``--traces FOLDER`` of files elsewhere, too) the Trace, tables and
-texts of the Profile, and answers of its page. ``python tests/net.py compare BEFORE AFTER`` prints what
-differs, and exits with 1 where anything does: texts and integers have to be equal, floats to 1e-9.
+``python tests/net.py snapshot DIR`` saves the public names and signatures of the notebook_prof that Python
+finds and, for every file in ``tests/data`` (and in ``--traces FOLDER``), its Trace, the tables and texts of
+its Profile, and the answers of its page. ``python tests/net.py compare BEFORE AFTER`` prints the differences,
+and exits with 1 if there are any: texts and integers must be equal, floats agree to 1e-9.
 
-With another checkout in PYTHONPATH it keeps what that one answers. Recordings differ each time: none is made.
+With another checkout in PYTHONPATH it saves that checkout's answers. It makes no recordings, which would
+differ each time.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ MODULES: Final = (
 )
 TABLES: Final = ("slices", "tracks", "counters", "flows", "stacks", "steps", "allocations")
 SKIPPED: Final = ("earlier", "export", "pending", "plot", "predictions", "replay", "save", "select", "sql")
-"""Of a Profile: what writes, runs code, needs more than a Trace, or needs the user."""
+"""Attributes of a Profile that write, run code, need more than a Trace, or need the user."""
 TOLERANCE: Final = 1e-9
 PASSING: Final = re.compile(rf"{re.escape(tempfile.gettempdir())}/[^\s'\",)]*|\b0x[0-9a-f]{{6,}}\b")
-"""Temporary files and addresses in memory."""
+"""Temporary files and memory addresses."""
 BOKEH_IDS: Final = re.compile(r'"p\d{4,}"')
-"""Of Bokeh's models: they are counted over all samples."""
+"""Ids of Bokeh's models, which are counted across all samples."""
 
 
 def snapshot(options: argparse.Namespace) -> None:
-    """Keep names and samples, a file each."""
+    """Save the public names and the samples, one file each."""
     began = time.perf_counter()
     options.folder.mkdir(parents=True, exist_ok=True)
     files = {f"data/{name}": (DATA, name) for name in samples(DATA)}
@@ -74,7 +75,7 @@ def _write(folder: Path, name: str, kept: dict[str, Any]) -> None:
 
 
 def samples(root: Path) -> list[str]:
-    """Files, and folders, which may be one recording: the first of each folder, then the second of each."""
+    """Return files and folders that may be recordings: the first of each folder, then the second."""
     seen: Counter[Path] = Counter()
     place = {}
     for path in sorted(root.rglob("*")):
@@ -85,10 +86,10 @@ def samples(root: Path) -> list[str]:
 
 
 def answers(path: Path) -> dict[str, Any]:
-    """What one file answers, by kind; the sentence where it cannot be read."""
+    """Return the answers for one file, by kind, or the error message if it cannot be read."""
     try:
         p = nbp.open_profile(path)
-    except Exception as error:  # a defect is kept as it is
+    except Exception as error:  # a defect is saved as it is
         return {"refused": {type(error).__name__: str(error)}}
     trace = p.trace
     return {
@@ -108,7 +109,7 @@ def _asked(ask: Callable[[], Any]) -> Any:
 
 
 def _questions(holder: Any, path: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """All that a Profile or a topic of it answers without arguments, by the name that it is asked by."""
+    """Return all answers that a Profile or one of its topics gives without arguments, by name."""
     if not path:
         yield "repr", lambda: repr(holder)
     elif callable(holder) and not _needs_arguments(type(holder).__call__):
@@ -135,7 +136,7 @@ def _needs_arguments(method: Callable[..., Any]) -> bool:
 
 
 def _page(p: nbp.Profile) -> Iterator[tuple[str, Any]]:
-    """Answers of the page without a selection, and under one of a name and a window."""
+    """Return the page's answers without a selection, and with a name and a window selected."""
     selection, slices, span = nbp.Selection(), p.trace.slices, p.trace.span
     queries = importlib.import_module("notebook_prof.views.page_queries").PageQueries(p.trace, selection)
     tabs = importlib.import_module("notebook_prof.views.tabs").TABS
@@ -181,7 +182,7 @@ def _page_answer(queries: Any, **question: Any) -> dict[str, Any]:
 
 
 def signatures() -> dict[str, str]:
-    """Public names: of functions the signature, of classes those of their public members, else the type."""
+    """Return the public names: signatures of functions, members of classes, else the type."""
     found: dict[str, str] = {}
     classes: set[type] = set()
     for part in MODULES:
@@ -193,12 +194,12 @@ def signatures() -> dict[str, str]:
 
 
 def _describe(name: str, value: Any, found: dict[str, str], classes: set[type]) -> None:
-    """Put a name into `found`, with the members of a class and of the class that a function returns."""
+    """Add a name to `found`, with the members of its class or of the class that a function returns."""
     function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
     try:
         found[name] = f"{type(value).__name__} {inspect.signature(function)}"
         result = typing.get_type_hints(function).get("return")
-    except (NameError, TypeError, ValueError):  # no function, or with a name that only a type checker imports
+    except (NameError, TypeError, ValueError):  # no function, or a name only type checkers import
         found.setdefault(name, type(value).__name__)
         result = None
     of = function if inspect.isclass(function) else result
@@ -215,7 +216,7 @@ def _cleaned(text: str, root: str) -> str:
 
 
 def _plain(value: Any, root: str) -> Any:
-    """The value as dicts, lists, arrays, numbers and texts, which need no class of the package."""
+    """Return the value as dicts, lists, arrays, numbers and texts, without classes of the package."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, np.generic):
@@ -241,7 +242,7 @@ def _plain(value: Any, root: str) -> Any:
 
 
 def compare(before: Path, after: Path, lines: int) -> int:
-    """Print what differs between two snapshots; 1 where anything does."""
+    """Print the differences between two snapshots; return 1 if there are any."""
     names = sorted({path.name for folder in (before, after) for path in folder.glob("*.pickle")})
     total: Counter[str] = Counter()
     for name in names:
@@ -260,7 +261,7 @@ def compare(before: Path, after: Path, lines: int) -> int:
 
 
 def differences(a: Any, b: Any, path: str) -> Iterator[str]:
-    """What differs between two plain values: where, and both."""
+    """Return where two plain values differ, and both values."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in [*a, *(key for key in b if key not in a)]:
             if key not in a or key not in b:

@@ -1,9 +1,10 @@
-"""The first minutes on a card: what only a card can say, in the order of what teaches most.
+"""Checks that only a card can answer, the most informative first, for the first minutes on one.
 
 ``python -m benchmarks.gpu --archive OUT/card.zip --wheels wheels`` needs Python, NumPy and a torch for CUDA;
-what else it needs comes from a folder that ``--make-wheels wheels`` fills where there is a network. Each job
-is a process of its own with a limit, since CUPTI has one client a process and a card can hang. What fails is
-a row with its exact error. The archive has all outcomes and small recordings; a later call goes on from it.
+its other dependencies come from a folder that ``--make-wheels wheels`` fills on a machine with a network.
+Each job is a separate process with a time limit, since CUPTI allows one client per process and a card can
+hang. A failure becomes a row with its exact error. The archive has all outcomes and small recordings; a later
+call resumes from it.
 """
 
 from __future__ import annotations

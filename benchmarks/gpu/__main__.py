@@ -18,7 +18,7 @@ from .outcomes import FACTS
 
 MINUTES: Final = 7.8
 _RAN: Final = ("rehearsed", "no device work", "skipped")
-"""How jobs of a good rehearsal end; the archive has the reason of the last two."""
+"""How jobs of a successful rehearsal end; the archive has the reasons for the last two."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What is run on a card, in the order of what teaches most: the minutes are few."""
+"""The jobs to run on a card, the most informative first: card time is short."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _FIRST: Final = (
 
 
 def tests(collected: Sequence[str]) -> list[str]:
-    """Return a job for each test that pytest lists; those about kernels come first."""
+    """Return a job for each test that pytest lists, those about kernels first."""
     names = [line.removeprefix("tests/gpu/") for line in collected if line.startswith("tests/gpu/")]
     names.sort(key=lambda name: not any(first in name for first in _FIRST))
     return [f"test/{name}" for name in names]
 
 
 def limit_s(name: str) -> float:
-    """Return the seconds after which a job is killed."""
+    """Return the time limit of a job, in seconds."""
     return {"kernel": 150.0, "test": 90.0}.get(name.partition("/")[0], 75.0)
 
 
 def command(name: str, folder: Path, device: str) -> list[str]:
-    """Return the command of a job; recordings go into `folder`."""
+    """Return the command line of a job; recordings go into `folder`."""
     kind, _, what = name.partition("/")
     if kind == "test":
         options = ["-q", "-rs", "--tb=short", "-p", "no:cacheprovider"]
@@ -52,7 +52,7 @@ def command(name: str, folder: Path, device: str) -> list[str]:
 
 
 def inside(name: str, folder: Path, device: str) -> int:
-    """Run one job in this process, and print its rows as a line of JSON."""
+    """Run one job in this process and print its rows as a line of JSON."""
     if lacks := _lacks(name, device):
         print(LACKS + lacks)
     else:

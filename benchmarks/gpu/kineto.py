@@ -1,4 +1,4 @@
-"""Scenes under ``%%profile`` in a real kernel, beside ``torch.profiler`` in the same."""
+"""Scenes under ``%%profile`` in a real kernel, next to ``torch.profiler`` in the same kernel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ other.export_chrome_trace({path!r})
 
 
 def beside(scene: str, folder: Path, device: str = "cuda", rounds: int = 3) -> list[dict[str, Any]]:
-    """Return the row of a scene; the recording and the first events of torch's file are kept in `folder`."""
+    """Return the row of a scene; keep the recording and the first events of torch's file in `folder`."""
     path, kept = folder / f"{scene}-torch.json.gz", folder / f"{scene}-cell.nbprof.zip"
     with _kernel() as cell:
         cell(_SETUP.format(scene=scene, device=device))
@@ -69,7 +69,7 @@ def beside(scene: str, folder: Path, device: str = "cuda", rounds: int = 3) -> l
 
 @contextmanager
 def _kernel() -> Iterator[Callable[..., Any]]:
-    """Start a kernel; what is yielded runs a cell and returns the value of an expression."""
+    """Start a kernel; the yielded function runs a cell and returns the value of an expression."""
     from jupyter_client.manager import KernelManager
 
     manager = KernelManager()

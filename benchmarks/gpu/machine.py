@@ -1,4 +1,4 @@
-"""What this machine is, so far as it bears on its card, and what NVML says beside ``nvidia-smi``."""
+"""A description of this machine and its card, and NVML's readings next to those of ``nvidia-smi``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READINGS: Final = 30
 
 
 def facts() -> list[dict[str, Any]]:
-    """Return card, driver, libraries, permissions, collectors."""
+    """Return the card, driver, libraries, permissions and collectors."""
     state = driver.ask_in_child()
     cupti = state.problem or state.refused or f"works, with a driver for CUDA {state.version / 1000:.1f}"
     packages = {one.metadata["Name"]: one.version for one in distributions()}
@@ -51,7 +51,7 @@ def facts() -> list[dict[str, Any]]:
 
 
 def counters(seconds: float = 3.0) -> list[dict[str, Any]]:
-    """Return a row for the collector's thread, one for each metric with its cost, and nvidia-smi's."""
+    """Return a row for the collector's thread, one per metric with its cost, and one for nvidia-smi."""
     collector = NvmlCollector()
     collector.start(Clock())
     begun = time.process_time()

@@ -1,4 +1,4 @@
-"""What became of each job, and the one file that comes back: all outcomes, and small recordings."""
+"""The outcome of each job, and the archive with all outcomes and small recordings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any, Final
 
 MOST_BYTES: Final = 15 << 20
 ROWS: Final = "ROWS "
-"""Begins the line on which a job prints its rows as JSON."""
+"""Marks the line on which a job prints its rows as JSON."""
 LACKS: Final = "LACKS "
-"""Begins the line on which a job says why it cannot run here."""
+"""Marks the line on which a job says why it cannot run here."""
 FACTS: Final = "machine/facts"
 """The job that describes the machine."""
 WORK: Final = "device work"
@@ -28,7 +28,7 @@ _RECORDINGS: Final = "recordings/"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job: only one whose `outcome` is ``ok`` is done; `reason` is a line, `log` an end."""
+    """The outcome of a job, done only if it is ``ok``; `reason` is one line, `log` the end of the output."""
 
     name: str
     outcome: str
@@ -39,12 +39,12 @@ class Outcome:
 
 
 def judge(name: str, code: int | None, seconds: float, out: str, err: str) -> Outcome:
-    """Make an outcome of exit status (None: killed at its limit) and output."""
+    """Make an outcome from an exit status (None: killed at its limit) and output."""
     lines = out.splitlines()
     rows: list[dict[str, Any]] = []
     for line in lines:
         if line.startswith(ROWS):
-            with suppress(ValueError):  # of a job that was killed while it printed
+            with suppress(ValueError):  # the job was killed while it printed
                 rows += json.loads(line.removeprefix(ROWS))
     if code is None:
         outcome, reason = "timed out", f"killed after {seconds:.0f} s; {_last(err)}"
@@ -60,7 +60,7 @@ def judge(name: str, code: int | None, seconds: float, out: str, err: str) -> Ou
 
 
 def _outcome(name: str, lines: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[str, str]:
-    """Return outcome and reason of a job that ended well."""
+    """Return the outcome and the reason of a job that ended normally."""
     for word in (LACKS, "SKIPPED"):
         if (lacks := next((line for line in lines if line.startswith(word)), None)) is not None:
             return "skipped", lacks.removeprefix(LACKS)
@@ -77,14 +77,14 @@ def _outcome(name: str, lines: Sequence[str], rows: Sequence[dict[str, Any]]) ->
 
 
 def figures(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """Return what was measured; rows with the same columns come together."""
+    """Return the measured rows, grouped by their columns."""
     rows = [row for one in outcomes for row in one.rows if one.name != FACTS and one.outcome == "ok"]
     first = {tuple(row): at for at, row in reversed(list(enumerate(rows)))}
     return sorted(rows, key=lambda row: first[tuple(row)])
 
 
 def read(path: Path) -> tuple[dict[str, Outcome], dict[str, bytes]]:
-    """Return outcomes by job and files by name of an archive; empty where there is none."""
+    """Return the outcomes by job and the files by name from an archive; empty if it does not exist."""
     if not path.is_file():
         return {}, {}
     with zipfile.ZipFile(path) as file:
@@ -94,7 +94,7 @@ def read(path: Path) -> tuple[dict[str, Outcome], dict[str, bytes]]:
 
 
 def write(path: Path, outcomes: Iterable[Outcome], files: Mapping[str, bytes]) -> list[str]:
-    """Replace an archive at once; returns files for which there was no room, the first ones are kept."""
+    """Replace an archive atomically, earlier files first; return the files that did not fit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     left_out = []
@@ -105,7 +105,7 @@ def write(path: Path, outcomes: Iterable[Outcome], files: Mapping[str, bytes]) -
             if len(content) > room:
                 left_out.append(name)
                 continue
-            file.writestr(_RECORDINGS + name, content, zipfile.ZIP_STORED)  # they are compressed already
+            file.writestr(_RECORDINGS + name, content, zipfile.ZIP_STORED)  # already compressed
             room -= len(content)
     part.replace(path)
     return left_out

@@ -21,11 +21,11 @@ from .outcomes import Outcome, judge
 _SHORTEST_S: Final = 20.0
 _PRETENDED: Final = ROOT / "tests" / "pretended"
 _ALWAYS: Final = {
-    "NBP_GPU_ALONE": "1",  # tests need no further process of their own
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins of the machine's, which no test here needs
-    "PYTHONDONTWRITEBYTECODE": "",  # else each job compiles the unpacked wheels anew
+    "NBP_GPU_ALONE": "1",  # tests need no further processes
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the machine's plugins, which no test here needs
+    "PYTHONDONTWRITEBYTECODE": "",  # otherwise each job would compile the unpacked wheels anew
     "PYTHONUNBUFFERED": "1",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX takes three quarters of the card's memory otherwise
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # by default JAX takes three quarters of the card's memory
 }
 _REHEARSAL: Final = {"NBP_GPU_REHEARSAL": "1", "NUMBA_ENABLE_CUDASIM": "1", "TRITON_INTERPRET": "1"}
 
@@ -33,7 +33,7 @@ _REHEARSAL: Final = {"NBP_GPU_REHEARSAL": "1", "NUMBA_ENABLE_CUDASIM": "1", "TRI
 def run_all(
     names: Iterable[str], folder: Path, environment: Mapping[str, str], end_s: float, device: str = "cuda"
 ) -> Iterator[Outcome]:
-    """Run jobs until `end_s` of `time.monotonic`; one for which no time is left has an outcome too."""
+    """Run jobs until `end_s` of `time.monotonic`; jobs left without time get an outcome, too."""
     for name in names:
         left = min(jobs.limit_s(name), end_s - time.monotonic())
         if left < min(_SHORTEST_S, jobs.limit_s(name)):
@@ -43,9 +43,9 @@ def run_all(
 
 
 def environment_of(site: Path, rehearse: bool = False) -> dict[str, str]:
-    """Return the environment variables by which jobs import this checkout and the wheels in `site`.
+    """Return the environment variables that let jobs import this checkout and the wheels in `site`.
 
-    In a rehearsal CuPy, NVML, ``cupti-python`` and CUDA's driver are those that play a card.
+    In a rehearsal CuPy, NVML, ``cupti-python`` and CUDA's driver are replaced by stand-ins.
     """
     if not entry_points(group="notebook_prof.writers"):
         _register(site)
@@ -60,7 +60,7 @@ def environment_of(site: Path, rehearse: bool = False) -> dict[str, str]:
 
 
 def collect(environment: Mapping[str, str]) -> list[str]:
-    """Return pytest's names of the tests in ``tests/gpu``; where it finds none, its reason is printed."""
+    """Return pytest's names for the tests in ``tests/gpu``; if it finds none, print its reason."""
     command = [sys.executable, "-m", "pytest", "tests/gpu", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=dict(environment))
     if done.returncode:
@@ -82,7 +82,7 @@ def _one(name: str, command: list[str], limit_s: float, environment: Mapping[str
             code: int | None = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             code = None
-            # with its children; one that hangs in the driver may stay, and is not waited for
+            # including its children; do not wait for one that hangs in the driver
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
@@ -93,7 +93,7 @@ def _one(name: str, command: list[str], limit_s: float, environment: Mapping[str
 
 
 def _register(site: Path) -> None:
-    """Let jobs find the package's entry points where it is not installed."""
+    """Let jobs find the package's entry points even if it is not installed."""
     info = site / "notebook_prof-0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: notebook-prof\nVersion: 0\n")

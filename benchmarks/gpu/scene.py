@@ -1,4 +1,4 @@
-"""Scenes of ``tests/gpu/scenes.py``, bare and recorded in turn."""
+"""Scenes of ``tests/gpu/scenes.py``, alternately bare and recorded."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _IDLE_S: Final = 0.5
 
 
 def measure(name: str, folder: Path, route: str | None = None, device: str = "cuda") -> list[dict[str, Any]]:
-    """Return a row for each recording of a scene in this process: CUPTI's known faults are in later ones.
+    """Return a row per recording of a scene in this process: CUPTI's known faults show in later ones.
 
-    By the scene's own collectors, or by a route of `cuda`; the first and the last recording are kept.
+    Record with the scene's own collectors, or by a route of `cuda`; keep the first and the last recording.
     """
     scene = BY_NAME[name]
     body = scene.make(device)
 
     def ranged() -> None:
-        with nbp.annotate("scene"):  # CUDA events time it
+        with nbp.annotate("scene"):  # timed with CUDA events
             body()
 
     rows = []
@@ -46,7 +46,7 @@ def measure(name: str, folder: Path, route: str | None = None, device: str = "cu
 
 
 def row_of(recording: nbp.Profile, scene: Scene) -> dict[str, Any]:
-    """Return what a recording says about a scene."""
+    """Return the figures that a recording shows for a scene."""
     metadata = recording.trace.metadata
     route = metadata.get("cuda_route", "kineto" if "torch" in scene.collectors else "")
     kernels = recording.kernels()
@@ -72,7 +72,7 @@ def row_of(recording: nbp.Profile, scene: Scene) -> dict[str, Any]:
 
 
 def keep(recording: nbp.Profile, path: Path) -> None:
-    """Save a recording; one that is large is cut to the last tenth of its time."""
+    """Save a recording; cut a large one to the last tenth of its time."""
     recording.save(path)
     if path.stat().st_size > LARGEST_BYTES:
         slices = recording.trace.slices

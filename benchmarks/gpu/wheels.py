@@ -16,9 +16,9 @@ NEEDED: Final = (
     *("anywidget", "bokeh", "hypothesis", "ipykernel", "ipython", "ipywidgets", "msgspec", "nvidia-ml-py"),
     *("pandas", "py-spy", "pyarrow", "pytest", "tqdm"),
 )
-"""With all that they need."""
+"""With all their dependencies."""
 _UNWANTED: Final = ("numpy", "torch", "setuptools", "debugpy")
-"""NumPy and torch are there; kernels work without debugpy."""
+"""NumPy and torch are preinstalled; kernels work without debugpy."""
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "linux_x86_64")
 _SUPERFLUOUS: Final = re.compile(
     r"(?:^|/)(?:tests?|include|src|typeshed)/|\.(?:pyx|pxd|pxi|h|hpp|cc|c|map|d\.ts|pdb|dll)$|\.data/"
@@ -30,15 +30,16 @@ _SUPERFLUOUS: Final = re.compile(
 
 
 def cupti_python(driver: str) -> str:
-    """Return the requirement of the newest ``cupti-python`` for a driver's CUDA, as ``13.0``."""
+    """Return the requirement for the newest ``cupti-python`` for a driver's CUDA, such as ``13.0``."""
     major, minor = map(int, driver.split("."))
     return f"cupti-python<{major}.{minor + 1}"
 
 
 def make(folder: Path, python: str = "3.12", driver: str = "13.0", without: Iterable[str] = ()) -> int:
-    """Fetch the wheels for Linux on x86-64, make them small, and return their bytes, of which 60 MB may be.
+    """Fetch the wheels for Linux on x86-64, shrink them, and return their bytes, at most 60 MB.
 
-    `python` is the machine's, `driver` the CUDA that its driver is for, `without` the packages that it has.
+    `python` is the machine's version, `driver` the driver's CUDA version, `without` the packages already
+    there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
@@ -47,7 +48,7 @@ def make(folder: Path, python: str = "3.12", driver: str = "13.0", without: Iter
     left_out = {_plain(name) for name in (*_UNWANTED, *without)}
     chosen = [name for name in NEEDED if _plain(name) not in left_out]
     subprocess.run([*pip, *chosen], check=True)
-    if "cupti-python" not in left_out:  # what it needs came with torch
+    if "cupti-python" not in left_out:  # its dependencies came with torch
         subprocess.run([*pip, "--no-deps", cupti_python(driver)], check=True)
     for wheel in folder.glob("*.whl"):
         if _name(wheel) in left_out:

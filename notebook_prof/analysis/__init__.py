@@ -4,7 +4,7 @@ They do not draw, format, log, cache or change their input. Times are int64 nano
 bytes, shares are between 0 and 1. `Profile` has each of them as a method, by topic:
 `memory_peak` is ``p.memory.peak``.
 
-Modules are imported when first used: there are a hundred, and a verdict needs half of them.
+Modules are imported on first use: there are a hundred, and a verdict needs half of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Busy time and its shares, defined in this one place."""
+"""The only definition of busy time and its shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .scope import Scope, WindowLike, ints, length_within
 
 
 class BusyTime(NamedTuple):
-    """Busy time inside some windows, and the length of those windows; both in ns."""
+    """Busy time inside some windows, and the total length of those windows; both in ns."""
 
     busy_ns: int
     window_ns: int
@@ -30,14 +30,12 @@ class BusyTime(NamedTuple):
 
 
 def busy_within(work: Scope, start: IntArray, end: IntArray) -> IntArray:
-    """Return how long some slice of `work` is open in each ``[start, end)``, ns; overlaps count once."""
+    """Return how long any slice of `work` is open in each ``[start, end)``, ns; overlaps count once."""
     return length_within(union(work.ts, work.end), start, end)
 
 
 def busy_time(work: Scope, start: IntArray, end: IntArray) -> BusyTime:
-    """Sum the busy time of `work` over disjoint windows, such as steps; work outside is neither busy nor
-    idle.
-    """
+    """Sum the busy time of `work` over disjoint windows, such as steps; ignore work outside of them."""
     return BusyTime(int(busy_within(work, start, end).sum()), int((end - start).sum()))
 
 
@@ -51,21 +49,21 @@ def device_of(trace: Trace, work: Scope) -> IntArray:
 
 
 def device_window(work: Scope, window: WindowLike = None) -> Window:
-    """Return the window of a device's times: `window`, or from its first work to its last."""
+    """Return the window for a device's times: `window`, or from its first to its last work."""
     if window is not None:
         return Window.of(window)
     return Window(int(work.ts.min()), int(work.end.max())) if len(work.ts) else Window(0, 0)
 
 
 def stream_busy_times(trace: Trace) -> dict[int, BusyTime]:
-    """Return, by track, the busy time of every stream with work, in its device's window as in `device`."""
+    """Return the busy time of every stream with work, by track, in its device's window as in `device`."""
     slices, tracks = trace.slices, trace.tracks
     track, ts, own = (slices[name].to_numpy() for name in ("track", "ts", "self_ns"))
     is_work = np.append(slices["category"].cat.categories.isin(DEVICE_CATEGORIES), False)
     working = is_work[slices["category"].cat.codes.to_numpy()]
     streams: dict[int, Scope] = {}
     for stream in tracks.loc[tracks["kind"] == "stream", "track"].tolist():
-        # one stream at a time: columns of all device work at once take several times as long
+        # one stream at a time: columns for all device work at once take several times as long
         rows = np.flatnonzero(working & (track == stream))
         if len(rows):
             begins = ts[rows]

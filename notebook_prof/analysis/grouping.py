@@ -1,4 +1,4 @@
-"""Grouping of slices by columns, and the time that a group covers. Pure numpy."""
+"""Grouping of slices by columns, and the time that each group covers. Pure numpy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXT: Final = frozenset({"name", "shapes", "module", "phase", "category", "line
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The group of every slice of a trace, and a row of keys a group."""
+    """The group of every slice of a trace, and the keys of every group."""
 
     code: IntArray
     keys: pd.DataFrame
@@ -34,9 +34,9 @@ class Groups:
 
 
 def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = False) -> Groups:
-    """Number the groups of slices that agree in all columns of `by`; OptionError for an unknown column.
+    """Number groups of slices that agree in all columns of `by`; OptionError for an unknown column.
 
-    `merge_names` joins names that differ in a step number or an address; see `labels.merged_name`.
+    `merge_names` merges names that differ only in a step number or an address; see `labels.merged_name`.
     """
     columns = [by] if isinstance(by, str) else list(by)
     for column in columns:
@@ -60,14 +60,14 @@ def group(slices: pd.DataFrame, by: str | Sequence[str], *, merge_names: bool = 
 
 def merged_names(names: Iterable[str]) -> IntArray:
     """Return the code under which each name is counted: the first with the same merged name."""
-    # The last place is -1: what code -1 (no name) reads.
+    # The last entry is -1, for code -1 (no name).
     first: dict[str, int] = {}
     codes = [first.setdefault(merged_name(name), code) for code, name in enumerate(names)]
     return np.array([*codes, -1], np.int64)
 
 
 def covered(code: IntArray, ts: IntArray, end: IntArray) -> IntArray:
-    """Return what each slice adds to the union of earlier ones with the same code, ns; `ts` ascending."""
+    """Return the ns that each slice adds to the union of earlier ones with the same code; `ts` ascending."""
     return np.asarray(np.maximum(end - np.maximum(ts, reach_before(code, end)), 0), dtype=np.int64)
 
 
@@ -79,9 +79,9 @@ def reach_before(code: IntArray, end: IntArray) -> IntArray:
 
 
 def nested_in_own_group(code: IntArray, parent: IntArray, rows: IntArray) -> npt.NDArray[np.bool_]:
-    """Return which of all slices have an ancestor of their own group; valid for `rows` and ancestors."""
+    """Return which of all slices have an ancestor in their own group; valid for `rows` and ancestors."""
     # Ancestors follow the ``parent`` column. Slices that overlap in part may end before an inner one begins,
-    # so ends cannot rule any out.
+    # so their ends cannot rule out any ancestor.
     is_nested = np.zeros(len(code), dtype=bool)
     rows = with_ancestors(parent, rows)
     up = parent[rows]
@@ -112,7 +112,7 @@ def inclusive(
 
 
 def _merge(rows: IntArray, weights: npt.NDArray[np.float64]) -> tuple[IntArray, npt.NDArray[np.float64]]:
-    """Return each row once, with the sum of its weights, without missing rows."""
+    """Return each row once, with the sum of its weights; missing rows are dropped."""
     present = rows >= 0
     row, inverse = _present(rows[present])
     return row, np.bincount(inverse, weights[present], minlength=len(row)).astype(np.float64)
@@ -139,7 +139,7 @@ def _codes(slices: pd.DataFrame, column: str) -> IntArray:
 
 
 def _present(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Return np.unique with return_inverse, without sorting if codes are dense."""
+    """Return np.unique with return_inverse, without sorting if the codes are dense."""
     top = int(codes.max(initial=-1)) + 2
     if top > 4 * len(codes) + 1024:
         values, inverse = np.unique(codes, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Labels of a trace's names, for sentences and views."""
+"""Labels for a trace's names, in sentences and views."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .time.recorded_steps import recorded_table
 
 
 def name_labels(trace: Trace) -> dict[str, str]:
-    """Return the label of every name of the slices; no two names get the same."""
+    """Return a label for every name of the slices; all labels are distinct."""
     names = [str(name) for name in trace.slices["name"].astype("category").cat.categories]
     labels = short_names(with_classes(names, name_classes(trace)), kernel_names(trace).tolist())
     return dict(zip(names, labels, strict=True))
 
 
 def kernel_names(trace: Trace) -> BoolArray:
-    """Return which names of the slices ran on a device."""
+    """Return a mask of the names whose slices ran on a device."""
     tracks = trace.tracks
     streams = tracks.loc[tracks["kind"] == "stream", "track"].to_numpy()
     return names_of(trace, np.isin(trace.slices["track"].to_numpy(), streams))
 
 
 def module_classes(trace: Trace) -> dict[str, str]:
-    """Return the class of each module with a recorded class, by its path."""
+    """Return the class of each module with a recorded class, by the module's path."""
     table = recorded_table(trace, "modules")
     if table is None or "class" not in table:
         return {}
@@ -46,7 +46,7 @@ def name_classes(trace: Trace) -> dict[str, str]:
 
 
 def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
-    """Append the class of a module to its path if the path lacks it; labels stay distinct."""
+    """Append a module's class to its path if the path lacks it; labels stay distinct."""
     used = set(names)
     out = []
     for name in names:
@@ -57,7 +57,7 @@ def with_classes(names: list[str], classes: dict[str, str]) -> list[str]:
 
 
 def names_of(trace: Trace, slices: BoolArray) -> BoolArray:
-    """Return which names some of these slices have."""
+    """Return a mask of the names that these slices have."""
     column = trace.slices["name"].astype("category").cat
     named = np.zeros(len(column.categories) + 1, bool)  # code -1 (no name) falls into the last place
     named[column.codes.to_numpy()[slices]] = True

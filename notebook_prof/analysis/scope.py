@@ -1,4 +1,4 @@
-"""The slices of an analysis, and their times inside its window. Pure numpy."""
+"""The slices that an analysis considers, and their times inside its window. Pure numpy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _FEW_CODES = 8
 
 
 class _Shared(threading.local):
-    """Results that the analysis in this thread has computed from its trace."""
+    """Results that the analysis running in this thread has already computed from its trace."""
 
     def __init__(self) -> None:
         self.trace: Trace | None = None
@@ -81,7 +81,7 @@ def sharing(analysis: Callable[Concatenate[Trace, P], R]) -> Callable[Concatenat
 
 
 def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
-    """Return the result of `make`, cached by key inside an analysis that is `sharing`."""
+    """Return the result of `make`, cached by key while an analysis is `sharing`."""
     if _shared.trace is not trace:
         return make()
     if key not in _shared.results:
@@ -91,7 +91,7 @@ def once(trace: Trace, key: Hashable, make: Callable[[], R]) -> R:
 
 
 def matching_codes(codes: npt.NDArray[np.integer], matching: npt.ArrayLike) -> BoolArray:
-    """Return which codes match; `matching` is a mask of all codes but -1."""
+    """Return a mask of the matching codes; `matching` has a value for each code except -1."""
     some = np.flatnonzero(matching).tolist()
     if len(some) > _FEW_CODES:
         return np.asarray(np.append(matching, False)[codes], dtype=bool)
@@ -109,7 +109,7 @@ class Scope:
     slices: pd.DataFrame
     # Rows of `slices`, by start.
     rows: IntArray
-    # ns, cut at the window.
+    # ns, cut at the edges of the window.
     ts: IntArray
     end: IntArray
     # Self time inside the window.
@@ -125,7 +125,7 @@ class Scope:
         return ints(values if self._is_whole else values.iloc[self.rows])
 
     def values(self, column: str) -> npt.NDArray[Any]:
-        """Return a column without missing values, as narrow as it is stored."""
+        """Return a column without missing values, in the narrow type in which it is stored."""
         values = self.slices[column].to_numpy()
         return np.asarray(values if self._is_whole else values[self.rows])
 
@@ -136,7 +136,7 @@ class Scope:
     def where(
         self, *, step: Numbers = None, phase: Texts = None, category: Texts = None, line: Texts = None
     ) -> Scope:
-        """Return which slices have one of the given steps, phases, categories and lines."""
+        """Return a mask of the slices with one of the given steps, phases, categories and lines."""
         keep = np.ones(len(self.rows), dtype=bool)
         if step is not None:
             keep &= np.isin(self.ints("step"), list(many(step)))
@@ -149,7 +149,7 @@ class Scope:
         return self if keep.all() else self.only(keep)
 
     def among(self, column: str, words: Sequence[str]) -> BoolArray:
-        """Return which slices have one of `words` in a categorical column."""
+        """Return a mask of the slices with one of `words` in a categorical column."""
         return matching_codes(
             self._narrow_codes(column), self.slices[column].cat.categories.isin(list(words))
         )
@@ -171,7 +171,7 @@ def on_host(trace: Trace, window: WindowLike = None) -> Scope:
 
 
 def on_device(trace: Trace, window: WindowLike = None) -> Scope:
-    """Return the work on device streams, cut at the window, without ranges drawn over it."""
+    """Return the work on device streams, cut at the window, without the ranges drawn above it."""
     key = ("device", window and tuple(window))
     return once(
         trace,
@@ -181,7 +181,7 @@ def on_device(trace: Trace, window: WindowLike = None) -> Scope:
 
 
 def of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
-    """Return which slices are on a track of one of these kinds."""
+    """Return a mask of the slices on tracks of these kinds."""
     return once(trace, ("kind", *kinds), lambda: _of_kind(trace, kinds))
 
 
@@ -196,7 +196,7 @@ def _of_kind(trace: Trace, kinds: Sequence[str]) -> BoolArray:
 
 
 def many(value: Any) -> list[Any]:
-    """Return one value or an iterable of values as a list."""
+    """Return a value, or an iterable of values, as a list."""
     return [value] if isinstance(value, str | int | np.integer) else list(value)
 
 
@@ -215,7 +215,7 @@ def ints(column: pd.Series[Any]) -> IntArray:
 
 
 def texts(column: pd.Series[Any], codes: IntArray) -> pd.Series[Any]:
-    """Return the texts of codes of a categorical column; missing for -1."""
+    """Return the texts for codes of a categorical column; missing for -1."""
     words = np.array([*column.cat.categories, None], dtype=object)
     return pd.Series(words[codes], dtype="str")
 
@@ -238,9 +238,9 @@ def _scope(trace: Trace, keep: BoolArray, window: WindowLike) -> Scope:
 
 
 def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: Window) -> IntArray:
-    """Return the self time before the end of the window, less that before its start."""
-    # Cutting ends (never starts) does not change who owns the instants before the cut, even if slices overlap
-    # in part.
+    """Return the self time before the end of the window minus that before its start."""
+    # Cutting ends (never starts) does not change which slice owns the instants before the cut, even if slices
+    # overlap in part.
     inside = nest(track, ts, np.minimum(end, window.end) - ts).self_ns
     early = np.flatnonzero(ts < window.start)
     before = nest(track[early], ts[early], np.minimum(end[early], window.start) - ts[early]).self_ns
@@ -249,7 +249,7 @@ def _self_inside(track: npt.NDArray[Any], ts: IntArray, end: IntArray, window: W
 
 
 def step_spans(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Return ``step ts dur source`` of steps that touch the window, cut at its edges."""
+    """Return ``step ts dur source`` of the steps that touch the window, cut at its edges."""
     table = trace.steps
     keep = np.ones(len(table), dtype=bool)
     if step is not None:

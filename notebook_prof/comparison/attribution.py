@@ -35,8 +35,7 @@ _OFTEN: Final = 0.01
 
 
 def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> pd.DataFrame:
-    """Divide the difference of two sides' mean steps among their parts, by size of ``delta_ns``, the largest
-    first.
+    """Divide the difference of two sides' mean steps among their parts, largest ``delta_ns`` first.
 
     `factor` widens intervals for the noise between two runs.
     """
@@ -89,7 +88,7 @@ def attribution(a: Parts, b: Parts, by: Sequence[str], factor: float = 1.0) -> p
 
 
 def rounded(values: Sequence[int], divisor: int) -> list[int]:
-    """Divide whole numbers so that they sum to their rounded sum divided: the largest remainders go up."""
+    """Divide whole numbers so that the parts sum to the rounded quotient: the largest remainders round up."""
     parts = [divmod(value, divisor) for value in values]
     down = [whole for whole, _ in parts]
     order = sorted(range(len(parts)), key=lambda i: (-parts[i][1], i))
@@ -99,7 +98,7 @@ def rounded(values: Sequence[int], divisor: int) -> list[int]:
 
 
 def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[FloatArray, ...]:
-    """Return mean of a step, variance of that mean and calls a step for some keys; 0 for row -1."""
+    """Return the mean per step, the variance of that mean, and the calls per step for keys; 0 for row -1."""
     size = side.block_steps.astype(np.float64)
     sums = np.concatenate([side.sums, np.zeros((len(size), 1), np.int64)], axis=1)[:, row].astype(np.float64)
     means = sums / size[:, None]
@@ -110,7 +109,7 @@ def _side(side: Parts, row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple
 def _aligned(
     a: Sequence[tuple[str, ...]], b: Sequence[tuple[str, ...]], by: Sequence[str]
 ) -> list[tuple[int, int, str]]:
-    """Return pairs of keys with the difference in them; -1 for a key of one side only."""
+    """Return pairs of keys with their difference; -1 for a key that only one side has."""
     left, right = dict(enumerate(a)), dict(enumerate(b))
     pairs: list[tuple[int, int, str]] = []
     idle = set(IDLE.values())

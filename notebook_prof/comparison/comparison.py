@@ -29,11 +29,12 @@ def compare(
     ----------
     a, b : Profile, Trace, run of the history, path, or iterable of them
         Before and after. With three or more runs a side, best recorded in alternation (a b b a a b), runs are
-        compared; with fewer, steps are, and their interval is widened for the noise between two runs.
+        compared; with fewer, steps are compared, and their interval is widened for the noise between two
+        runs.
     names : (str, str)
         Names of the two sides.
     paired : bool
-        Whether runs at the same place in both lists were recorded in succession, as by ``%%profile_ab``; then
+        Whether runs at the same index in both lists were recorded in succession, as by ``%%profile_ab``; then
         their common noise cancels.
     noise : float, optional
         Factor that widens the interval of two runs. Default: an assumed one.
@@ -75,20 +76,21 @@ class Comparison(ComparedTables):
         return " ".join(sentences(self))
 
     def expect(self, *expectations: str, check: bool = True) -> Expectations:
-        """Check expectations of the change, as in ``slower < 3%`` or ``faster > 10%``.
+        """Check expectations about the change, such as ``slower < 3%`` or ``faster > 10%``.
 
         Parameters
         ----------
         *expectations : str
-            ``slower`` and ``faster`` compare the time of a step of b with one of a; the rest, as in
-            `p.expect`, applies to b, if it is a single recording.
+            ``slower`` and ``faster`` compare the time of a step of b with one of a; all others, as in
+            `p.expect`, apply to b, if it is a single recording.
         check : bool
             Whether to raise unless everything passes.
 
         Raises
         ------
         ExpectationError
-            If one failed or is undecided: the interval contains the limit, too few steps, or `starved`.
+            If one failed or is undecided: the interval contains the limit, there are too few steps, or
+            `starved`.
         OptionError
             For a malformed expectation.
 
@@ -112,9 +114,9 @@ class Comparison(ComparedTables):
         return Measured(sign * self.change, low, high, "nbp.compare(a, b)", parts=lambda: moved(self))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one HTML file: the linked page, without kernel or network, and its static form.
+        """Write one HTML file: the linked page, which needs no kernel or network, and its static form.
 
-        Without scripts, and for runs with totals only, it shows the verdict, the steps, the phases, the
+        Without scripts, and for runs with totals only, the file shows the verdict, the steps, the phases, the
         source and the tables.
 
         Parameters
@@ -146,7 +148,7 @@ class Comparison(ComparedTables):
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the linked page if a front-end supports it; IPython shows sides without timelines."""
+        """Show the linked page if the front-end supports it; IPython displays sides without timelines."""
         from .page.queries import can_be_shown
 
         if not can_be_shown(self):

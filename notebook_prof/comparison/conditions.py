@@ -1,4 +1,4 @@
-"""Conditions of two recordings: what differs besides the code."""
+"""Conditions of two recordings: what differs apart from the code."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ _CONDITIONS: Final[tuple[tuple[str, Callable[[Trace], str], str], ...]] = (
 
 
 def facts_of(trace: Trace) -> dict[str, str]:
-    """Return the facts compared by `conditions`, by name; empty if not recorded."""
+    """Return the facts that `conditions` compares, by name; empty if not recorded."""
     return {what: of(trace) for what, of, _ in _CONDITIONS}
 
 
 def conditions(a: Mapping[str, str], b: Mapping[str, str]) -> pd.DataFrame:
-    """List the recorded conditions, other than the code, that differ between two recordings' `facts_of`."""
+    """List the recorded conditions, apart from the code, in which two recordings' `facts_of` differ."""
     rows = []
     for what, _, effect in _CONDITIONS:
         left, right = a.get(what, ""), b.get(what, "")

@@ -28,7 +28,7 @@ class AlignedStep:
 
 
 def median_step(side: Side, run: int | None = None) -> AlignedStep:
-    """Return the first step nearest to the median of the counted ones, of all runs or of one."""
+    """Return the first of the counted steps nearest to their median, over all runs or in one."""
     table = side.steps if run is None else side.steps[side.steps["run"] == run]
     rows = table[table["used"]] if table["used"].any() else table
     far = (rows["dur_ns"] - float(rows["dur_ns"].median())).abs().to_numpy()
@@ -36,7 +36,7 @@ def median_step(side: Side, run: int | None = None) -> AlignedStep:
 
 
 def step_of(side: Side, step: int | tuple[int, int]) -> AlignedStep:
-    """Return a step by its number, or by those of its run and its own; OptionError if there is none."""
+    """Return a step by its number, or by the numbers of its run and its own; OptionError if there is none."""
     table = side.steps
     rows = table[table["step"] == (step if isinstance(step, int) else step[1])]
     if not isinstance(step, int):
@@ -76,7 +76,7 @@ class LinkedSides(ABC):
 
     @property
     def has_recordings(self) -> bool:
-        """Whether the runs of the aligned steps are full recordings, not totals of the history."""
+        """Whether the runs of the aligned steps are full recordings, not totals kept by the history."""
         return all(
             isinstance(side.runs[at.run], TraceRun)
             for side, at in zip((self._a, self._b), self._aligned, strict=True)
@@ -84,7 +84,7 @@ class LinkedSides(ABC):
 
     @property
     def several_runs(self) -> bool:
-        """Whether a side has more recordings than the shown one."""
+        """Whether a side has more recordings than the one shown."""
         return max(len(self._a.runs), len(self._b.runs)) > 1
 
     def median_steps(self, side: int) -> list[AlignedStep]:
@@ -123,7 +123,7 @@ class LinkedSides(ABC):
         return kept.profile
 
     def counted_steps(self, side: int) -> list[int]:
-        """Return the numbers of the shown recording's counted steps; none without steps."""
+        """Return the numbers of the counted steps in the recording shown; none without steps."""
         table = (self._a, self._b)[side].steps
         rows = table[(table["run"] == self._aligned[side].run) & table["used"]]
         return [step for step in rows["step"].tolist() if step >= 0]
@@ -140,9 +140,9 @@ class LinkedSides(ABC):
         return self._aligned
 
     def align(self, a: int | tuple[int, int] | None = None, b: int | tuple[int, int] | None = None) -> None:
-        """Align the timelines at other steps; a selected window then counts from their starts.
+        """Align the timelines at other steps; a selected window is then measured from their starts.
 
-        With several runs a side, those of the steps are shown.
+        With several runs a side, the runs of these steps are shown.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class LinkedSides(ABC):
         self.selection._align(self._counterparts, (first.ts, second.ts), (first.run, second.run))
 
     def select(self, **clauses: object) -> Selected:
-        """Select counterparts in both sides, and nothing else.
+        """Select the counterparts in both sides, and nothing else.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class LinkedSides(ABC):
         Raises
         ------
         SelectionError
-            For another dimension, or an invalid value.
+            For any other dimension, or an invalid value.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Lines that samples may have missed on one side: they do not count as new or gone."""
+"""Lines that samples may have missed on one side, which do not count as new or gone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .run import Side, TraceRun
 from .sources import LINE, OF_B
 
 _STILL_THERE: Final = 0.5
-"""With this share of a line's time in names of the other side too, its work is done there."""
+"""If names of the other side have this share of a line's time, too, the other side does the line's work."""
 
 
 def missed_lines(
@@ -25,11 +25,11 @@ def missed_lines(
     labels: Mapping[str, str],
     key: str = "line",
 ) -> set[str]:
-    """Return the lines (as in the column `key`) on one side only that the other may have run too."""
+    """Return the lines (as in the column `key`) of only one side that the other side may have run, too."""
     # Samples are milliseconds apart. A line that only ran between two of them has no time of its own: its
     # time counts for a sampled line, or for none. So the absence of a sampled line is no fact if the source
-    # does not show it as new or gone, and at least half of its time is in names, as of operators, that the
-    # other side has as well. Timed lines, and lines of runs with totals only, never count.
+    # does not show it as new or gone, and at least half of its time is in names (of operators, say) that the
+    # other side has, too. Timed lines, and lines of runs with totals only, are never returned.
     if not all(isinstance(run, TraceRun) for side in sides for run in side.runs):
         return set()
     gone = {f"{file}:{line}" for file, line in _one_sided(source, "a_line", "b_line")}

@@ -1,4 +1,4 @@
-"""The parts of a recording's steps, which sum to the steps exactly, without a loop."""
+"""The parts of a recording's steps, which sum exactly to the steps, without a loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IDLE: Final = {"host": "outside of what was recorded", "device": "idle"}
 MISSING: Final = {"phase": "other", **dict.fromkeys(("line", "statement"), "what ran for no line")}
 """Text for a missing value."""
 MOST_KEYS: Final = 100
-"""Number of totals of a kind that the history keeps of a run."""
+"""Number of totals of a kind that the history keeps for a run."""
 SMALLER: Final = "smaller ones"
 """Stands for all keys of which no totals were kept."""
 _MISSING: Final = -1
@@ -43,12 +43,12 @@ class Parts:
 
     # One value for each requested column, in order of first appearance.
     keys: list[tuple[str, ...]]
-    # ns, shape (blocks, keys); rows sum to the time of the steps of a block.
+    # ns, shape (blocks, keys); each row sums to the time of the steps in its block.
     sums: IntArray
-    # Slices that began in the steps, shape (keys,); sampled ones do not count, since samples do not see calls
-    # begin.
+    # Slices that began in the steps, shape (keys,); sampled slices do not count, since samples do not see
+    # calls begin.
     calls: IntArray
-    # The number of steps of each block.
+    # The number of steps in each block.
     block_steps: IntArray
 
     @property
@@ -68,12 +68,12 @@ class OwnedTime:
 
     trace: Trace
     view: str
-    # Slices that own an instant or begin in a step, each once; -1 is nobody.
+    # Slices that own an instant or begin in a step, each once; -1 is for no owner.
     rows: IntArray
-    # Positions in `rows`: the owner of each piece of time, and the slices that begin, both by time.
+    # Indices into `rows`: the owner of each piece of time, and the slices that begin, both by time.
     pieces: IntArray
     begun: IntArray
-    # Of each piece: its block of steps, and its ns.
+    # For each piece: its block of steps, and its ns.
     block: IntArray
     length: IntArray
     block_steps: IntArray
@@ -97,9 +97,9 @@ class OwnedTime:
 @sharing
 def owned_time(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -> OwnedTime:
     """Find the owner of each instant of steps (ascending, disjoint) in blocks; `view` is host or device."""
-    # An instant belongs to the latest-started open slice, as self time does. If the thread of the steps has
-    # no operator open and an autograd thread has, the instant belongs to the latter. On devices all streams
-    # are one track.
+    # An instant belongs to the latest-started open slice, as for self time. If the thread of the steps has no
+    # operator open and an autograd thread has, the instant belongs to the latter. On devices all streams are
+    # treated as one track.
     start = spans["ts"].to_numpy(np.int64)
     end = start + spans["dur"].to_numpy(np.int64)
     at, row = _owners(trace, view, np.concatenate([start, end]))
@@ -114,7 +114,7 @@ def owned_time(trace: Trace, spans: pd.DataFrame, blocks: IntArray, view: str) -
 
 
 def joined(runs: Sequence[Parts]) -> Parts:
-    """Put the parts of several runs together, each run as a block."""
+    """Join the parts of several runs, each run as a block."""
     keys = list(dict.fromkeys(key for run in runs for key in run.keys))
     number = {key: i for i, key in enumerate(keys)}
     sums, calls = np.zeros((len(runs), len(keys)), np.int64), np.zeros(len(keys), np.int64)
@@ -126,7 +126,7 @@ def joined(runs: Sequence[Parts]) -> Parts:
 
 
 def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
-    """Keep the largest totals; the rest becomes one key, `SMALLER`."""
+    """Keep the largest totals; the rest becomes a single key, `SMALLER`."""
     if len(whole.keys) <= most:
         return whole
     idle = [i for i, key in enumerate(whole.keys) if IDLE["host"] in key or IDLE["device"] in key]
@@ -138,14 +138,14 @@ def limited(whole: Parts, most: int = MOST_KEYS) -> Parts:
 
 
 def by_name_and_line(whole: Parts) -> tuple[Parts, Parts]:
-    """Return totals by phase, name and line by the first two, and by the last: half the work."""
+    """Return totals by phase, name and line, by the first two, and by the last: half the work."""
     idle = IDLE["host"]
     lines = [(idle if name == idle else line,) for _, name, line in whole.keys]
     return _regrouped(whole, [key[:2] for key in whole.keys]), _regrouped(whole, lines)
 
 
 def undivided(whole: Parts, by: Sequence[str], view: str) -> Parts:
-    """Return the same time as one key: time that nobody divided; idle for devices."""
+    """Return the same time as a single key: time that was not divided; idle for devices."""
     word = SMALLER if view == "host" else IDLE[view]
     return _regrouped(whole, [(word,) * len(by)] * len(whole.keys))
 
@@ -156,7 +156,7 @@ def renamed(whole: Parts, names: Mapping[str, str]) -> Parts:
 
 
 def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
-    """Move keys of one side only to the smaller ones of both, if a side has only its largest totals."""
+    """Merge one-sided keys into the smaller ones of both, if a side has only its largest totals."""
     # Otherwise a total too small to be kept would look new or gone.
     both = set(a.keys) & set(b.keys)
     smaller = next((key for key in (*a.keys, *b.keys) if set(key) == {SMALLER}), None)
@@ -167,7 +167,7 @@ def folded(a: Parts, b: Parts) -> tuple[Parts, Parts]:
 
 
 def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
-    """Give each total another key, and sum equal ones."""
+    """Give each total a new key, and sum equal ones."""
     unique = list(dict.fromkeys(keys))
     if unique == whole.keys:
         return whole
@@ -180,7 +180,7 @@ def _regrouped(whole: Parts, keys: Sequence[tuple[str, ...]]) -> Parts:
 
 
 def _owners(trace: Trace, view: str, cuts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return instants, ascending, and the owner of what follows each; -1 for none."""
+    """Return instants, ascending, and the owner of the time after each; -1 for none."""
     if view == "device":
         return _of_track(on_device(trace), cuts)
     host = on_host(trace)
@@ -230,11 +230,11 @@ def _begun(trace: Trace, view: str, start: IntArray, end: IntArray) -> IntArray:
 
 
 def statement_lines(trace: Trace, rows: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the statement that slices ran for (-1 for none), and whether a slice is the statement itself.
+    """Return the statement that slices ran for (-1 for none), and a mask of slices that are the statement.
 
-    It is the innermost line of the outermost frame.
+    The statement is the innermost line of the outermost frame.
     """
-    # The line of a loop is around those of its body, which are of the same frame: no function is between.
+    # A loop's line is around those of its body, which belong to the same frame: no function is between.
     slices = trace.slices
     line = np.append(slices["line"].cat.codes.to_numpy().astype(np.int64), _MISSING)
     parent = np.append(ints(slices["parent"]), -1)
@@ -280,7 +280,7 @@ def _keys(
 
 
 def name_key(name: str) -> str:
-    """Return a name without its changes from run to run, to match names of both sides."""
+    """Return a name without the parts that change from run to run, to match names of both sides."""
     return _CHANGES.sub("", name)
 
 

@@ -1,6 +1,6 @@
 """One side of a comparison: its runs and their counted steps.
 
-A run is a Trace, or the totals kept of one.
+A run is a Trace, or the totals kept from one.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ TOTALS: Final = {
     "lines": (("line",), "host"),
     "kernels": (("name",), "device"),
 }
-"""Tables of a `Comparison` with kept totals: keys and view."""
+"""Tables of a `Comparison` whose totals are kept: keys and view."""
 MOST_STEPS: Final = 1000
-"""With more steps, every n-th is kept."""
+"""Of more steps, only every n-th is kept."""
 MOST_SLICES: Final = 2_000_000
 """Larger recordings are divided by phase only: other keys take seconds."""
 _MOSTLY: Final = 0.5
@@ -58,8 +58,8 @@ _MOSTLY: Final = 0.5
 class Run(ABC):
     """The interface of one run."""
 
-    # ``step ts dur_ns used slow``: every step of the longest loop; a recording without steps has one, the
-    # whole of it, numbered -1.
+    # ``step ts dur_ns used slow``: every step of the longest loop; a recording without steps has one that
+    # covers all of it, numbered -1.
     steps: pd.DataFrame
 
     @property
@@ -85,11 +85,11 @@ class Run(ABC):
 
     @abstractmethod
     def facts(self) -> Mapping[str, str]:
-        """Return the conditions besides the code, named as in `conditions`."""
+        """Return the conditions apart from the code, named as in `conditions`."""
 
     @abstractmethod
     def peaks(self) -> pd.DataFrame:
-        """Return ``device source bytes``: the peak above the level at first."""
+        """Return ``device source bytes``: the peak above the initial level."""
 
 
 def core_share(trace: Trace) -> float | None:
@@ -148,11 +148,11 @@ class TraceRun(Run):
         return list(map(str, self.trace.slices["line"].cat.categories))
 
     def facts(self) -> Mapping[str, str]:
-        """Return the conditions besides the code, named as in `conditions`."""
+        """Return the conditions apart from the code, named as in `conditions`."""
         return facts_of(self.trace)
 
     def peaks(self) -> pd.DataFrame:
-        """Return ``device source bytes``: the peak above the level at first."""
+        """Return ``device source bytes``: the peak above the initial level."""
         peaks = self.profile.memory.peak()
         above = peaks.assign(bytes=peaks["peak_bytes"] - peaks["base_bytes"])
         return above[["device", "source", "bytes"]]
@@ -174,14 +174,15 @@ class TraceRun(Run):
 class Summary(Run):
     """The totals of a run without its Trace, as kept by the history."""
 
-    # As of every run; of more than 1000 steps an even part. Starts are not kept: steps follow one another.
+    # As for every run; of more than 1000 steps, an evenly spaced part. Starts are not kept: steps are
+    # contiguous.
     steps: pd.DataFrame
-    # By `TOTALS`; the smallest keys beyond 100 are one, `parts.SMALLER`.
+    # By `TOTALS`; the smallest keys beyond 100 are merged into `parts.SMALLER`.
     totals: Mapping[str, Parts]
     source: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     memory: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["device", "source", "bytes"]))
-    # Its name in messages.
+    # Name of the run in messages.
     title: str = "this run"
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
@@ -209,7 +210,7 @@ class Summary(Run):
         return [key[0] for key in self.totals["lines"].keys]
 
     def facts(self) -> Mapping[str, str]:
-        """Return the conditions besides the code."""
+        """Return the conditions apart from the code."""
         return self.conditions
 
     def peaks(self) -> pd.DataFrame:
@@ -239,7 +240,7 @@ Recording: TypeAlias = "Profile | Trace | Run | str | os.PathLike[str]"
 
 
 def as_run(recording: Any) -> Run:
-    """Make a run of any argument of `compare`; OptionError for anything else."""
+    """Make a run from any argument of `compare`; OptionError for anything else."""
     if isinstance(recording, Run):
         return recording
     if isinstance(getattr(recording, "trace", None), Trace):  # a Profile, or something with its interface
@@ -282,7 +283,7 @@ class Side:
         return [self.times(run) for run in range(len(self.runs))]
 
     def parts(self, by: Sequence[str], view: str, lines: Mapping[str, str] | None = None) -> Parts:
-        """Divide the counted steps by key; each of several runs is a block."""
+        """Divide the counted steps by key; if there are several runs, each is a block."""
         return self._blocks([run.parts(by, view, lines) for run in self.runs])
 
     def phases(self) -> Parts:
@@ -301,7 +302,7 @@ class Side:
 
 
 def stalls_of(sides: Sequence[Side]) -> pd.DataFrame:
-    """Divide the difference of mean steps into usual and slow ones; see `Comparison.stalls`."""
+    """Divide the difference of mean steps into usual and slow steps; see `Comparison.stalls`."""
     rows: dict[str, list[float]] = {name: [] for name in ("all", "usual", "count", "slow")}
     for side in sides:
         used = side.steps[side.steps["used"]]

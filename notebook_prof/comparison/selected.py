@@ -1,8 +1,8 @@
-"""One selection over both sides of a comparison.
+"""One selection across both sides of a comparison.
 
-The comparison's rows define counterparts: names without their changes from run to run, lines as matched by
-the
-difference of the sources, phases and categories by name, and time from the start of the aligned steps.
+The comparison's rows define counterparts: names without the parts that change from run to run, lines as
+matched by the difference of the sources, phases and categories by name, and time from the start of the
+aligned steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .run import TraceRun
 from .sources import labels_of_b
 
 LINKED: Final = ("window", "name", "category", "phase", "line")
-"""Shared dimensions; the others belong to one recording."""
+"""Shared dimensions; all others belong to one recording."""
 SIDES: Final = ("a", "b")
 
 Words = Mapping[str, tuple[str, ...]]
@@ -47,7 +47,8 @@ _SELECTED: Final = Table(
 class Counterparts:
     """Names and lines of the comparison in each recording."""
 
-    # `words`: by dimension (``name`` or ``line``) and side, the counterpart of a word if it is another word.
+    # `words`: by dimension (``name`` or ``line``) and side, the counterpart of each word that is spelt
+    # differently.
 
     def __init__(self, source: pd.DataFrame, runs: Sequence[Any]) -> None:
         names = [
@@ -68,14 +69,14 @@ class Counterparts:
         }
 
     def of_side(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
-        """Return the counterparts in a side of these values of the comparison."""
+        """Return a side's counterparts of these values of the comparison."""
         if dimension not in self.words:
             return tuple(values)
         words = self.words[dimension][side]
         return tuple(one for value in values for one in words.get(value, (value,)))
 
     def of_comparison(self, side: int, dimension: str, values: Iterable[Any]) -> tuple[Any, ...]:
-        """Return the values of the comparison for values of a side."""
+        """Return the comparison's values for the values of a side."""
         if dimension not in self.words:
             return tuple(values)
         keys = self._keys[dimension][side]
@@ -87,7 +88,7 @@ def _words(run: TraceRun, column: str) -> list[str]:
 
 
 def _grouped(keys: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each key, except of keys that are their own only word."""
+    """Return the words of each key, except for keys whose only word is the key itself."""
     groups: dict[str, list[str]] = {}
     for raw, key in keys.items():
         groups.setdefault(key, []).append(raw)
@@ -104,9 +105,9 @@ class LinkedSelection(Selection):
     ----------
     counterparts : Counterparts
     starts : pair of int
-        Begins of the aligned steps, ns in their recordings.
+        Starts of the aligned steps, ns in their recordings.
     runs : pair of int
-        Shown recording of each side, from 0.
+        The recording shown for each side, counted from 0.
     """
 
     _counterparts: Counterparts
@@ -144,7 +145,7 @@ class LinkedSelection(Selection):
             return {**super().to_state(), **sides, **aligned}
 
     def select_side(self, side: int, patch: Mapping[str, Any], source: Hashable = None) -> None:
-        """Select the counterparts of one side's values; values of one side only stay there.
+        """Select the counterparts of one side's values; values that only this side has stay there.
 
         Parameters
         ----------
@@ -175,7 +176,7 @@ class LinkedSelection(Selection):
             self.apply_patch(linked, source)
 
     def _align(self, counterparts: Counterparts, starts: tuple[int, int], runs: tuple[int, int]) -> None:
-        """Count windows from the starts of other steps; clauses of another run only are dropped."""
+        """Measure windows from the starts of other steps; drop clauses that belong to another run only."""
         with self._lock:
             for side, before, run in zip(self._sides, self._runs, runs, strict=True):
                 if run != before:
@@ -216,7 +217,7 @@ class LinkedSelection(Selection):
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The selected slices of both sides: in the selected window, or without one in the aligned steps.
+    """The selected slices of both sides: in the selected window or, without one, in the aligned steps.
 
     Attributes
     ----------
@@ -263,7 +264,7 @@ class Selected:
 def selected_table(profile: Profile, selection: Selection, step: int) -> pd.DataFrame:
     """Return ``name on count time_ns`` of a recording's selected slices; see `Selected`.
 
-    Without a selected window or step, `step` is used; -1 is the whole recording.
+    Without a selected window or step, `step` applies; -1 is the whole recording.
     """
     state = selection.to_state()
     if state["window"] is None and state["step"] is None and step >= 0:

@@ -1,4 +1,4 @@
-"""The sources of two recordings line by line, matched."""
+"""The sources of two recordings, matched line by line."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ COLUMNS: Final = Table(
 
 
 def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Match the lines of the cell and of common files, in the order of b; gone ones at their old place."""
-    # Equal lines are matched by ``difflib.SequenceMatcher``. Between two of them, equally many lines count as
-    # changed, in order; otherwise they are gone and new. The line with the magic is left out.
+    """Match the lines of the cell and of common files, in the order of b, gone lines at their old place."""
+    # Equal lines are matched by ``difflib.SequenceMatcher``. Between two of them, if both sides have equally
+    # many lines, these count as changed, in order; otherwise they are gone and new. The line with the magic
+    # is left out.
     rows: list[tuple[Any, ...]] = []
     for file in a:
         if file in b:
@@ -39,7 +40,7 @@ def source_changes(a: Mapping[str, Sequence[str]], b: Mapping[str, Sequence[str]
 
 
 def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
-    """Return the label in a of each line label in b; lines of b only are marked by `OF_B`."""
+    """Return the label in a of each line label in b; lines that only b has are marked by `OF_B`."""
     matched = changes.dropna(subset=["a_line", "b_line"])
     old_number = {
         (str(file), int(new)): int(old)
@@ -60,7 +61,7 @@ def labels_of_b(changes: pd.DataFrame, labels: Iterable[str]) -> dict[str, str]:
 
 
 def placed(table: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
-    """Add ``file a_line b_line text`` to an attribution by line; no file for rows that are not lines."""
+    """Add ``file a_line b_line text`` to an attribution by line; rows that are not lines have no file."""
     places = [LINE.fullmatch(label.removesuffix(OF_B)) for label in table["line"]]
     own = changes.set_index(["file", "a_line"])
     of_b = table["line"].str.endswith(OF_B).to_numpy()

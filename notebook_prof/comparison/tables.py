@@ -23,7 +23,7 @@ from .run import Side, TraceRun, stalls_of
 from .sources import labels_of_b, placed, source_changes
 
 LITTLE_CORE: Final = 0.5
-"""With a smaller share of a core, a thread's times depend on the machine, not the code."""
+"""With a smaller share of a core, a thread's times depend on the machine, not on the code."""
 _MEMORY: Final = Table(
     "memory",
     (
@@ -66,7 +66,7 @@ class ComparedTables(LinkedSides):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of `change`; nan with too few steps."""
+        """The 95 % interval of `change`; nan if there are too few steps."""
         return math.expm1(self.shift.low), math.expm1(self.shift.high)
 
     @property
@@ -76,15 +76,15 @@ class ComparedTables(LinkedSides):
 
     @property
     def core_share(self) -> float | None:
-        """The share of their threads' ready time with a core; the least of all runs."""
+        """The share of their threads' ready time with a core: the minimum over all runs."""
         shares = [run.core_share for side in (self._a, self._b) for run in side.runs]
         return min((share for share in shares if share is not None), default=None)
 
     @property
     def starved(self) -> bool:
-        """Whether compared steps had a core for less than half of that time.
+        """Whether compared steps had a core for less than half of the time in which they could run.
 
-        Compared runs show by themselves how much they vary with the machine.
+        If runs are compared, they show by themselves how much they vary with the machine.
         """
         share = self.core_share
         return not self.by_runs and share is not None and share < LITTLE_CORE
@@ -96,7 +96,7 @@ class ComparedTables(LinkedSides):
 
     @property
     def matched_share(self) -> float:
-        """Share of both sides' time in common operators or lines, 0–1; 1 without any."""
+        """Share of both sides' time in common operators or lines, 0–1; 1 if there are none."""
         operators = self.operators[self.operators["name"] != IDLE["host"]]
         shares = [share_of_both(operators), share_of_both(self.lines[self.lines["file"] != ""])]
         return max((share for share in shares if share is not None), default=1.0)
@@ -130,9 +130,9 @@ class ComparedTables(LinkedSides):
         Returns
         -------
         DataFrame
-            ``side run step ts dur_ns used slow``, by side, run and time. Uncounted steps are partial, or
-            warm-up: the first, and slow ones after it. ``slow`` marks steps more than five deviations above
-            the median.
+            ``side run step ts dur_ns used slow``, by side, run and time. Steps do not count if they are
+            partial or warm-up: the first, and slow ones after it. ``slow`` marks steps more than five
+            deviations above the median.
         """
         sides = [side.steps.assign(side=side.name) for side in (self._a, self._b)]
         order = ["side", "run", "step", "ts", "dur_ns", "used", "slow"]
@@ -168,8 +168,8 @@ class ComparedTables(LinkedSides):
             A row a key, columns of `by` and ``change matched a_ns b_ns delta_ns low_ns high_ns significant
             a_calls b_calls``. ``delta_ns`` sums to `delta_ns`. Sampled calls do not count. New and gone keys
             are facts, except for sampled ones, which are judged by their interval, and lines that samples may
-            have missed: these are ``same``, without an interval. On average at most 5 % of the other
-            ``significant`` rows are not.
+            have missed, which are ``same``, without an interval. Of the other ``significant`` rows, on
+            average at most 5 % are not.
 
         Raises
         ------
@@ -218,19 +218,19 @@ class ComparedTables(LinkedSides):
         Returns
         -------
         DataFrame
-            ``file a_line b_line text`` and the columns of `attribution`. Rows without a file have time
-            outside any line, and unrecorded time.
+            ``file a_line b_line text`` and the columns of `attribution`. Rows without a file are time outside
+            any line, and unrecorded time.
         """
         return placed(self._attribution(("line",), "host"), self.source)
 
     @functools.cached_property
     def statements(self) -> pd.DataFrame:
-        """`attribution` by statement: as `lines`, but a line of the cell includes everything it calls.
+        """`attribution` by statement: like `lines`, but a line of the cell includes everything it calls.
 
         Returns
         -------
         DataFrame
-            As `lines`; empty for runs of the history with totals only.
+            As for `lines`; empty for runs of the history with totals only.
 
         Examples
         --------
@@ -247,7 +247,7 @@ class ComparedTables(LinkedSides):
 
     @functools.cached_property
     def memory(self) -> pd.DataFrame:
-        """Peak memory of each device above its level at first, by device.
+        """Peak memory of each device above its initial level, by device.
 
         Returns
         -------

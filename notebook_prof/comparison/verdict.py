@@ -28,7 +28,7 @@ HUNDREDFOLD: Final = 100.0
 
 
 def signed_percent(change: float) -> str:
-    """Write a relative change; from a hundredfold only a bound."""
+    """Write a relative change; from a factor of a hundred, only a bound."""
     if change > HUNDREDFOLD:
         return f"over {signed_percent(HUNDREDFOLD)}"
     digits = 1 if abs(change) < 1 else 0
@@ -128,7 +128,7 @@ def _basis(c: ComparedTables) -> str:
 
 
 def believed_changes(c: ComparedTables) -> pd.DataFrame:
-    """Return the significant statements, or else operators, in the direction of the change."""
+    """Return the significant statements, or else operators, whose change has the sign of the total change."""
     # Runs with totals only have lines instead, each with its own time.
     lines = (table for table in (c.statements, c.lines) if (table["file"] != "").any())
     return _believed(c, next(lines, c.operators))
@@ -155,7 +155,7 @@ def _where(c: ComparedTables) -> str:
 
 
 def _inside(c: ComparedTables, shown: pd.DataFrame) -> str:
-    """Name the line that changes most by its own time, if it is not among the shown statements."""
+    """Name the line that changes most by its own time, unless it is among the statements shown."""
     own = _believed(c, c.lines)
     if "text" not in shown or not len(c.statements) or not len(own):
         return ""

@@ -33,7 +33,7 @@ _POINTS: Final = {
 
 
 def rank_matrix(links: pd.DataFrame) -> figure:
-    """Draw bytes (else messages) from senders (rows) to receivers (columns) as colour."""
+    """Draw bytes (or else messages) from senders (rows) to receivers (columns) as colours."""
     size = links["bytes"].astype("Float64").to_numpy(np.float64, na_value=np.nan)
     sized = bool(np.isfinite(size).all())
     value = size if sized else links["count"].to_numpy(np.float64)
@@ -66,7 +66,7 @@ def rank_matrix(links: pd.DataFrame) -> figure:
 
 
 def rank_bubbles(pipeline: pd.DataFrame) -> figure:
-    """Draw a bar a rank: the mean window of a step, divided into computation and parts of the bubble."""
+    """Draw a bar per rank: the mean window of a step, divided into computation and parts of the bubble."""
     parts = list(BUBBLES)
     means = pipeline.groupby("rank")[["stage", *parts, "bubble_share", "ideal_share"]].mean()
     plot = picture("pipeline bubbles" if len(means) else "no rank sends to another", "rank", "")
@@ -98,7 +98,7 @@ def rank_bubbles(pipeline: pd.DataFrame) -> figure:
 def rank_spread(ranks: pd.DataFrame, bands: pd.DataFrame, figures: pd.DataFrame) -> figure:
     """Draw each group and metric: the 5th to 95th percentile, the representative and the outliers.
 
-    `figures` has ``rank metric value``: medians of each rank over its steps, in ns.
+    `figures` has ``rank metric value``: each rank's median over its steps, in ns.
     """
     metrics = list(dict.fromkeys(bands["metric"]))
     names = [metric.removesuffix("_ns").replace("_", " ") for metric in metrics]

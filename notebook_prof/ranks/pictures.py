@@ -42,12 +42,12 @@ _TOOLS: Final = "pan,wheel_zoom,box_zoom,tap,reset"
 
 
 def rank_bars(breakdown: pd.DataFrame) -> figure:
-    """Draw a bar a rank: the median step, divided into parts (medians of their own)."""
+    """Draw a bar per rank: the median step, divided into parts (each the median of that part)."""
     return _bars(_median_source(breakdown))
 
 
 def rank_heat(breakdown: pd.DataFrame, value: str = "step_ns") -> figure:
-    """Draw ranks × steps, with a column of the breakdown as colour; OptionError for an unknown column."""
+    """Draw ranks × steps, coloured by a column of the breakdown; OptionError for an unknown column."""
     columns = [name for name in breakdown if str(name).endswith("_ns")]
     if value not in columns:
         raise OptionError(f"ranks have no {value!r} to be coloured by: {nearest(value, map(str, columns))}")
@@ -110,7 +110,7 @@ def marey(steps: pd.DataFrame) -> figure:
 
 
 def lateness(stragglers: pd.DataFrame) -> figure:
-    """Draw the mean lateness of each rank at shared collectives, the latest first."""
+    """Draw each rank's mean lateness at shared collectives, the latest first."""
     names = [str(rank) for rank in stragglers["rank"]]
     plot = figure(
         title="late at shared collectives, on average", x_range=names or ["none"], height=240,
@@ -135,7 +135,7 @@ def lateness(stragglers: pd.DataFrame) -> figure:
 
 def rank_dashboard(breakdown: pd.DataFrame, steps: pd.DataFrame, stragglers: pd.DataFrame) -> UIElement:
     """Draw bars, heat map, Marey's lines and lateness below one another, linked in the page."""
-    # Ranks chosen in one stand out in all; heat map and Marey's lines share the axis of the ranks.
+    # Ranks chosen in one figure stand out in all; heat map and Marey's lines share the axis of the ranks.
     heat, lines = rank_heat(breakdown), marey(steps)
     lines.y_range = heat.y_range
     plots = [rank_bars(breakdown), heat, lines, lateness(stragglers)]
@@ -193,7 +193,7 @@ def _bars(data: dict[str, Any]) -> figure:
 
 
 def picture(title: str, x_label: str, y_label: str) -> figure:
-    """Return an empty figure of a few ranks or steps, with the common tools."""
+    """Return an empty figure for a few ranks or steps, with the common tools."""
     plot = figure(
         title=title, height=260, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None,
         x_axis_label=x_label, y_axis_label=y_label,

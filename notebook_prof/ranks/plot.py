@@ -19,7 +19,7 @@ class Answers(Protocol):
         ...
 
     def steps(self) -> pd.DataFrame:
-        """Return steps on one clock."""
+        """Return the steps on one clock."""
         ...
 
     def stragglers(self) -> pd.DataFrame:
@@ -46,7 +46,7 @@ class RankPlot:
         self._ranks = ranks
 
     def bars(self) -> UIElement:
-        """Draw a bar a rank: its median step, divided into parts."""
+        """Draw a bar per rank: its median step, divided into parts."""
         return self._views().rank_bars(self._ranks.breakdown())
 
     def heat(self, value: str = "step_ns") -> UIElement:
@@ -58,7 +58,7 @@ class RankPlot:
         return self._views().marey(self._ranks.steps())
 
     def lateness(self) -> UIElement:
-        """Draw how late each rank comes to shared collectives."""
+        """Draw how late each rank arrives at shared collectives."""
         return self._views().lateness(self._ranks.stragglers())
 
     def matrix(self) -> UIElement:

@@ -31,7 +31,7 @@ class Ranks(RankAnswers[Profile]):
 
     @property
     def selection(self) -> Selection:
-        """The selection shared by the ranks' dashboard, stacked timelines and Python; see `Selection`."""
+        """The selection that the ranks' dashboard, stacked timelines and Python share; see `Selection`."""
         if self._chosen is None:
             self._chosen = Selection()
         return self._chosen
@@ -42,13 +42,13 @@ class Ranks(RankAnswers[Profile]):
         Parameters
         ----------
         ranks : int or iterable of int, optional
-            Default: the selected ones (``ranks.selection.rank``); at most 8 if nothing is selected. They are
+            Default: the selected ones (``ranks.selection.rank``), or at most 8 if none are selected. They are
             in memory together.
 
         Returns
         -------
         Profile
-            It shares the selection of the ranks.
+            It shares the ranks' selection.
 
         Raises
         ------
@@ -78,8 +78,8 @@ class Ranks(RankAnswers[Profile]):
         """Return the linked dashboard, which displays itself in a notebook.
 
         Choosing ranks, steps, a process group or a time window filters the other figures. A double click on a
-        rank, or *open timelines*, shows the timelines of the chosen ranks below. `selection` has the choice,
-        which Python can read and set, as in ``ranks.selection.group = "1"``.
+        rank, or *open timelines*, shows the timelines of the chosen ranks below. `selection` holds the
+        choice, which Python can read and set, as in ``ranks.selection.group = "1"``.
         """
         return RankBoard(self, self.selection, self.timeline)
 
@@ -93,8 +93,8 @@ class Ranks(RankAnswers[Profile]):
             and time, beginning with `selection`.
         timelines : iterable of int, optional
             Ranks whose timelines are in the file; they are read again, and in memory together. Default: all
-            of up to eight ranks with 1.5 million slices together; else the selected ones, the latest, the
-            earliest, outliers, and one for each group of equal ranks, as far as they fit. The file says
+            of up to eight ranks with 1.5 million slices together; otherwise the selected ones, the latest,
+            the earliest, outliers, and one for each group of equal ranks, as far as they fit. The file says
             which. Its size is at most 15 MB: for longer timelines it contains the longest slices, and sums of
             the others.
 
@@ -126,7 +126,7 @@ class Ranks(RankAnswers[Profile]):
         return self.dashboard()._display_()
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the dashboard if a front-end supports it, as a Profile does."""
+        """Show the dashboard if the front-end supports it, as a Profile does."""
         self.dashboard()._ipython_display_(**kwargs)
 
     def _presented(self, trace: Trace) -> Profile:
@@ -151,8 +151,8 @@ def read_ranks(
     Parameters
     ----------
     paths : str, path, iterable of them, or mapping of int to path
-        A pattern (``"run/*.json.gz"``), a folder, or files, one a rank. The rank comes from the file
-        (``distributedInfo``), or else its name (``rank3``, ``worker3``), or else its place in order.
+        A pattern (``"run/*.json.gz"``), a folder, or files, one per rank. The rank comes from the file
+        (``distributedInfo``), or else from its name (``rank3``, ``worker3``), or else from its position.
     client : distributed.Client, optional
         A Dask cluster that reads and reduces each rank next to its file. `paths` are then paths of the
         workers. Needs the extra ``ranks``.
@@ -160,11 +160,11 @@ def read_ranks(
         Folder for copies of the recordings in the native format, which open faster; True is
         ``.notebook_prof`` beside each file.
     processes : int, optional
-        Number of processes without a client. Default: one a core, if there is enough to read; 1 is this
+        Number of processes without a client. Default: one per core, if there is enough to read; 1 means this
         process.
     progress : callable or bool, optional
-        Called with the ranks done and the total. Default: a text bar after two seconds in an interactive
-        session.
+        Called with the number of ranks done and the total. Default: a text bar after two seconds in an
+        interactive session.
 
     Returns
     -------

@@ -22,13 +22,13 @@ from .reading.reduction import Analyses, Reduction, joined, reduce_rank
 
 T = TypeVar("T")
 _OPEN: Final = 2
-"""Number of ranks opened one by one that stay in memory."""
+"""Number of individually opened ranks that stay in memory."""
 
 _OURS: Final = ("cache-damaged", "cache-not-written")
 
 
 def find_ranks(paths: Paths, client: Any = None) -> tuple[dict[int, RankFile], ImportReport]:
-    """Return the ranks behind patterns, folders and files, and doubts about them; FormatError without any."""
+    """Return the ranks in patterns, folders and files, and doubts about them; FormatError without any."""
     report = ImportReport()
     if isinstance(paths, Mapping):
         files = numbered(paths)
@@ -44,8 +44,8 @@ class RankSet(Mapping[int, T], Generic[T]):
     """The recordings of a run's ranks, read on demand (``ranks[3]``) or read, reduced and dropped (`map`).
 
     One rank is in memory for each process or, with a Dask `client`, for each of the cluster's threads; only
-    the
-    frames of the analyses are kept. `cache` is a folder for native copies, True beside the files.
+    the results of the analyses are kept. `cache` is a folder for native copies; True puts them beside the
+    files.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         return len(self._files)
 
     def _presented(self, trace: Trace) -> T:
-        """Return a rank as its user gets it."""
+        """Return a rank in the form that users get."""
         return cast(T, trace)
 
     def trace(self, rank: int) -> Trace:
@@ -107,7 +107,7 @@ class RankSet(Mapping[int, T], Generic[T]):
         -------
         DataFrame
             ``rank file rank_from bytes world_size host`` by rank, and ``slices first_step last_step steps
-            seconds`` (missing for ranks that were not reduced yet).
+            seconds`` (missing for ranks that have not been reduced yet).
         """
         rows = []
         for rank, file in self._files.items():
@@ -142,12 +142,12 @@ class RankSet(Mapping[int, T], Generic[T]):
         Raises
         ------
         Exception
-            The analysis' own error, if it failed for every rank read.
+            The analysis's own error, if it failed for every rank that was read.
         """
         return self.reduce({"map": (analysis, arguments)})["map"]
 
     def reduce(self, analyses: Analyses) -> dict[str, pd.DataFrame]:
-        """Apply several analyses in one reading of each rank; see `map`."""
+        """Apply several analyses while reading each rank once; see `map`."""
         frames: dict[str, list[pd.DataFrame]] = {name: [] for name in analyses}
         failures: dict[str, dict[int, Exception]] = {name: {} for name in analyses}
         bar = Bar(len(self._files), self._progress)

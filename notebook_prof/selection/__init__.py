@@ -1,4 +1,4 @@
-"""The selection: one clause a dimension; watchers are told once per change."""
+"""The selection: one clause per dimension; watchers are notified once per change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One clause: a dimension, the values kept in it, and its source."""
+"""A single clause: a dimension, the values kept in it, and its source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Value = tuple[int, ...] | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """The values kept in one dimension, and who asked for it."""
+    """The values kept in one dimension, and the source that asked for it."""
 
     dimension: str
     # ``window``: ``(start, end)`` in ns from the start of the trace, half-open; ``name category phase group
@@ -37,9 +37,9 @@ class Clause:
     source: Hashable = None
 
     def mask(self, table: pd.DataFrame) -> NDArray[np.bool_]:
-        """Return which rows of a table satisfy the clause; all, without a column for the dimension."""
-        # A window keeps rows that touch it; a row without duration (an instant, a counter sample) counts by
-        # its ``ts``.
+        """Return a mask of the rows that satisfy the clause; all rows if the table lacks its column."""
+        # A window keeps rows that touch it; a row without duration (an instant, a counter sample) is judged
+        # by its ``ts``.
         if self.dimension == "window":
             return _touches(table, cast("tuple[int, int]", self.value))
         if self.dimension not in table.columns:
@@ -64,7 +64,7 @@ class Clause:
 
 
 def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
-    """Return the lines of a table's rows in the form of slices, as ``cell:12``."""
+    """Return the lines of a table's rows as slices spell them, as ``cell:12``."""
     column = table["line"]
     if "file" not in table.columns or not pd.api.types.is_integer_dtype(column.dtype):
         return column
@@ -73,7 +73,7 @@ def line_texts(table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def normalise(dimension: str, value: object) -> Value | None:
-    """Return a value in a clause's only spelling, None for no restriction; SelectionError if invalid.
+    """Return a value in the canonical form, None for no restriction; SelectionError if invalid.
 
     >>> normalise("window", ("2ms", "5ms")), normalise("step", range(3, 5)), normalise("name", "aten::mm")
     (Window(start=2000000, end=5000000), (3, 4), ('aten::mm',))
@@ -96,7 +96,7 @@ def normalise(dimension: str, value: object) -> Value | None:
 
 
 def check(dimension: str) -> None:
-    """Raise SelectionError with close matches unless `dimension` is one."""
+    """Raise SelectionError with close matches unless `dimension` is a known dimension."""
     if dimension in DIMENSIONS:
         return
     raise SelectionError(

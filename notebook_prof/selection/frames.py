@@ -28,8 +28,8 @@ _COLUMNS: Final = {
 
 
 def passing(table: pd.DataFrame, query: Query) -> BoolArray:
-    """Return which rows of a table pass a filter; OptionError if a condition has no column."""
-    # Words and patterns search all columns of text together. Missing values pass no condition.
+    """Return a mask of the rows that pass a filter; OptionError if a condition has no column."""
+    # Words and patterns search all text columns together. Missing values fail every condition.
     keep = np.ones(len(table), dtype=bool)
     for condition in query.conditions:
         keep &= _satisfies(table, condition)
@@ -39,7 +39,7 @@ def passing(table: pd.DataFrame, query: Query) -> BoolArray:
 
 
 def column_for(table: pd.DataFrame, field: str) -> str | None:
-    """Return the column of a condition's field; None if the table has none."""
+    """Return the column for a condition's field; None if the table has none."""
     candidates = (field, f"{field}_ns", f"{field}_bytes", *_COLUMNS.get(field, ()))
     return next((name for name in candidates if name in table.columns), None)
 
@@ -90,7 +90,7 @@ def _among(column: pd.Series[Any], condition: Condition) -> BoolArray:
 
 
 def is_line(text: str, words: Iterable[str]) -> bool:
-    """Return whether one of some words names a line."""
+    """Return whether any of some words names a line."""
     return any(text == word or text.endswith((f":{word}", f"/{word}")) for word in words)
 
 

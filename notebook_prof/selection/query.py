@@ -33,18 +33,18 @@ _STEPS: Final = re.compile(r"(\d+)?(:)?(\d+)?")
 
 
 class Condition(NamedTuple):
-    """One ``field operator value``."""
+    """A condition ``field operator value``."""
 
     field: str
     operator: str
-    # Nanoseconds for times, a share for per cents, bytes, plain numbers; a tuple of words for texts; a tuple
-    # of half-open ranges ``(start, stop)`` for steps, with None for an open end.
+    # Nanoseconds for times, a share for per cents, bytes, or plain numbers; a tuple of words for texts; for
+    # steps, a tuple of half-open ranges ``(start, stop)`` with None for an open end.
     value: float | tuple[str, ...] | tuple[tuple[int | None, int | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed filter: everything in it must hold."""
+    """A parsed filter, all of whose parts must hold."""
 
     # Texts that must all occur, in lower case.
     words: tuple[str, ...] = ()
@@ -74,8 +74,8 @@ class Query:
         Returns
         -------
         Query
-            Empty, so that everything passes, for an empty text. A condition on an unknown field
-            (``kernel<4``) is a word.
+            Empty for an empty text, so that everything passes. A condition on an unknown field (``kernel<4``)
+            is treated as a word.
 
         Raises
         ------
@@ -105,11 +105,11 @@ class Query:
         return bool(self.words or self.patterns or self.conditions)
 
     def finds(self, text: str) -> bool:
-        """Return whether a text has all words and patterns; conditions do not count."""
+        """Return whether a text has all words and patterns; conditions are ignored."""
         return bool(self.finds_in([text])[0])
 
     def finds_in(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return the same for many texts."""
+        """Do the same for many texts."""
         keep = np.ones(len(texts), dtype=bool)
         if self.words:
             folded = [text.casefold() for text in texts]
@@ -128,7 +128,7 @@ class Query:
 
 
 def holds(condition: Condition, value: float) -> bool:
-    """Return whether a number passes a condition."""
+    """Return whether a number meets a condition."""
     limit = condition.value
     if not isinstance(limit, int | float):
         raise OptionError(f"{condition.field} is not a number")
@@ -189,14 +189,14 @@ def _pattern(token: str) -> str:
     pattern = token[1:-1]
     try:
         _search(pattern, [""])
-    except ValueError as error:  # pyarrow's, or a text that is not Unicode
+    except ValueError as error:  # pyarrow's, or a text that is not valid Unicode
         why = str(error).partition(": ")[2] or str(error)
         raise OptionError(f"{token} is not a regular expression: {why}") from error
     return pattern
 
 
 def _search(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return whether a pattern is in each text, in time linear in their length."""
+    """Return a mask of the texts that contain a pattern, in time linear in their length."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -29,11 +29,11 @@ _TRANSPORT: Final = {"apply_patch", "patch_since", "to_state"}
 
 
 class Selection:
-    """The shared selection: one clause a dimension, the slice in focus, and the pinned tracks.
+    """The shared selection: one clause per dimension, the slice in focus, and the pinned tracks.
 
-    Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each keeps
-    its source, so that a view is not filtered by its own clauses (cross-filter). *Focus* is the one slice
-    under inspection; *pinned* tracks stay at the top of the timeline. Both filter nothing.
+    Clauses of different dimensions intersect; a new clause of a dimension replaces the old one. Each clause
+    keeps its source, so that a view is not filtered by its own clauses (cross-filter). *Focus* is the one
+    slice under inspection; *pinned* tracks stay at the top of the timeline. Neither filters anything.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class Selection:
 
     Notes
     -----
-    Every change (of any number of dimensions) raises `revision` by one and calls every watcher once. Watchers
+    Every change (of any number of dimensions) increments `revision` and calls every watcher once. Watchers
     are called outside the lock, in the order of the changes: if two threads write at once, or a watcher
-    writes itself, one thread reports both changes in turn.
+    itself writes, one thread reports both changes in turn.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Selection:
         Returns
         -------
         bool
-            Whether anything changed. Setting the present value changes nothing and calls no watcher.
+            Whether anything changed. Setting the current value changes nothing and calls no watcher.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Selection:
         ----------
         patch : mapping
             Dimension → list of values (None: no clause), ``focus`` → row or None, and ``pinned`` → list of
-            tracks or None. It may be the whole state from `to_state`; ``revision`` in it is the base if
+            tracks or None. It may be the whole state from `to_state`; its ``revision`` is the base if
             `base_revision` is not given.
         source : hashable
             The sender.
@@ -218,7 +218,7 @@ class Selection:
         self._tell()
 
     def mask(self, table: pd.DataFrame, *, viewer: Hashable = None) -> NDArray[np.bool_]:
-        """Return which rows of a table are selected.
+        """Return a mask of the selected rows of a table.
 
         Parameters
         ----------
@@ -263,7 +263,7 @@ class Selection:
             return {**self._as_patch((*DIMENSIONS, *_FILTERING_NOTHING)), "revision": self._revision}
 
     def patch_since(self, revision: int) -> Patch:
-        """Return the present values of dimensions changed after a revision, for a page that lags behind.
+        """Return the current values of dimensions changed since a revision, for a page that lags behind.
 
         Returns
         -------
@@ -293,7 +293,7 @@ class Selection:
         Returns
         -------
         callable
-            Removes the watcher; harmless when called twice.
+            Removes the watcher; it can safely be called twice.
         """
         with self._lock:
             self._watchers.append(callback)
@@ -354,7 +354,7 @@ class Selection:
         return {k: list(values[k]) if isinstance(values[k], tuple) else values[k] for k in keys}
 
     def _changed_since(self, revision: int) -> dict[str, Any]:
-        """Return dimensions changed after `revision`, with the value each had then."""
+        """Return dimensions changed since `revision`, each with its value at that revision."""
         if len(self._history) == _REMEMBERED and self._history[0][0] > revision:
             return dict.fromkeys((*DIMENSIONS, *_FILTERING_NOTHING), _UNKNOWN)
         then: dict[str, Any] = {}

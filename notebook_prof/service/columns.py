@@ -32,7 +32,7 @@ _AROUND: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class DrawnTrack:
-    """A track that has slices, and its rows ``first_row : first_row + depths``, outermost slices first."""
+    """A track that has slices; its rows are ``first_row : first_row + depths``, outermost slices first."""
 
     track: int
     name: str
@@ -43,11 +43,11 @@ class DrawnTrack:
     # -1 without a rank.
     rank: int = -1
     label: str = ""
-    # Outermost rows that hold one slice each around nearly everything: Python frames that say nothing.
+    # Outermost rows with a single slice around nearly everything: Python frames without information.
     outer_rows: int = 0
-    # A thread that waits, or does next to nothing.
+    # Whether it is a thread that waits, or does next to nothing.
     quiet: bool = False
-    # The first rows of a stream that hold ranges which only mark what runs below them.
+    # Number of a stream's first rows whose ranges only mark what runs below them.
     marks: int = 0
 
 
@@ -89,14 +89,14 @@ class SliceColumns:
     def _levels(
         self, trace: Trace, tracks: list[DrawnTrack]
     ) -> tuple[npt.NDArray[np.integer], list[DrawnTrack]]:
-        """Return the row of every slice in its track, and the tracks with the rows they need."""
+        """Return the row of every slice in its track, and the tracks with the rows that they need."""
         kinds = np.array([*(name == "annotation" for name in self.categories), False])
         marks = kinds[self.category] & self.of_kind("stream", tracks=tracks)
         if not marks.any():
             return self.depth, tracks
         slices = np.flatnonzero(np.isin(self.track, np.unique(self.track[marks])))
         parent = trace.slices["parent"].to_numpy(np.int64, na_value=-1)
-        # On streams, ranges that only mark have the first rows. Work is drawn below as if they were absent,
+        # On streams, ranges that only mark are in the first rows. Work is drawn below as if they were absent,
         # so that a kernel has the same row with and without a range around it.
         around = np.zeros(self.n + 1, np.int64)  # how many marks are around each; the last is for no parent
         counted = np.append(marks, False).astype(np.int64)
@@ -119,7 +119,7 @@ class SliceColumns:
         return set(np.unique(self.track[runs[self.name]]).tolist()) if runs.any() else set()
 
     def _waiting(self, tracks: int) -> npt.NDArray[np.float64]:
-        """Return the share of each track's self time spent in functions that wait, judged by name."""
+        """Return the share of each track's self time in functions that wait, judged by name."""
         frames = (variants(name)[0] if ".py(" in name else name for name in self.names)
         waiting = np.array([*map(waits_by_name, frames), False])
         if not waiting.any():
@@ -131,7 +131,7 @@ class SliceColumns:
 
     @locked_cached_property
     def crosses_parent(self) -> CrossesParent:
-        """Python frames that an annotation begun inside outlives: their rows go on with the annotation."""
+        """Python frames that end inside an annotation begun in them: the annotation continues their rows."""
         if not {"annotation", "python"} <= set(self.categories):
             return CrossesParent.none()
         nesting = (self.depth, self._parent.to_numpy(np.int64, na_value=-1))
@@ -141,7 +141,7 @@ class SliceColumns:
 
     @locked_cached_property
     def drawn_ns(self) -> IntArray:
-        """The drawn length of every slice; with it, slices of one row do not overlap."""
+        """The drawn length of every slice; with it, the slices of a row do not overlap."""
         return self.crosses_parent.cut(self.ts, self.dur)
 
     @locked_cached_property
@@ -171,14 +171,14 @@ class SliceColumns:
 
     @property
     def row_below(self) -> IntArray:
-        """The row of the children of each row's slices; -1 for the deepest of a track."""
+        """The row of the children of each row's slices; -1 for a track's deepest row."""
         below = np.arange(1, self.n_rows + 1, dtype=np.int64)
         for track in self.tracks:
             below[track.first_row + track.depths - 1] = -1
         return below
 
     def of_kind(self, *kinds: str, tracks: list[DrawnTrack] | None = None) -> npt.NDArray[np.bool_]:
-        """Return which slices are on tracks of these kinds."""
+        """Return a mask of the slices on tracks of these kinds."""
         tracks = self.tracks if tracks is None else tracks
         numbers = [track.track for track in tracks if track.kind in kinds]
         if len(numbers) == len(tracks):
@@ -186,7 +186,7 @@ class SliceColumns:
         return np.isin(self.track, numbers)
 
     def on_device(self) -> npt.NDArray[np.bool_]:
-        """Return which slices are on a stream."""
+        """Return a mask of the slices on streams."""
         return self.of_kind("stream")
 
 
@@ -256,7 +256,7 @@ def _with_rows(tracks: list[DrawnTrack], marks: IntArray, work: IntArray) -> lis
 
 
 def _told_apart(tracks: list[DrawnTrack]) -> list[DrawnTrack]:
-    """Write the full name where two tracks of a group would have the same label."""
+    """Write the full name if two tracks of a group would have the same label."""
     times = collections.Counter((track.group, track.label) for track in tracks)
     return [
         replace(track, label=track.name) if times[track.group, track.label] > 1 else track for track in tracks
@@ -271,7 +271,7 @@ def labels_without_heading(tracks: list[DrawnTrack]) -> list[str]:
 
 
 def _with_outer_rows(tracks: list[DrawnTrack], row: npt.NDArray[Any], dur: IntArray) -> list[DrawnTrack]:
-    """Count the outermost rows of each track that hold one slice around nearly everything below."""
+    """Count each track's outermost rows that have a single slice around nearly everything below."""
     if not any(track.kind == "thread" and track.depths > _FEWEST_OUTER for track in tracks):
         return tracks
     count, length = np.bincount(row), np.bincount(row, weights=dur)

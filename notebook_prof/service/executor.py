@@ -20,9 +20,9 @@ _REMEMBERED: Final = 24
 
 
 class LatestTaskExecutor(Generic[T]):
-    """Run slow tasks in one worker thread, for callers that ask again until the result is there.
+    """Run slow tasks in one worker thread, for callers that ask again until the result is ready.
 
-    Only the newest pending request is kept, and the last answers.
+    Only the newest pending request is kept, and the latest answers.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -91,8 +91,7 @@ class IndexPrefetcher:
     """Build the indexes of a long trace in the order in which a page needs them.
 
     First the rows of the first picture; then the table and, in a second thread, the phases; then all rows,
-    and
-    what the first selection of each kind needs. Indexes of short traces are built when asked for.
+    and whatever the first selection of each kind needs. Indexes of short traces are built on request.
     """
 
     def __init__(self, store: ViewStore, long: int = LONG) -> None:
@@ -114,7 +113,7 @@ class IndexPrefetcher:
                     self._let_go()
 
     def ready(self, kind: str) -> bool:
-        """Return whether a question can be answered now; the first that cannot starts the work."""
+        """Return whether a question can be answered now; the first one that cannot starts the work."""
         if kind not in SLOW or (self._phases_ready if kind == "phases" else self._ready).is_set():
             return True
         self._came.set()
@@ -123,7 +122,7 @@ class IndexPrefetcher:
         return False
 
     def page_came(self) -> None:
-        """Note that a page is open: the first picture goes before everything that can wait."""
+        """Note that a page is open: the first picture takes precedence over everything that can wait."""
         self._came.set()
 
     def answered(self, kind: str) -> None:
@@ -133,7 +132,7 @@ class IndexPrefetcher:
             self._drawn.set()
 
     def wait_drawn(self) -> None:
-        """Wait until the first picture has been asked for; only briefly without a page."""
+        """Wait until the first picture has been requested; without a page, wait only briefly."""
         if self._came.wait(COMES_S):
             self._drawn.wait(FIRST_PICTURE_S)
 
@@ -166,7 +165,7 @@ class IndexPrefetcher:
         self._done.set()
 
     def _work_beside(self) -> None:
-        """Build the phases, then the rows of all slices: the table needs neither."""
+        """Build the phases, then the rows of all slices, neither of which the table needs."""
         try:
             phases(self._store, {}, {})
             self._phases_ready.set()

@@ -1,4 +1,4 @@
-"""The filter box: which table rows and which slices pass a `Query`."""
+"""The filter box: the table rows and slices that pass a `Query`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def narrowed(
 
 
 def slices_passing(store: ViewStore, query: Query) -> BoolArray:
-    """Return which slices pass a filter; ``total``, ``dur`` and ``time`` are the duration."""
+    """Return a mask of the slices that pass a filter; ``total``, ``dur`` and ``time`` mean the duration."""
     keep = np.ones(store.columns.n, bool)
     if query.words or query.patterns:
         keep &= _coded_pass(store, "name", Query(query.words, query.patterns))

@@ -1,4 +1,4 @@
-"""The headline in pieces: a piece that a claim proves selects the claim's rows."""
+"""The headline in pieces; each piece that a claim proves selects the rows of the claim."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _pieces(line: str, claims: list[Claim], rows: _Rows) -> list[Piece]:
 
 
 class _Rows:
-    """Selections of claims that have none of their own: parts of the account, and steps."""
+    """Selections for claims that have none of their own: parts of the account, and steps."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

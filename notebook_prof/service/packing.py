@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 @dataclass(slots=True)
 class Answer:
-    """JSON, with ``[name, dtype]`` of each little-endian buffer in ``columns``, and the buffers."""
+    """JSON with ``[name, dtype]`` of each little-endian buffer in ``columns``, and the buffers."""
 
     content: dict[str, Any]
     buffers: list[bytes] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Answer:
 
 
 def pack(content: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> Answer:
-    """Make an Answer of columns; their dtypes are sent along."""
+    """Make an Answer from columns; their dtypes are sent along."""
     ready = {name: np.ascontiguousarray(values) for name, values in columns.items()}
     spec = [[name, values.dtype.str[1:]] for name, values in ready.items()]
     return Answer(

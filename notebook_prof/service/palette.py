@@ -113,7 +113,7 @@ IDLE: Final = ("#B4B4B4", "#D5D9E0", "#999999")
 def name_colours(families: Iterable[str], annotations: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Return the position in `NAMES` for every name: the same for a family in every recording and process.
 
-    `annotations` marks names of ranges that only mark; they get the last colour.
+    `annotations` is a mask of the names of ranges that only mark; they get the last colour.
     """
     codes = np.fromiter((family_code(text) % HUES for text in families), np.uint8)
     codes[annotations[: len(codes)]] = HUES
@@ -156,7 +156,7 @@ class NameStyles:
         return {name: code for code, name in enumerate(self.names)}
 
     def label(self, name: str) -> str:
-        """Return the label of a name; the shortest form for a name without slices."""
+        """Return the label of a name; for a name without slices, the shortest form."""
         code = self._code_of.get(name)
         if code is None:
             return self._merged_labels.get(name) or variants(name)[0]
@@ -164,7 +164,7 @@ class NameStyles:
 
     @locked_cached_property
     def _merged_labels(self) -> dict[str, str]:
-        """The labels of names under which several are counted."""
+        """The labels of names under which several names are counted."""
         merged = ((merged_name(name), label) for name, label in zip(self.names, self.labels, strict=True))
         return {name: merged_label(name, label) for name, label in merged if name not in self._code_of}
 
@@ -179,7 +179,7 @@ class NameStyles:
 
 
 def _annotation_names(trace: Trace, names: list[str]) -> BoolArray:
-    """Return which names only mark what runs below them."""
+    """Return a mask of the names that only mark what runs below them."""
     category = trace.slices["category"].astype("category").cat
     marks = np.append(category.categories == "annotation", False)[category.codes.to_numpy()]
     only_marks = names_of(trace, marks) & ~names_of(trace, ~marks)

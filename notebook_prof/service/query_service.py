@@ -1,6 +1,6 @@
 """Questions of a page and their answers.
 
-Without a kernel (the HTML report) ``js/src/report/answers.js`` answers the same questions in the page.
+Without a kernel (in the HTML report) ``js/src/report/answers.js`` answers the same questions in the page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONG: Final = 100_000
 class QueryService:
     """Answer the questions of every page that shows one Trace under one Selection.
 
-    The selection is read at every question and written only by `select`.
+    The selection is read at every question, and written only by `select`.
     """
 
     questions: ClassVar[Mapping[str, answers.Ask]] = answers.QUESTIONS
@@ -43,7 +43,7 @@ class QueryService:
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer one question: JSON with ``ms``, ``seq`` and ``revision``, and the buffers of its columns.
 
-        ``failed`` is a sentence. ``pending`` asks the page to ask again while an index is built.
+        ``failed`` is an error message. ``pending`` asks the page to ask again while an index is built.
         """
         began = time.perf_counter()
         kind = str(request.get("t"))
@@ -73,7 +73,7 @@ class QueryService:
     def _slow(self, kind: str, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
         """Return whether a question runs in a worker thread, so that it blocks neither this one nor the lock.
 
-        Every question that compares names with a typed text does.
+        Every question that matches names against a typed text does.
         """
         if kind == "search" or (kind == "table" and request.get("filter")):
             return True
@@ -90,7 +90,7 @@ class QueryService:
         return self.executor.get(key, lambda: ask(self.store, still, request))
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; return the new state, or ``failed`` with a sentence and the unchanged state.
+        """Apply a page's patch; return the new state, or ``failed`` with a message and the unchanged state.
 
         `base_revision` is the revision that the page had seen.
         """

@@ -21,9 +21,9 @@ _FILTERS = ("name", "category", "track", "step", "phase", "rank", "line")
 
 
 def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
-    """Return the clauses that make a mask, hashable; empty if nothing but perhaps a window is selected.
+    """Return the clauses that make a mask, hashable; empty if nothing, or only a window, is selected.
 
-    `without` has dimensions to leave out: a view is not filtered by its own selection.
+    `without` has the dimensions to leave out: a view is not filtered by its own selection.
     """
     return tuple(
         (name, tuple(state[name])) for name in _FILTERS if state.get(name) is not None and name not in without
@@ -33,7 +33,7 @@ def matching_key(state: Mapping[str, Any], without: Sequence[str] = ()) -> Key:
 def matching_mask(
     columns: SliceColumns, key: Key, slices: npt.NDArray[np.integer] | None = None
 ) -> BoolArray:
-    """Return which of all slices (or of `slices`) satisfy every clause; unknown values match nothing."""
+    """Return a mask of the slices that satisfy every clause; unknown values match nothing."""
     some: Any = slice(None) if slices is None else slices
     keep = np.ones(columns.n if slices is None else np.shape(slices), bool)
     for dimension, values in key:
@@ -73,7 +73,7 @@ class Choices:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes of what is built so far."""
+        """Memory in bytes of everything built so far."""
         names = self.members.nbytes if "members" in self.__dict__ else 0
         return names + sum(runs.nbytes for runs in self._runs.values())
 
@@ -82,7 +82,7 @@ class Choices:
         return tuple(clause for clause in key if not self._keeps_all(*clause))
 
     def count(self, key: Key) -> int:
-        """Return an upper bound of the slices that a key keeps: those of its narrowest clause."""
+        """Return an upper bound for the slices that a key keeps: the number for its narrowest clause."""
         counts = [self._clause(*clause).count for clause in key]
         return min(counts, default=self._columns.n)
 
@@ -135,7 +135,7 @@ class Choices:
         return Chosen(self._index, both[:, 0], both[:, 1])
 
     def runs_of(self, dimension: str) -> Runs:
-        """Return where ``step``, ``phase``, ``category`` or ``line`` change, by position; cached."""
+        """Return where ``step``, ``phase``, ``category`` or ``line`` changes, by position; cached."""
         if dimension not in self._runs:
             value = getattr(self._columns, dimension)[self._index.order]
             heads = _heads(self._index, value)

@@ -80,14 +80,14 @@ class ViewStore:
 
     @locked_cached_property
     def shallow(self) -> bool:
-        """Whether walking up finds the open slices around every slice, and sooner than sorting."""
+        """Whether walking up the parents finds the open slices around every slice, faster than sorting."""
         depth = self.columns.depth
         nested = not len(self.columns.crosses_parent.slices)
         return nested and (len(depth) == 0 or float(depth.mean()) < _SHALLOW)
 
     @locked_cached_property
     def extent(self) -> IntArray | None:
-        """How long every drawn slice and everything inside it last; None if each ends inside its parent."""
+        """How long every drawn slice and its content last; None if all slices end inside their parents."""
         return self._extent()
 
     def _extent(self) -> IntArray | None:
@@ -118,7 +118,7 @@ class ViewStore:
         return LongestBlocks(self.rows)
 
     def draw_early(self) -> None:
-        """Index the rows of the first picture first; skipped if most slices are in them."""
+        """Index the rows of the first picture first; skipped if they contain most slices."""
         c = self.columns
         early = np.zeros(c.n_rows, bool)
         early[:_EARLY_ROWS] = True
@@ -128,7 +128,7 @@ class ViewStore:
             self._early = EarlyIndex(c.ts, c.drawn_ns, c.row, early, slices)
 
     def drawn(self, rows: IntArray, key: Key = ()) -> DrawnIndex:
-        """Return the index for a picture of some rows: that of the early rows until all are indexed."""
+        """Return the index for a picture of some rows: that of the early rows until all rows are indexed."""
         early = self._early
         if early is not None:
             if is_cached(self, "rows", "wide", "blocks"):
@@ -149,7 +149,7 @@ class ViewStore:
 
     @locked_cached_property
     def line_labels(self) -> list[str]:
-        """The label of every source line, ``cell:12  y = f(x)``; the last is "" for none."""
+        """The label of every source line, ``cell:12  y = f(x)``; the last is "", for no line."""
         c = self.columns
         parts = [LINE.fullmatch(name) for name in c.names]
         stands = np.array([*(part is not None for part in parts), False], dtype=bool)[c.name] & (c.line >= 0)
@@ -163,7 +163,7 @@ class ViewStore:
 
     @locked_cached_property
     def module_colours(self) -> npt.NDArray[np.uint8]:
-        """The palette position of every module, by its path: the same in every recording."""
+        """The palette position of every module, by its path, so that it is the same in every recording."""
         modules = self.grouping("module")[2]
         return name_colours(modules, np.zeros(len(modules), bool))
 
@@ -234,7 +234,7 @@ class ViewStore:
 
     @locked_cached_property
     def waits(self) -> BoolArray:
-        """Which names only wait."""
+        """A mask of the names that only wait."""
         return waiting_names(self.trace)
 
     @locked_cached_property
@@ -259,7 +259,7 @@ class ViewStore:
     def groups(self, by: str, key: Key, side: str) -> GroupIndex:
         """Return running sums by group of matching slices on one side (``host`` or ``device``)."""
         key = self.effective(key)
-        # Sums by name of everything are kept for good: each table narrowed by a name or a window uses them.
+        # Sums by name over everything are kept for good: each table narrowed by a name or a window uses them.
         if by == "name" and not key:
             if side not in self._whole:
                 self._whole.setdefault(side, self._grouped(by, key, side))
@@ -267,7 +267,7 @@ class ViewStore:
         return self.keep(("groups", by, key, side), lambda: self._grouped(by, key, side))
 
     def has_groups(self, by: str, key: Key, windowed: bool = False) -> bool:
-        """Return whether totals of both sides, of everything or of a window, are available at once."""
+        """Return whether totals of both sides, of everything or of a window, are available immediately."""
         key = self.effective(key)
         if by == "name" and not key:
             groups = list(self._whole.values())
@@ -364,7 +364,7 @@ class ViewStore:
 
     @locked_cached_property
     def resident(self) -> pd.DataFrame | None:
-        """``analysis.memory`` of the host if resident memory (RSS) was counted."""
+        """``analysis.memory`` of the host, if resident memory (RSS) was recorded."""
         table = analysis.memory(self.trace, device=-1)
         table = table[table["source"] == "rss"]
         return table if len(table) else None
@@ -373,7 +373,7 @@ class ViewStore:
         """Return the curves ``allocated`` and ``reserved`` of a device."""
 
         def make() -> dict[str, StepCurve]:
-            # Of resident memory: its level, and its level at first; ``blocks`` is the allocator's part.
+            # For resident memory: its level, and its initial level; ``blocks`` is the allocator's part.
             if device == -1 and self.resident is not None:
                 ts = self.resident["ts"].to_numpy(np.int64)
                 level = self.resident["allocated_bytes"].to_numpy()
@@ -393,7 +393,7 @@ class ViewStore:
         return self.keep(("curves", device), make)
 
     def selected_memory(self, device: int, key: Key) -> StepCurve | None:
-        """Return live bytes allocated by matching slices; None if everything matches."""
+        """Return the live bytes allocated by matching slices; None if everything matches."""
         key = self.effective(key)
         rows = self._allocations(device)
         if not key or not len(rows):
@@ -427,7 +427,7 @@ class ViewStore:
             before = order[freed - 1]
             paired = size[before] == -size[order[freed]]
             owner[order[freed[paired]]] = owner[before[paired]]
-            # A free counts for the last allocation at the same address.
+            # A free belongs to the last allocation at the same address.
             return owner, size
 
         return self.keep(("owners", device), make)
@@ -447,7 +447,7 @@ class ViewStore:
         return codes.astype(np.int32), (pairs // width).astype(np.int32), [labels[p % width] for p in pairs]
 
     def keep(self, key: Key, make: Callable[[], T]) -> T:
-        """Make something once; the least recently used go beyond 40 entries or a gigabyte."""
+        """Make something once; beyond 40 entries or a gigabyte, the least recently used are dropped."""
         with self._keeping:
             if key in self._cache:
                 self._cache.move_to_end(key)

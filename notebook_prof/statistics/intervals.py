@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 
 def t_probability(t: npt.ArrayLike, df: int) -> FloatArray:
     """Return the probability of Student's t between -t and t, with whole degrees of freedom `df` ≥ 1."""
-    # The closed forms of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
+    # These are the closed forms of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
     angle = np.arctan(np.abs(np.asarray(t, np.float64)) / math.sqrt(df))
     cos, sin = np.cos(angle), np.sin(angle)
     odd = df % 2
@@ -29,7 +29,7 @@ def t_probability(t: npt.ArrayLike, df: int) -> FloatArray:
 
 
 def t_quantile(p: float, df: int) -> float:
-    """Return the quantile of Student's t, p over one half."""
+    """Return the quantile of Student's t, for p over one half."""
     low, high = 0.0, 1.0
     while t_probability(high, df) < 2 * p - 1:
         high *= 2
@@ -40,7 +40,7 @@ def t_quantile(p: float, df: int) -> float:
 
 
 def true_discoveries(p: FloatArray, rate: float = 1 - LEVEL) -> BoolArray:
-    """Return which rows to believe, by Benjamini and Hochberg (1995); nan is none."""
+    """Return a mask of the significant p values, by Benjamini and Hochberg (1995); nan never is."""
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested])]
     passed = p[order] <= rate * np.arange(1, len(order) + 1) / max(len(order), 1)
@@ -51,12 +51,12 @@ def true_discoveries(p: FloatArray, rate: float = 1 - LEVEL) -> BoolArray:
 
 
 def quantile_interval(values: FloatArray, q: float, dependence: float = 1.0) -> tuple[float, float]:
-    """Return a 95 % interval of a quantile; an end is infinite with too few values.
+    """Return a 95 % interval of a quantile; an end is infinite if there are too few values.
 
-    Of n values ``n / dependence`` count as independent.
+    Of n values, ``n / dependence`` count as independent.
     """
-    # By order statistics, for any distribution (Hahn and Meeker, *Statistical Intervals*, 1991, 5.2): the
-    # number of values below the quantile is binomial, with at most 2.5 % in each tail.
+    # The interval uses order statistics, for any distribution (Hahn and Meeker, *Statistical Intervals*,
+    # 1991, 5.2): the number of values below the quantile is binomial, with at most 2.5 % in each tail.
     ascending, count = np.sort(values), max(1, int(len(values) / dependence))
     k = np.arange(count + 1)
     logs = np.cumsum(np.log(np.maximum(k, 1)))

@@ -18,24 +18,24 @@ from .intervals import LEVEL, FloatArray, t_quantile
 from .steps import LEAST, block_means, block_starts
 
 LEAST_RUNS: Final = 3
-"""From this many runs a side, runs count instead of steps."""
+"""With at least this many runs a side, runs are compared instead of steps."""
 _RUN_TO_RUN: Final = 3.0
 _STEPS_OF_FACTOR: Final = 12
 MOST_PAIRS: Final = 60
-"""Pairs of unchanged runs used to learn the noise between runs."""
+"""Number of pairs of unchanged runs from which the noise between runs is learnt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """The factor by which one side is longer than the other, as logarithms."""
+    """The factor by which one side is longer than the other, as a logarithm."""
 
     # ``exp(value) - 1`` is the relative change; `low` and `high` are its 95 % interval, nan if unknown.
     value: float
     low: float
     high: float
-    # Steps of each side, or runs.
+    # Number of steps on each side, or of runs.
     n: tuple[int, int]
-    # Factor that widened the interval for noise between runs; 1 without.
+    # Factor that widened the interval for noise between runs; 1 if none did.
     factor: float = 1.0
 
     @property
@@ -52,8 +52,8 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
     """
     # The value is Hodges and Lehmann's: the median of all differences of logarithms. The interval has all
     # shifts that the test of Brunner and Munzel (2000) does not reject at 5 %, with means of blocks of
-    # neighbouring steps in place of single placements, and the smaller number of blocks less one as degrees
-    # of freedom.
+    # neighbouring steps in place of single placements, and with one less than the smaller number of blocks as
+    # degrees of freedom.
     x, y = np.log(a), np.log(b)
     n = len(x), len(y)
     value = float(np.median(np.subtract.outer(y, x))) if min(n) else math.nan
@@ -78,8 +78,8 @@ def shift_of_steps(a: FloatArray, b: FloatArray, *, factor: float = 1.0) -> Shif
 
 def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: bool = False) -> Shift:
     """Compare several runs a side: Student's t over the logarithms of their medians; `n` counts runs."""
-    # With `paired`, runs at the same place were made in succession, so that the machine's state cancels.
-    # Otherwise Welch's t, with the degrees of freedom of the side with fewer runs.
+    # With `paired`, runs at the same index were made in succession, so that the machine's state cancels.
+    # Otherwise Welch's t is used, with the degrees of freedom of the side with fewer runs.
     x, y = (np.log([float(np.median(run)) for run in runs]) for runs in (a, b))
     value = float(y.mean() - x.mean())
     if min(len(x), len(y)) < 2:
@@ -94,9 +94,9 @@ def shift_of_runs(a: Sequence[FloatArray], b: Sequence[FloatArray], *, paired: b
 
 def factor_of_runs(steps: int) -> float:
     """Return the factor that widens an interval for noise between runs."""
-    # Assumed, not measured on this machine: ``3 max(1, √(steps / 12))``. With it, neighbouring runs of
-    # unchanged code were called different in 3–6 % of 175 pairs; without it in 30–43 %. It grows with the
-    # steps because more steps of the same two runs add no information on the runs.
+    # The factor is assumed, not measured on this machine: ``3 max(1, √(steps / 12))``. With it, neighbouring
+    # runs of unchanged code were called different in 3–6 % of 175 pairs; without it in 30–43 %. It grows with
+    # the steps because more steps of the same two runs add no information about the runs.
     return _RUN_TO_RUN * max(1.0, math.sqrt(steps / _STEPS_OF_FACTOR))
 
 
@@ -105,15 +105,15 @@ def learned_factor(ratios: Sequence[float]) -> float | None:
     below 19.
     """
     # The ``⌈0.95 (m + 1)⌉``-th smallest of m ratios, as in split-conformal prediction: the next pair of
-    # unchanged runs is below it in 95 %, for any distribution, if pairs are alike. Fewer than 19 pairs cannot
-    # give 95 %.
+    # unchanged runs is below it in 95 % of cases, for any distribution, if pairs are alike. Fewer than 19
+    # pairs cannot give 95 %.
     last = np.sort(np.asarray(ratios, np.float64)[-MOST_PAIRS:])
     at = math.ceil(LEVEL * (len(last) + 1))
     return max(1.0, float(last[at - 1])) if at <= len(last) else None
 
 
 def ratio_of_halves(shift: Shift) -> float:
-    """Return how many half widths a shift is from 0, on the side of 0; nan if unknown."""
+    """Return by how many half widths a shift is away from 0; nan if unknown."""
     half = shift.value - shift.low if shift.value > 0 else shift.high - shift.value
     return round(abs(shift.value) / half, 9) if half > 0 else math.nan
 

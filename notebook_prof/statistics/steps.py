@@ -1,4 +1,4 @@
-"""The counted steps of a recording, and how much one depends on the one before."""
+"""The counted steps of a recording, and how much each depends on the one before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..trace.arrays import BoolArray
 from .intervals import FloatArray, quantile_interval
 
 LEAST: Final = 4
-"""Least number of steps a side."""
+"""Minimum number of steps a side."""
 MOST_BLOCKS: Final = 12
 SLOW: Final = 5.0
 """A slow step is this many deviations longer than the median."""
@@ -22,12 +22,12 @@ _WARM_UP: Final = 0.2
 
 
 def counted_steps(trace: Trace) -> pd.DataFrame:
-    """List the steps of the longest loop by time, and which of them count: ``step ts dur_ns used slow``.
+    """List the steps of the longest loop by time, and whether each counts: ``step ts dur_ns used slow``.
 
-    A recording without steps has one row, the whole of it, numbered -1.
+    A recording without steps has a single row that covers all of it, numbered -1.
     """
-    # Warm-up (`warm_up`), steps cut by the recording and, if more than half of the others remain, steps in
-    # which ``torch.compile`` compiled do not count.
+    # Steps that do not count: warm-up (`warm_up`), steps cut by the recording and, if more than half of the
+    # others remain, steps in which ``torch.compile`` compiled.
     table = trace.steps
     if not len(table):
         whole = pd.DataFrame({"step": [-1], "ts": [trace.span.start], "dur_ns": [trace.span.dur]})
@@ -70,8 +70,8 @@ def warm_up(times: FloatArray) -> int:
 
 
 def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
-    """Return which steps exceed the median by more than five deviations."""
-    # The deviation is 1.4826 times the median absolute one, and at least 1 % of the median.
+    """Return a mask of the steps that exceed the median by more than five deviations."""
+    # The deviation is 1.4826 times the median absolute deviation, and at least 1 % of the median.
     usual = times if usual is None else usual
     if not len(usual):
         return np.zeros(len(times), bool)
@@ -82,7 +82,7 @@ def slow_steps(times: FloatArray, usual: FloatArray | None = None) -> BoolArray:
 
 def dependence(times: FloatArray) -> float:
     """Return how many steps carry as much information as one independent step."""
-    # One plus twice the autocorrelations of the ranks, up to the first below ``2/√n``.
+    # One plus twice the autocorrelations of the ranks, up to the first one below ``2/√n``.
     n = len(times)
     ranks = np.argsort(np.argsort(times)).astype(np.float64)
     ranks -= ranks.mean()
@@ -97,7 +97,7 @@ def dependence(times: FloatArray) -> float:
 
 
 def median_interval(times: FloatArray) -> tuple[float, float, float]:
-    """Return the median of the counted steps and its 95 % interval; infinite ends with too few."""
+    """Return the median of the counted steps and its 95 % interval; ends are infinite with too few steps."""
     # Warm-up is left out as in `counted_steps`, and `dependence` reduces the number of steps.
     used = times[warm_up(times) :]
     if not len(used):

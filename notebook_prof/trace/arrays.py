@@ -21,7 +21,7 @@ TextArray: TypeAlias = npt.NDArray[np.object_]
 
 
 def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.MultiIndex]:
-    """Number the distinct rows of some columns in order of appearance; return codes and the distinct rows."""
+    """Number the distinct rows of columns in order of appearance; return codes and the distinct rows."""
     import pandas as pd
 
     rows = pd.MultiIndex.from_arrays(columns)

@@ -1,4 +1,4 @@
-"""The only way to make a Trace, from whole columns or single events."""
+"""The only way to make a Trace: from whole columns, or from single events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INTS = ("step", "correlation", "device", "stream", "stack")
 
 
 class TraceBuilder:
-    """Collects columns of events and makes one Trace of them.
+    """Collects columns of events and makes a Trace from them.
 
     All times given are int64 nanoseconds on one absolute clock (Unix time); `seal` subtracts the
     earliest one and remembers it as ``metadata["start_unix_ns"]``.
@@ -41,7 +41,7 @@ class TraceBuilder:
     ----------
     metadata : dict
     report : ImportReport
-        Problems with the data go here.
+        Problems with the data are added here.
     window : (int, int) or None
         The recorded window in absolute ns, if known.
 
@@ -93,8 +93,8 @@ class TraceBuilder:
         """Return the key of a new or known track.
 
         Threads and streams are the same track if `pid`, `tid`, `device`, `stream` and `rank` agree, so that
-        several collectors share one thread; the first name that is not empty stays. Without any of these, and
-        for counters and memory, the name counts too.
+        several collectors can share a thread; the first non-empty name is kept. Without any of these, and for
+        counters and memory, the name counts, too.
 
         Raises
         ------
@@ -257,7 +257,7 @@ class TraceBuilder:
         )
 
     def table(self, name: str, frame: pd.DataFrame, *, times: Sequence[str] = ("ts",)) -> None:
-        """Add a separate table; it becomes ``trace.metadata["tables"][name]``.
+        """Add a separate table, which becomes ``trace.metadata["tables"][name]``.
 
         Parameters
         ----------
@@ -266,13 +266,13 @@ class TraceBuilder:
         frame : DataFrame
             It is copied.
         times : sequence of str
-            Columns of absolute int64 ns: `seal` makes them relative to the start of the trace, as all others,
-            and lists them in ``trace.metadata["table_times"]``.
+            Columns of absolute int64 ns: `seal` makes them relative to the start of the trace, like all
+            others, and lists them in ``trace.metadata["table_times"]``.
 
         Raises
         ------
         OptionError
-            If a column of `times` does not exist or is not whole numbers.
+            If a column of `times` does not exist or does not hold whole numbers.
 
         Examples
         --------
@@ -292,7 +292,7 @@ class TraceBuilder:
     def stack(self, frames: Sequence[tuple[str, str, int]], *, above: int = -1) -> int:
         """Return the key of a call stack, root first; frames are (function, file, line). -1 for no frames.
 
-        With `above`, the key of a stack, its leaf calls the frames.
+        With `above`, the key of a stack whose leaf calls the frames.
         """
         leaf = above
         for name, file, line in frames:

@@ -26,7 +26,7 @@ class Clock:
     """The recording's clock; converts monotonic readings to it."""
 
     # A pair of readings is taken at the start and at the end of a recording; monotonic times between them are
-    # converted on the straight line through both, which removes an offset and a slow drift (NTP slewing).
+    # converted along the straight line through both, which removes an offset and a slow drift (NTP slewing).
 
     def __init__(
         self,

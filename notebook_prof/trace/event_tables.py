@@ -1,4 +1,4 @@
-"""The slices that rows of separate tables describe."""
+"""The slices that the rows of separate tables describe."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def event_table(trace: Trace, name: str) -> pd.DataFrame | None:
 
 
 def slice_rows_of(trace: Trace, name: str) -> IntArray:
-    """Return the row of ``trace.slices`` of each row of an event table; -1 without."""
+    """Return the row in ``trace.slices`` of each row of an event table; -1 if there is none."""
     # ``event_arguments`` has the track, start, length and name of its slices; ``device_events`` and
-    # ``collectives`` have device, stream and start. -1: rows on the host of `collectives`, and slices that
-    # were left out. If several slices fit, rows and slices are taken in order.
+    # ``collectives`` have device, stream and start. The result is -1 for rows of `collectives` on the host,
+    # and for slices that were left out. If several slices fit, rows and slices are matched in order.
     table = event_table(trace, name)
     if table is None:
         return np.empty(0, np.int64)

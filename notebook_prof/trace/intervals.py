@@ -56,9 +56,9 @@ def as_ints(values: npt.ArrayLike) -> IntArray:
 
 
 def union(starts: npt.ArrayLike, ends: npt.ArrayLike) -> Intervals:
-    """Return the sorted disjoint intervals that cover the same instants.
+    """Return the sorted, disjoint intervals that cover the same instants.
 
-    Intervals may be in any order and overlap; empty or reversed ones cover nothing.
+    Intervals may be in any order and may overlap; empty or reversed ones cover nothing.
 
     >>> [part.tolist() for part in union([0, 5, 20], [10, 12, 21])]
     [[0, 20], [12, 21]]
@@ -137,7 +137,7 @@ def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
 
 
 def contains(intervals: Intervals, instants: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return which `instants` are in one of the disjoint intervals (start inclusive, end exclusive)."""
+    """Return a mask of `instants` inside one of the disjoint intervals (start inclusive, end exclusive)."""
     starts, ends = intervals
     at = as_ints(instants)
     if not len(starts):

@@ -4,13 +4,12 @@ Slices are ordered by track, then start, then longest first, then as given. The 
 latest-started earlier slice that is still open at its start. A slice **owns** the instants at which it is the
 latest-started open slice of its track; their sum is its self time. This also holds for partial overlaps.
 
-A Python frame that crosses the end of an annotation is an exception: ``record_function`` begins inside frames
-of its own ``__enter__``, which end at once. Such a frame encloses and owns nothing from the begin of the
-annotation, whose parent is the innermost other slice.
+The exception is a Python frame that crosses the end of an annotation: ``record_function`` begins inside
+frames of its own ``__enter__``, which end at once. Such a frame encloses and owns nothing from the start of
+the annotation, whose parent is the innermost other slice.
 
 Two laws follow, which tests check: the self times of a track sum to the length of the union of its slices,
-and
-slices of equal depth on one track never overlap, if crossing frames end where the annotation begins.
+and slices of equal depth on one track never overlap, if crossing frames end where the annotation begins.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _FEW_TRACKS = 1 << 15
 
 
 class Nesting(NamedTuple):
-    """Result of `nest`, row by row as given; a `parent` of -1 is the top."""
+    """Result of `nest`, in the order of the given rows; a `parent` of -1 is the top."""
 
     depth: npt.NDArray[np.int16]
     parent: IntArray
@@ -77,7 +76,7 @@ def nest(
 def order_by_start(ts: IntArray, dur: IntArray) -> IntArray:
     """Return rows by start, then longest first, then as given."""
     # Recordings consist of ordered runs, which a stable sort of the starts merges in almost linear time; few
-    # rows have the same start.
+    # rows share a start.
     order = np.argsort(ts, kind="stable")
     starts = ts[order]
     tie = starts[1:] == starts[:-1]
@@ -104,7 +103,7 @@ def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.boo
     """Go up from rows in `passed` to the first ancestor that is not; the outermost if all are, and -1 stays
     -1.
     """
-    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # -1 uses the last place
+    up, skip = np.append(as_ints(parent), -1), np.append(passed, False)  # -1 uses the last entry
     out = np.array(rows, dtype=np.int64)
     todo = np.flatnonzero(skip[out])
     while len(todo):
@@ -116,7 +115,7 @@ def climb(parent: npt.ArrayLike, rows: npt.ArrayLike, passed: npt.NDArray[np.boo
 
 
 def _order(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, durs: IntArray) -> IntArray | None:
-    """Return rows by track, start, longest first; None if already sorted."""
+    """Return rows by track, start, longest first; None if they are already sorted."""
     same = tracks[1:] == tracks[:-1]
     tie = same & (starts[1:] == starts[:-1])
     unsorted = (
@@ -136,11 +135,11 @@ def _by_track(tracks: npt.NDArray[np.integer[Any]]) -> IntArray:
 
 
 def parents(tracks: npt.NDArray[np.integer[Any]], starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the latest-started earlier slice of its track that is open at each start; -1 without one."""
+    """Return the latest-started earlier slice of its track that is open at each start; -1 if none is."""
     # The parent of row *i* is the nearest earlier row whose end is after its start. Each row starts with its
-    # predecessor as the candidate and jumps, while the candidate has ended, to the candidate's own candidate;
-    # the jumps double in length, so log2(n) rounds suffice. Rows that no earlier slice of the track reaches
-    # are settled at once by a running maximum of the ends.
+    # predecessor as the candidate and, while the candidate has already ended, jumps to the candidate's own
+    # candidate; the jumps double in length, so log2(n) rounds suffice. Rows that no earlier slice of the
+    # track reaches are settled at once by a running maximum of the ends.
     n = len(starts)
     if n == 0:
         return np.empty(0, np.int64)
@@ -190,9 +189,9 @@ def crossing_frames(
     nesting: tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.integer[Any]]],
     annotation: BoolArray,
 ) -> tuple[IntArray, IntArray]:
-    """Find slices that end inside an annotation begun inside them and not nested in them, and its begin.
+    """Find slices that end inside an annotation begun in them but not nested in them, and its start.
 
-    Slices are in the order of ``trace.slices``, with depth and parent as of `nest` with frames and
+    Slices are in the order of ``trace.slices``, with depth and parent as from `nest` with frames and
     annotations.
     """
     depth, parent = nesting
@@ -222,7 +221,7 @@ def crossing_frames(
 
 
 def depths(parent: IntArray) -> npt.NDArray[np.int32]:
-    """Return the number of slices around each; `parent` has rows, -1 at the top."""
+    """Return the number of slices around each slice; `parent` has rows, -1 at the top."""
     depth = (parent >= 0).astype(np.int32)
     up = parent.copy()
     todo = np.flatnonzero(up >= 0)
@@ -235,7 +234,7 @@ def depths(parent: IntArray) -> npt.NDArray[np.int32]:
 
 
 def _self_times(starts: IntArray, ends: IntArray, parent: IntArray, depth: npt.NDArray[np.int16]) -> IntArray:
-    """Return durations less the time with a later-started slice open."""
+    """Return durations minus the time in which a later-started slice is open."""
     child = np.flatnonzero(parent >= 0)
     above = parent[child]
     reach = ends

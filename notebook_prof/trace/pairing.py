@@ -24,9 +24,9 @@ class Pairs(NamedTuple):
 
 def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pairs:
     """Match each end with the latest open begin of its track; events are in the order of writing."""
-    # The running sum of +1 and -1, lifted where it would fall below zero, is the number of open slices.
+    # The running sum of +1 and -1, raised where it would fall below zero, is the number of open slices.
     # Events of one track and one level alternate between begin and end, so a stable sort by (track, level)
-    # puts each end right behind its begin.
+    # puts each end right after its begin.
     n = len(ts)
     nothing = np.empty(0, np.int64)
     if n == 0:
@@ -66,7 +66,7 @@ def pair(track: IntArray, ts: IntArray, is_begin: npt.NDArray[np.bool_]) -> Pair
 
 
 def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return the position of each track among all, in order."""
+    """Return the index of each track among all tracks, in order."""
     codes, tracks = pd.factorize(track)
     ranks = np.empty(len(tracks), np.int64)
     ranks[np.argsort(tracks)] = np.arange(len(tracks))
@@ -74,5 +74,5 @@ def _ranks(track: IntArray) -> IntArray | npt.NDArray[np.uint16]:
 
 
 def _narrow(key: IntArray) -> IntArray | npt.NDArray[np.uint16]:
-    """Return keys as 16-bit numbers if they fit, which NumPy sorts in a pass a byte."""
+    """Return keys as 16-bit numbers if they fit: NumPy sorts these in one pass per byte."""
     return key.astype(np.uint16) if int(key.max(initial=0)) < 1 << 16 else key

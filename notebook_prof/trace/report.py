@@ -58,7 +58,7 @@ ADVICE: Final = {
 
 
 def advice_on(code: str, severity: str) -> str:
-    """Return what to do about an entry with this code."""
+    """Return the remedy for an entry with this code."""
     return ADVICE.get(code) or (_NOTHING if severity == "info" else _REPEATED)
 
 
@@ -70,7 +70,7 @@ _MARK = {"info": "·", "loss": "!", "error": "✗"}
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One problem of a recording or an import."""
+    """A problem of a recording or an import."""
 
     code: str
     # `info`: information. `loss`: something is missing from the numbers. `error`: a part failed.
@@ -78,7 +78,7 @@ class Issue:
     count: int = 1
     # The first occurrence, as text.
     example: str = ""
-    # What it does to the numbers.
+    # The effect on the numbers.
     effect: str = ""
     advice: str = ""
 
@@ -89,7 +89,7 @@ class Issue:
 
 
 class ImportReport:
-    """Issues by first appearance; the same code counts up.
+    """Issues by first appearance; repeated codes are counted.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class ImportReport:
     ) -> None:
         """Count `count` more occurrences of `code`; the first example, effect and advice stay.
 
-        Default of `advice`: the known advice on the code.
+        Default for `advice`: the known advice for the code.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The writers of a Trace, found as entry points since they are a floor above."""
+"""The writers of a Trace, found as entry points since they belong to a higher layer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SUFFIXES: Final = {
     ".pftrace.gz": "perfetto",
     ".perfetto-trace": "perfetto",
 }
-"""Format by suffix; a name without a suffix is a native folder."""
+"""Format by suffix; a name without a suffix means a native folder."""
 
 
 def writer(format: str) -> Any:
-    """Return the writer of this name: a function of a Trace and a path.
+    """Return the writer with this name: a function of a Trace and a path.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def writer(format: str) -> Any:
 
 
 def format_of(path: str | os.PathLike[str], *also: str) -> str:
-    """Return the name of the writer for a file's suffix; OptionError for others, naming `also` too."""
+    """Return the name of the writer for a file's suffix; OptionError for others, which also names `also`."""
     name = os.path.basename(os.fspath(path).rstrip("/\\"))
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         if name.endswith(suffix):

@@ -1,4 +1,4 @@
-"""The tables of a Trace: one declaration for dtype, unit, meaning, validation and documentation."""
+"""The tables of a Trace, declared once for dtype, unit, meaning, validation and documentation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .taxonomy import CATEGORIES, PHASES, STEP_SOURCES, TRACK_KINDS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table."""
+    """A column of a table."""
 
     name: str
-    # A pandas dtype; a capital first letter (``Int64``) allows missing values.
+    # A pandas dtype; those with a capital first letter (``Int64``) allow missing values.
     dtype: str
     # ``"ns"``, ``"bytes"``, ``"1"`` for shares, or empty.
     unit: str
@@ -68,7 +68,7 @@ class Table:
         return pd.DataFrame({**ready, **extra}, copy=False)
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-        """Make a frame of rows, a mapping each, with the right dtypes even without rows."""
+        """Make a frame from rows (mappings), with the right dtypes even if there are no rows."""
         return self.frame({name: [row[name] for row in rows] for name in self.names})
 
     def validate(self, frame: pd.DataFrame) -> None:

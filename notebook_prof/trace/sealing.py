@@ -178,9 +178,9 @@ def _nest(
 
 
 def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns) -> None:
-    """Inherit phases and modules from ancestors; device slices take them and the step from their launch."""
-    # An ancestor that ends before the middle of a slice passes nothing on: a sampled line begins too early by
-    # up to the sampling interval, inside the line that ran before it.
+    """Inherit phases and modules from ancestors; device slices take these and the step from their launch."""
+    # An ancestor that ends before the middle of a slice passes nothing on: a sampled line begins too early,
+    # by up to the sampling interval, inside the line that ran before it.
     parent = _parent_at_middle(parent, columns)
     for name in ("phase", "module"):
         columns[name] = inherit(parent, columns[name])
@@ -189,7 +189,7 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
     launch = flows["kind"] == FLOW_KINDS.index("launch")
     src, dst = flows["src"][launch], flows["dst"][launch]
     for name in ("phase", "module", "step"):
-        # the launch decides, even if the device runs late into the next step
+        # the launch determines it, even if the device runs late into the next step
         launched = columns[name][src] >= 0
         columns[name][dst[launched]] = columns[name][src[launched]]
     for name in ("phase", "module"):  # launched slices may enclose others that were not launched
@@ -199,7 +199,7 @@ def _inherit(columns: Columns, parent: IntArray, flows: Columns, steps: Columns)
 
 
 def _parent_at_middle(parent: IntArray, columns: Columns) -> IntArray:
-    """Return the nearest ancestor that is still open at the middle of each slice, -1 without."""
+    """Return the nearest ancestor that is still open at the middle of each slice; -1 if there is none."""
     ends, middle = columns["ts"] + columns["dur"], columns["ts"] + columns["dur"] // 2
     up = parent.copy()
     early = np.flatnonzero((up >= 0) & (ends[up] < middle))
@@ -232,7 +232,7 @@ def _lines(columns: Columns, parent: IntArray, flows: Columns, parts: SealedPart
 
 
 def step_at(ts: IntArray, steps: Columns) -> IntArray:
-    """Return the number of the step at each instant, -1 between steps."""
+    """Return the number of the step at each instant; -1 between steps."""
     order = np.argsort(steps["ts"], kind="stable")
     starts, ends = steps["ts"][order], (steps["ts"] + steps["dur"])[order]
     i = np.searchsorted(starts, ts, side="right") - 1

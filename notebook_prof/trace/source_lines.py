@@ -15,7 +15,7 @@ from .nesting import inherit, nest
 from .strings import Coded
 
 LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+)  (?P<text>.*)")
-"""Names of line slices."""
+"""Names of slices that are lines."""
 
 SOURCE_FILES: Final = "source_files"
 """Key of the metadata: text of the user's files by path; of cells before the recorded one by ``In[3]``."""
@@ -42,9 +42,9 @@ def source_lines(
     launches: tuple[IntArray, IntArray],
 ) -> Coded:
     """Return the line that each slice ran for, as ``cell:12``; -1 for none."""
-    # It is the line that ran on the slice's own thread when it began, see `running_lines`. A backward thread
-    # has the line in which the thread with most lines of the process waits for the backward. Launched work,
-    # and its content, has its launch's line.
+    # It is the line that ran on the slice's own thread when the slice began; see `running_lines`. A backward
+    # thread has the line at which the process's thread with the most lines waits for the backward. Launched
+    # work, and its content, has the line of its launch.
     matches = [LINE.fullmatch(name) for name in names]
     is_line = np.array([*(match is not None for match in matches), False], dtype=bool)
     seeds = np.flatnonzero(slices.python & is_line[slices.name])
@@ -63,7 +63,7 @@ def source_lines(
     paths: dict[str, set[str]] = {}
     for short, path, _ in written:
         paths.setdefault(short, set()).add(path)
-    # two files of the same name are written with their paths
+    # two files with the same name are written with their paths
     texts = [f"{path if path and len(paths[short]) > 1 else short}:{line}" for short, path, line in written]
     code_of = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     code[seeds] = np.array([code_of[text] for text in texts], np.int64)[number]
@@ -79,7 +79,7 @@ def source_lines(
 
 
 def is_line(slices: pd.DataFrame) -> BoolArray:
-    """Return which slices are lines of the user's source."""
+    """Return a mask of the slices that are lines of the user's source."""
     words = slices["name"].cat.categories.astype("str")
     fits = np.array([*(LINE.fullmatch(word) is not None for word in words), False], dtype=bool)
     python = (slices["category"] == "python").to_numpy()
@@ -88,8 +88,8 @@ def is_line(slices: pd.DataFrame) -> BoolArray:
 
 def running_lines(track: IntArray, ts: IntArray, end: IntArray, seeds: IntArray) -> IntArray:
     """Return the latest line (of rows `seeds`) open on its thread when each slice began; -1 for none."""
-    # A slice that outlasts the line by half of itself ran for the line around that: samples know the begin of
-    # a line only to an interval.
+    # A slice that outlasts the line by half of its own length ran for the line around that one: samples show
+    # the start of a line only to within an interval.
     out = np.full(len(ts), -1, np.int64)
     around = nest(track[seeds], ts[seeds], end[seeds] - ts[seeds]).parent
     for one in np.unique(track[seeds]).tolist():

@@ -30,7 +30,7 @@ class Interner:
             self.code(value)
 
     def code(self, value: str) -> int:
-        """Return the number of `value`, new or known."""
+        """Return the number of `value`, whether new or known."""
         return self._codes.setdefault(value, len(self._codes))
 
     @property
@@ -39,7 +39,7 @@ class Interner:
         return list(self._codes)
 
     def codes(self, column: Any, n: int) -> CodeArray:
-        """Return codes of a column, or of one value for all `n` rows; None and NaN are missing."""
+        """Return the codes of a column, or of one value repeated `n` times. None and NaN become -1."""
         if column is None:
             return np.full(n, -1, np.int32)
         if isinstance(column, str):
@@ -51,8 +51,8 @@ class Interner:
         return codes
 
     def cut(self, longest: int) -> list[str]:
-        """Cut strings to this many characters; return how each of the cut ones begins."""
-        # Cut strings end with their length and their number, so they stay distinct.
+        """Cut strings to this many characters; return how each of the cut strings begins."""
+        # Cut strings end with their length and their number, so that they stay distinct.
         long = [value for value in self._codes if len(value) > longest]
         if long:
             self._codes = {_shortened(value, longest, code): code for value, code in self._codes.items()}
@@ -84,7 +84,7 @@ def _shortened(value: str, longest: int, code: int) -> str:
 
 
 def readable(name: str) -> str:
-    """Return a name without NUL characters and halves of surrogate pairs, which no file takes.
+    """Return a name without NUL characters and unpaired surrogates, which no file accepts.
 
     Examples
     --------

@@ -54,7 +54,7 @@ pickles and sends the batch; a thread of the process copies it into pinned memor
 one."""
 
 LOADER_MISSING: Final = -(1 << 62)
-"""An unknown instant or number in the recorded tables of DataLoaders."""
+"""Marks an unknown instant or number in the recorded tables of DataLoaders."""
 
 STEP_PREFIX: Final = "ProfilerStep#"
 """Start of the names of the ranges that ``torch.profiler``'s ``step()`` opens."""
@@ -114,7 +114,7 @@ names after all operators around them (``triton_poi_fused_all_reduce_add_0``).
 
 
 _SUFFIX: Final = r"(?:_ptsz|_ptds|_spt|_v\d+)*"
-"""Suffix of calls for the default stream of each thread, and CUPTI's versions of a call."""
+"""Suffix of calls for each thread's default stream, and CUPTI's versions of a call."""
 LAUNCH_CALL: Final = re.compile(
     r"_{0,2}(?:cuda|cu|hip|musa|mu)(?:Ext|Hcc|Drv)?(?:Module)?(?:GraphLaunch|Launch"
     r"(?:(?:Cooperative)?Kernel(?:ExC?)?(?:MultiDevice)?|MultiKernelMultiDevice|Grid(?:Async)?|ByPtr)?)"
@@ -139,7 +139,7 @@ def call_category(name: str) -> str:
 
 
 def phase_of(name: str) -> str | None:
-    """Return the phase implied by a slice's name alone; None if it is open."""
+    """Return the phase that a slice's name alone implies; None if it implies none."""
     by_prefix = next((phase for prefix, phase in _PHASE_OF_PREFIX if name.startswith(prefix)), None)
     if by_prefix is None and _COLLECTIVE_OPERATOR.match(name) and "matmul" not in name and "gemm" not in name:
         return "communication"

@@ -21,7 +21,7 @@ from .schema import TABLES
 
 
 def trace_repr(trace: Trace) -> str:
-    """Return a Trace in a few lines: size, span, tables that are not empty, source of steps, and report."""
+    """Return a Trace in a few lines: size, span, non-empty tables, source of steps, and report."""
     slices = trace.slices
     head = f"<Trace: {format_count(len(slices))} slices over {format_ns(trace.span.dur)}"
     kinds = trace.tracks["kind"].astype("str").value_counts(sort=False)
@@ -59,7 +59,7 @@ class Trace:
     tables : mapping of str to DataFrame
         One frame for each table of `notebook_prof.trace.schema.TABLES`.
     metadata : mapping
-        Facts on the recording as a whole: ``start_unix_ns``, ``source``, ``steps_source`` …
+        Facts about the recording as a whole: ``start_unix_ns``, ``source``, ``steps_source`` …
     report : ImportReport
     span : Window
         ``[0, end)``, in nanoseconds.
@@ -125,12 +125,12 @@ class Trace:
 
     @property
     def allocations(self) -> pd.DataFrame:
-        """Memory allocated and freed, by time."""
+        """Memory allocations and releases, by time."""
         return self._table("allocations")
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Facts on the recording as a whole; read only."""
+        """Facts about the recording as a whole; read-only."""
         return self._metadata
 
     @property
@@ -158,16 +158,16 @@ class Trace:
         Parameters
         ----------
         window : (int, int), optional
-            Half-open, in ns: overlapping slices stay uncut; counters and allocations inside stay.
+            Half-open, in ns: slices that overlap it stay uncut; counters and allocations inside it stay.
         name, track, step, phase, category : value or iterable of values, optional
             Slices whose column has one of the values; `steps` keeps these steps.
 
         Returns
         -------
         Trace
-            Same order and times. `depth` and `self_ns` do not change; `parent` becomes the nearest remaining
-            slice around it. Flows stay if both ends do. `tracks`, `stacks` and `metadata` do not change; an
-            empty result is a Trace without slices.
+            In the same order and with the same times. `depth` and `self_ns` do not change; `parent` becomes
+            the nearest remaining slice around it. Flows stay if both ends do. `tracks`, `stacks` and
+            `metadata` do not change; an empty result is a Trace without slices.
 
         Raises
         ------
@@ -206,8 +206,8 @@ class Trace:
         Returns
         -------
         Trace
-            Depth, parent and self time are those among the kept slices: the time of a dropped slice becomes
-            self time of the one around it.
+            Depth, parent and self time are recomputed among the kept slices: the time of a dropped slice
+            becomes self time of the one around it.
         """
         part = self._subset(keep, None)
         slices = part._tables["slices"]

@@ -33,7 +33,7 @@ a recording that runs."""
 _IMPORTS: Final = re.compile(r'(?:import(?:\{[^}]*\}from)?"[^"]*";)*')
 _IMPORT: Final = re.compile(r'import(?:\{([^}]*)\}from)?"[^"]*?([^"/]*)\.js";')
 _EXPORTS: Final = re.compile(r"export\{([^}]*)\};\s*$")
-"""As esbuild writes them: a file begins with its imports and ends with its exports."""
+"""Imports and exports as esbuild writes them: at the start and at the end of a file."""
 
 
 @cache
@@ -52,7 +52,7 @@ def joined(folder: Path, entry: Entry) -> str:
 
 
 def _linked(text: str, chunks: Path, functions: dict[str, str]) -> str:
-    """Return a file with constants in place of its imports, and add its chunks to `functions`."""
+    """Return a file whose imports are replaced by constants, and add its chunks to `functions`."""
     head = _IMPORTS.match(text)
     end = head.end() if head is not None else 0
     constants = []
@@ -67,17 +67,17 @@ def _linked(text: str, chunks: Path, functions: dict[str, str]) -> str:
 
 
 def _renamed(names: str, *, from_left: bool) -> str:
-    """Return ``a as b,c`` as properties: ``a:b,c`` of an import, ``b:a,c`` of an export."""
+    """Return ``a as b,c`` as properties: ``a:b,c`` for an import, ``b:a,c`` for an export."""
     pairs = [name.split(" as ") for name in names.split(",")]
     return ",".join(":".join(pair if from_left else pair[::-1]) for pair in pairs)
 
 
 @cache
 def stylesheet(name: Literal["dashboard", "ranks", "comparison", "live"] = "dashboard") -> str:
-    """Return the page's CSS, the additions of another page, or the CSS of a running recording."""
+    """Return the page's CSS, the additions for another page, or the CSS for a running recording."""
     return (PAGE / f"{name}.css").read_text(encoding="utf-8")
 
 
 def bokehjs() -> list[bytes]:
-    """Return the page's BokehJS files, of the version that made the document."""
+    """Return the page's BokehJS files, in the version that made the document."""
     return [(_BOKEH / f"{name}.min.js").read_bytes() for name in BOKEHJS]

@@ -1,4 +1,4 @@
-"""The four views on one page: figures for every display, and settings to mount them."""
+"""The four views on one page: figures for every display, and the settings to mount them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPANNED: Final = ("view", "whole")
 
 def dashboard_document(trace: Trace) -> str:
     """Return the four figures as the JSON of one Bokeh document; roots in the order of `FIGURES`."""
-    # Every display mounts its own models. The only data of the trace in the document is its span, so it stays
+    # Every display mounts its own models. The document's only data from the trace is its span, so it stays
     # under 50 kB; the page asks for what it draws. The figures are the same for every trace and for Bokeh 3.5
     # to 3.9: they are read from a file, so that the first view need not wait for Bokeh's models.
     start, end = float(trace.span.start), float(max(trace.span.end, trace.span.start + SHORTEST_VIEW_NS))
@@ -73,14 +73,14 @@ def dashboard_settings(trace: Trace, verdict: str, claims: Iterable[Claim] = ())
 
 
 def _first_tab(trace: Trace, tabs: list[dict[str, Any]]) -> str:
-    """Return the first open tab: memory after an out-of-memory error, else source."""
+    """Return the tab that is open first: memory after an out-of-memory error, else source."""
     if "out_of_memory" in trace.metadata and not TABS["memory"].missing(trace):
         return "memory"
     return "source" if tabs[0]["name"] == "source" else "operators"
 
 
 def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
-    """Return text and id of the recorded cell as ``cell``; empty if unknown."""
+    """Return the text of the recorded cell, and its id as ``cell``; empty if unknown."""
     source = trace.metadata.get("cell_source")
     if not isinstance(source, str) or TABS["source"].missing(trace):
         return {}
@@ -89,7 +89,7 @@ def recorded_cell(trace: Trace) -> dict[str, dict[str, str]]:
 
 def rail(trace: Trace) -> list[dict[str, Any]]:
     """List the tabs from top to bottom: ``name title``, ``missing`` (why a tab is empty), and ``choices``."""
-    # With recorded lines, the source of a cell comes first, and of code without steps.
+    # If lines were recorded, the source comes first for a cell, and for code without steps.
     tabs: list[dict[str, Any]] = [
         {
             "name": name,
@@ -113,7 +113,7 @@ def table_title(trace: Trace) -> str:
     used = np.zeros(len(category.categories) + 1, bool)
     called = np.append(np.isin(category.categories, ["operator", *DEVICE_CATEGORIES]), False)
     for first in range(0, len(codes), _SOME):  # usually the first chunk is enough
-        used[codes[first : first + _SOME]] = True  # -1, a missing one, uses the last place
+        used[codes[first : first + _SOME]] = True  # -1, a missing name, uses the last entry
         if used[called].any():
             return "Operators"
     categories = set(category.categories[used[:-1]])

@@ -19,7 +19,7 @@ def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 class PageQueries(QueryService):
-    """Answer the questions of every page that shows one Trace under one Selection, including tabs."""
+    """Answer the questions, including tabs, of every page that shows one Trace under one Selection."""
 
     questions: ClassVar[Mapping[str, Ask]] = {**QueryService.questions, "panel": panel}
     slow: ClassVar[frozenset[str]] = QueryService.slow | {"panel"}

@@ -1,4 +1,4 @@
-"""Tabs of the dashboard: their parts as JSON, the numbers of their tables as columns."""
+"""Tabs of the dashboard: their parts as JSON, and the numbers of their tables as columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bokeh.models import UIElement
 
 TEXTS: Final = ("text", "code", "name")
-"""Units of text; code is written as in an editor, a name short and in the colour of its family."""
+"""Units of text; code is written as in an editor, a name is short and in the colour of its family."""
 _TIMES: Final = ("ns", "delta", "instant")
 UNITS: Final = (*_TIMES, "bytes", "share", "count", "number", *TEXTS, "flops", "flops/s", "bytes/s")
 """Units known to the page; a ``delta`` is a signed time."""
@@ -40,7 +40,7 @@ _HEADS: Final = {"ts": "at", "dur": "duration"}
 
 
 def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = None) -> str:
-    """Return the unit of a column: as given, or by its name and dtype; empty for a hidden column."""
+    """Return the unit of a column: as given, or from its name and dtype; empty for a hidden column."""
     if units and column in units:
         return units[column]
     dtype = frame[column].dtype
@@ -57,7 +57,7 @@ def unit_of(frame: pd.DataFrame, column: str, units: Mapping[str, str] | None = 
 
 
 def head_of(column: str) -> str:
-    """Return the head of a column: its name without the unit."""
+    """Return the heading of a column: its name without the unit."""
     if column in _HEADS:
         return _HEADS[column]
     for suffix in _SUFFIXES:
@@ -67,15 +67,15 @@ def head_of(column: str) -> str:
 
 
 _TREE_ROWS: Final = 4
-"""Factor for the rows of a tree: most of them are closed."""
+"""Factor for the rows of a tree, most of which are closed."""
 _LONGEST_CELL: Final = 600
 _NUMERIC: Final = frozenset(UNITS) - frozenset(TEXTS)
 
 
 def panel(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Return the tab ``request["name"]`` under the selection; OptionError for an unknown tab."""
-    # ``own``: dimensions that this tab itself set last, which do not filter it; ``top``: rows a table (300).
-    # `notebook_prof.views.tabs.base` and the messages describe the parts.
+    # ``own``: dimensions that this tab itself set last, which do not filter it; ``top``: rows per table
+    # (300). `notebook_prof.views.tabs.base` and the messages describe the parts.
     name = str(request.get("name"))
     if name not in TABS:
         raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
@@ -183,7 +183,7 @@ def _tree(
     parent = frame["parent"].to_numpy(dtype=np.int64, na_value=-1)
     left = np.ones(len(frame), dtype=bool)
     left[kept] = False
-    # the last place is for roots
+    # the last entry is for roots
     above = np.where(parent < 0, len(kept), number_of[parent])[left]
     above, took = above[above >= 0], frame[weight].to_numpy()[left][above >= 0]
     more = np.bincount(above, minlength=len(kept) + 1)

@@ -17,7 +17,7 @@ from .tabs.base import Panel, Picture
 
 
 def tab_pictures(trace: Trace, selection: Selection, name: str) -> UIElement:
-    """Return a tab's titled pictures, or the sentence why there are none; OptionError if unknown."""
+    """Return a tab's titled pictures, or a sentence that says why there are none; OptionError if unknown."""
     if name not in TABS:
         raise OptionError(f"no tab {name!r}: {nearest(name, TABS)}")
     made = TABS[name].build(trace, selection.to_state())
@@ -35,8 +35,8 @@ PLOTS: Final = {plot: name for name, tab in TABS.items() for plot in tab.plots}
 
 def plot(trace: Trace, selection: Selection, name: str) -> Callable[..., UIElement]:
     """Return the function behind a name of ``p.plot``."""
-    # Without options, the tab's own name draws all its pictures; else the one picture that the tab declares,
-    # with its options. A sentence replaces an empty picture.
+    # Without options, the tab's own name draws all its pictures; otherwise it draws the one picture that the
+    # tab declares, with these options. A sentence replaces an empty picture.
     drawing = TABS[PLOTS[name]].plots[name]
 
     def plotted(**options: Any) -> UIElement:

@@ -20,7 +20,7 @@ TIME_CODE: Final = (
     "const [d, u] = a >= 1e9 ? [1e9, 's'] : a >= 1e6 ? [1e6, 'ms'] : a >= 1e3 ? [1e3, 'µs'] : [1, 'ns']; "
     "return `${+(tick / d).toFixed(3)} ${u}`"
 )
-"""For a ``CustomJSTickFormatter``: as `notebook_prof.units.format_ns`, from two minutes as a clock."""
+"""For a ``CustomJSTickFormatter``: like `notebook_prof.units.format_ns`, from two minutes on as a clock."""
 
 
 def time_ticker(ticks: int = 6) -> CompositeTicker:

@@ -1,4 +1,4 @@
-"""A card that is played: modules and a library that stand in for CuPy, NVML, CUPTI and CUDA's driver.
+"""A simulated card: stand-ins for CuPy, NVML, CUPTI and CUDA's driver.
 
 In a rehearsal of ``benchmarks.gpu`` this folder comes first on Python's path.
 """

@@ -1,4 +1,4 @@
-"""CuPy as far as ``tests/gpu`` uses it, over NumPy; its launches are records of the CUPTI that is played."""
+"""The part of CuPy that ``tests/gpu`` uses, over NumPy; launches become records of the simulated CUPTI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAUNCH_NS = KERNEL_NS = 5_000
 
 
 class MemoryHook:
-    """As CuPy's: entered hooks are called by name, one of each name."""
+    """Like CuPy's: entered hooks are called by name, one per name."""
 
     hooks: ClassVar[dict[str, Any]] = {}
     name = "MemoryHook"
@@ -81,7 +81,7 @@ class _Memory:
 
 
 class ndarray:
-    """With its block of the pool."""
+    """An array that holds a block of the pool."""
 
     __slots__ = ("data", "dtype", "host", "shape")
 
@@ -110,7 +110,7 @@ class ndarray:
 
 
 class Stream:
-    """Current inside of its block."""
+    """The current stream inside its block."""
 
     ptr = 7
 
@@ -128,7 +128,7 @@ class Stream:
 
 
 class Device:
-    """The one card."""
+    """The only card."""
 
     def __init__(self, number: int = 0) -> None:
         self.id = number
@@ -137,7 +137,7 @@ class Device:
 
 
 class Event:
-    """The time at which it was recorded."""
+    """The time at which the event was recorded."""
 
     def record(self, stream: Stream) -> None:
         self.at_ns = time.perf_counter_ns()
@@ -147,7 +147,7 @@ class Event:
 
 
 class RawKernel:
-    """Launched, and of no effect."""
+    """Launched without any effect."""
 
     def __init__(self, source: str, name: str) -> None:
         self.name = name
@@ -182,7 +182,7 @@ fft = SimpleNamespace(fft=lambda x: _computed("vector_fft", numpy.fft.fft(x.host
 
 def add(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
     _launch("cupy_add__float32_float32_float32")
-    return ndarray(x.host + y.host) if out is None else out  # nobody reads what is in it
+    return ndarray(x.host + y.host) if out is None else out  # the content is never read
 
 
 def from_dlpack(tensor: Any) -> ndarray:

@@ -1,4 +1,4 @@
-"""NVML that is played: two cards, of which CUDA has the first."""
+"""A simulated NVML with two cards, of which CUDA has the first."""
 
 import sys
 from importlib.machinery import ModuleSpec
@@ -7,7 +7,7 @@ from tests.pretend_nvml import Driver
 
 
 class Warm(Driver):
-    """With a thermometer."""
+    """A card with a thermometer."""
 
     NVML_TEMPERATURE_GPU = 0
 

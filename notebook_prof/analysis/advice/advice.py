@@ -56,7 +56,7 @@ __all__ = ["RULES", "Finding", "Run", "small_operators"]
 
 @sharing
 def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) -> pd.DataFrame:
-    """List what could make the run faster or smaller, with evidence and the size of the gain.
+    """List changes that could make the run faster or smaller, with evidence and the size of the gain.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
     window : (int, int), optional
         Half-open, in ns: judge this part only.
     min_share : float
-        Leave out advice about time that gains less than this share of the measured time.
+        Leave out advice on time that would save less than this share of the measured time.
 
     Returns
     -------
@@ -79,27 +79,27 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
           copy-bound low-occupancy tensor-cores-unused``; of memory ``memory-growth memory-near-full
           memory-fragmented small-allocations``;
         - ``finding`` str: what was found, with its numbers; ``remedy`` str: what to try;
-        - ``gain_ns`` int64: expected saving, without the cost of recording; ``gain_share`` float64: of the
-          cell or, without an account of it, of the steps or all work, one-time work left out; ``gain_bytes``
-          int64: of memory, a step for ``memory-growth``;
-        - ``bound`` bool: the gain is an upper bound; otherwise the remedy saved as much on a program of
+        - ``gain_ns`` int64: expected saving, without the cost of recording; ``gain_share`` float64: its share
+          of the cell or, without an account of the cell, of the steps or of all work, excluding one-time
+          work; ``gain_bytes`` int64: saved memory, per step for ``memory-growth``;
+        - ``bound`` bool: the gain is an upper bound; otherwise the remedy saved this much on a program of
           ``benchmarks/advice.py``;
-        - ``place`` str: the line it is about, as ``cell:7``; for rules on slices, the line with most of the
-          evidence's time; empty for none;
-        - ``what_if`` object: a dict of arguments of `what_if`; its answer times the steps bounds ``gain_ns``;
-          empty if it was not asked;
-        - ``count`` int64: number of slices in the evidence; ``rows`` object: int64 array of their row numbers
-          in ``trace.slices``, at most the 1,000 longest;
+        - ``place`` str: the line that the advice is about, as ``cell:7``; for rules on slices, the line with
+          most of the evidence's time; empty if there is none;
+        - ``what_if`` object: a dict of arguments of `what_if`, whose answer times the number of steps bounds
+          ``gain_ns``; empty if `what_if` was not asked;
+        - ``count`` int64: number of slices in the evidence; ``rows`` object: int64 array of row numbers in
+          ``trace.slices`` of at most the 1,000 longest;
         - ``select`` object: a dict that selects the evidence: ``p.selection.update(**row.select)``;
         - ``claims`` object: tuple of `Claim`, the numbers of `finding` and the public tables that have them.
 
-        ``attrs["withheld"]`` maps rules that were left out to the reason: this recording cannot judge them,
+        ``attrs["withheld"]`` maps each rule that was left out to the reason: this recording cannot judge it,
         or `what_if` finds no shorter steps.
 
     Notes
     -----
     Gains are not independent: work that is launched faster may then wait for data. One-time work (imports,
-    compilation, a slow first step: `one_time`) is left out first. Each rule is a function of
+    compilation, a slow first step: `one_time`) is excluded first. Each rule is a function in
     `notebook_prof.analysis.advice`.
 
     Examples
@@ -144,7 +144,7 @@ def advice(trace: Trace, *, window: WindowLike = None, min_share: float = 0.01) 
 
 
 def line_of(trace: Trace, rows: IntArray) -> str:
-    """Return the line in which over half of the time of some slices ran; empty if no line has so much."""
+    """Return the line that takes over half of the time of some slices; empty if there is none."""
     evidence = trace.slices.iloc[rows]
     dur = evidence.groupby("line", observed=True)["dur"].sum()
     if 2 * int(dur.max() if len(dur) else 0) <= int(evidence["dur"].sum()):

@@ -1,7 +1,7 @@
-"""Rules on pandas and NumPy code that handles one element, row or copy at a time.
+"""Rules for pandas and NumPy code that handles one element, row or copy at a time.
 
-Each is recognised by the library functions that a line of the user's calls (`line_calls`). A remedy saves the
-share `SAVED` of the time of that function or line, as measured by ``benchmarks/advice.py``; without a
+Each pattern is recognised by the library functions that a user's line calls (`line_calls`). A remedy saves
+the share `SAVED` of the time of that function or line, as measured by ``benchmarks/advice.py``; without a
 measurement the gain is a bound.
 """
 
@@ -25,7 +25,7 @@ from ..verdict.claims import Claim
 from .finding import Finding, Run, evidence
 
 WORTH: Final = 0.05
-"""Share of the measured time from which a line is reported."""
+"""Lines below this share of the measured time are not reported."""
 SAVED: Final = {
     "pandas-apply-rows": 0.97,
     "pandas-iterrows": 0.95,
@@ -37,7 +37,7 @@ SAVED: Final = {
     "numpy-vectorize": 0.9,
 }
 _OFTEN: Final = 3
-"""A line seen in this many stretches of time is in a loop."""
+"""A line seen in this many separate stretches of time is in a loop."""
 _AXIS: Final = re.compile(r"\.apply\(.*axis\s*=\s*(?:1|['\"]columns['\"])")
 _GROWS: Final = re.compile(
     r"(?P<name>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)\s*=\s*(?:[\w.]+\.)?"
@@ -70,7 +70,7 @@ def apply_rows(run: Run) -> Finding | None:
 
 
 def iterate_rows(run: Run) -> Finding | None:
-    """Find `iterrows`, which makes a Series of every row and looks up a label at each access."""
+    """Find `iterrows`, which makes a Series of every row and looks up a label on each access."""
     loops = _calls_of(run.line_calls, "pandas.core.frame", "iterrows")
     if not len(loops):
         return None
@@ -113,7 +113,7 @@ def python_function(run: Run) -> Finding | None:
 
 
 def scalar_access(run: Run) -> Finding | None:
-    """Find elements of a Series or DataFrame read one by one."""
+    """Find loops that read a Series or DataFrame element by element."""
     single = _calls_of(run.line_calls, "pandas.core.indexing", "__getitem__")
     single = single[
         (single["count"] >= _OFTEN)
@@ -133,7 +133,7 @@ def scalar_access(run: Run) -> Finding | None:
 
 
 def object_column(run: Run) -> Finding | None:
-    """Find a column of Python objects compared, grouped or searched object by object."""
+    """Find columns of Python objects that are compared, grouped or searched object by object."""
     calls = pd.concat(
         [
             _calls_of(run.line_calls, "pandas.core.ops.array_ops", "comp_method_OBJECT_ARRAY"),
@@ -152,7 +152,7 @@ def object_column(run: Run) -> Finding | None:
 
 
 def growing_array(run: Run) -> Finding | None:
-    """Find an array or table copied again and again to append a little."""
+    """Find arrays or tables that are copied again and again to append a little."""
     calls = run.line_calls
     grows = np.array([_adds_to_itself(text) for text in calls["text"]], dtype=bool)
     numpy = _called_in(calls, "numpy", "append", "concatenate", "vstack", "hstack", "insert", "column_stack")
@@ -171,7 +171,7 @@ def growing_array(run: Run) -> Finding | None:
 
 
 def repeated_copies(run: Run) -> Finding | None:
-    """Find a table copied again and again."""
+    """Find tables that are copied again and again."""
     copies = _calls_of(run.line_calls, "pandas.core.generic", "copy")
     keep = (copies["count"] >= _OFTEN) & copies["text"].str.contains(_COPY.pattern, regex=True)
     return _finding(
@@ -185,9 +185,9 @@ def repeated_copies(run: Run) -> Finding | None:
 
 
 def chained_indexing(run: Run) -> Finding | None:
-    """Find rows of a table copied for one of its columns, as in ``df[df['a'] > 2]['b']``."""
+    """Find rows of a table that are copied to get a single column, as in ``df[df['a'] > 2]['b']``."""
     copies = _calls_of(run.line_calls, "pandas.core.frame", "_getitem_bool_array")
-    # The gain is a bound: the rows of the column must still be taken.
+    # The gain is a bound: the column's rows must still be selected.
     return _finding(
         run,
         "pandas-chained-indexing",
@@ -257,7 +257,7 @@ def _called_in(calls: pd.DataFrame, module: str, *functions: str) -> np.ndarray[
 
 
 def _calls_of(calls: pd.DataFrame, module: str, *functions: str) -> pd.DataFrame:
-    """Return calls of these functions of a module or its submodules, longest first."""
+    """Return the calls of these functions of a module or its submodules, longest first."""
     return calls[_called_in(calls, module, *functions)]
 
 
@@ -284,7 +284,7 @@ def _calls_back(run: Run, modules: tuple[str, ...]) -> bool:
 
 
 def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, list[str]]:
-    """Return the slices of a line, their number and their names."""
+    """Return a line's slices, how many there are, and their names."""
     scope, _ = line_slices(run.trace, run.whole_window)
     words = scope.slices["name"].cat.categories.astype("str")
     ending = f":{line}  {text}"
@@ -295,7 +295,7 @@ def line_evidence(run: Run, file: str, line: int, text: str) -> tuple[Any, int, 
 
 
 def _adds_to_itself(text: str) -> bool:
-    """Return whether a line assigns to a name a value made from that name and more."""
+    """Return whether a line assigns a name a value computed from that name and more."""
     growth = _GROWS.search(text)
     return (
         growth is not None

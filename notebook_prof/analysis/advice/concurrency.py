@@ -1,6 +1,6 @@
-"""Rules on Python threads that take turns, and process pools that cost more than they save.
+"""Rules for Python threads that take turns, and for process pools that cost more than they save.
 
-Both need CPU times of threads and processes: the table ``cpu`` of a recording.
+Both need the CPU times of threads and processes: the table ``cpu`` of a recording.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .finding import Finding, Run, evidence
 
 WORTH: Final = 0.05
 PROCESS_NS: Final = 40_000_000
-"""Time to fork a Python process, give it its work and end it; ``benchmarks/advice.py``."""
+"""Time to fork a Python process, hand it its work and end it; see ``benchmarks/advice.py``."""
 _ALONE: Final = 1.25
-"""Threads that together get fewer cores take turns."""
+"""Threads that together use fewer cores than this take turns."""
 _BUSY: Final = 0.15
-"""A thread counts from this share of the CPU time of all threads."""
+"""A thread counts if it has at least this share of the CPU time of all threads."""
 _WASTE: Final = 1.5
-"""A pool that takes this many times its processes' CPU time costs more than it saves."""
+"""A pool that takes this many times the CPU time of its processes costs more than it saves."""
 _RECORDERS: Final = ("py-spy", "sh -c read go", "notebook_prof")
 """Recorders' processes, not the user's children."""
 _POOLS: Final = ("multiprocessing.pool", "concurrent.futures.process", "joblib.parallel")
@@ -58,7 +58,7 @@ def threads_take_turns(run: Run) -> Finding | None:
     each = {tid: _increase(rows, "cpu_ns", begin, end) for tid, rows in of.items()}
     computing = [tid for tid, spent in each.items() if spent >= _BUSY * sum(each.values())]
     work = sum(each[tid] for tid in computing)
-    # a thread that waits for a core held by another program has work too
+    # a thread that waits for a core held by another program has work, too
     ready = sum(_increase(of[tid], "wait_ns", begin, end) for tid in computing)
     if len(computing) < 2 or work + ready < 0.5 * together or work > _ALONE * together:
         return None
@@ -131,7 +131,7 @@ def pool_overhead(run: Run) -> Finding | None:
 
 
 def cpu_table(run: Run) -> pd.DataFrame | None:
-    """Return CPU times of threads and processes; None if not recorded."""
+    """Return the CPU times of threads and processes; None if not recorded."""
     table = recorded_table(run.trace, "cpu")
     return table if table is not None and {"pid", "tid", "ts", "cpu_ns"} <= set(table.columns) else None
 
@@ -145,7 +145,7 @@ def _increase(readings: pd.DataFrame, column: str, begin: int, end: int) -> int:
 
 
 def _open(run: Run, table: pd.DataFrame) -> int:
-    """Return when any of these lines was open, on the thread where they took most time."""
+    """Return the times at which any of these lines was open, on the thread where they took most time."""
     if not len(table):
         return 0
     scope, _ = line_slices(run.trace, run.whole_window)

@@ -1,4 +1,4 @@
-"""Rules on devices: waits, blocking copies, kernels that use part of a card, exposed communication."""
+"""Rules for devices: waits, blocking copies, kernels that underuse a card, exposed communication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN: Final = 3
 
 
 def sync_points(run: Run) -> Finding | None:
-    """Find calls in the steps for which the host waits while the device runs dry."""
+    """Find calls in the steps that make the host wait while the device runs out of work."""
     host = run.host
     waits = host.among("category", ("sync",))
     if not waits.any() or int(waits.sum()) < run.step_count or not len(run.idle):
@@ -97,11 +97,11 @@ def pageable_copies(run: Run) -> Finding | None:
 
 _MOST: Final = 0.5
 _SMALL_BYTES: Final = 1 << 16
-"""Smaller copies take about as long as their start-up: PCIe 3 moves 64 KiB in 5 µs."""
+"""Smaller copies take about as long as starting a copy: PCIe 3 moves 64 KiB in 5 µs."""
 
 
 def copy_bound(run: Run) -> Finding | None:
-    """Find a device busy with copies most of its time, and say what its longest copies allow."""
+    """Find a device that mostly copies, and say what would shorten its longest copies."""
     table = device(run.trace, **run.looking)
     if not len(table):
         return None
@@ -149,7 +149,7 @@ def copy_bound(run: Run) -> Finding | None:
 
 
 def _longest_copies(run: Run, table: pd.DataFrame) -> tuple[Sentence, list[str]]:
-    """Say which copies take most time, and what the recording shows they allow."""
+    """Describe the copies that take most time, and the remedies that the recording supports."""
     first = table.iloc[0]
     words = [str(first[name]) for name in ("direction", "source", "target")]
     where = dict(
@@ -203,7 +203,7 @@ _FASTER: Final = 2
 
 
 def low_occupancy(run: Run) -> Finding | None:
-    """Find kernels with grids too small to fill the device, or that leave it mostly empty."""
+    """Find kernels whose grids are too small to fill the device or leave it mostly empty."""
     work = run.device
     attributes = device_attributes(run.trace, work)
     if attributes is None:
@@ -237,7 +237,7 @@ def low_occupancy(run: Run) -> Finding | None:
 
 
 def _filled(work: Scope, few: BoolArray, spent: FloatArray, empty: FloatArray) -> dict[str, float]:
-    """Return, by name, the share of their time that kernels would take on a full device."""
+    """Return, by name, the share of their time that kernels would take on a fully used device."""
     rows = pd.DataFrame({"code": work.codes("name")[few], "spent": spent[few]})
     rows["filled"] = rows["spent"] * (1 - np.nan_to_num(empty[few]))
     sums = rows.groupby("code")[["filled", "spent"]].sum()
@@ -281,7 +281,7 @@ def _has_tensor_cores(run: Run) -> bool:
 
 
 WAITS: Final = 0.05
-"""Share of the measured time from which a wait is reported."""
+"""Waits below this share of the measured time are not reported."""
 
 
 def communication_exposed(run: Run) -> Finding | None:

@@ -1,4 +1,4 @@
-"""Advice of a rule, and the inputs of rules."""
+"""A rule's advice, and the inputs of rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..verdict.facts import Facts, gather
 
 MOST_ROWS: Final = 1000
 RECORDED_NS: Final = 700
-"""Cost of one thread slice in torch's profiler: measured by ``benchmarks/advice.py``."""
+"""Cost of one thread slice in torch's profiler, measured by ``benchmarks/advice.py``."""
 COSTLY: Final = 1.2
 """Recorded time over plain time from which small operators cannot be judged."""
 
@@ -41,16 +41,16 @@ class Finding:
     finding: str
     # What to try.
     remedy: str
-    # Expected saving over all that was measured, without the cost of recording.
+    # Expected saving over everything measured, without the cost of recording.
     gain_ns: int = 0
     gain_bytes: int = 0
-    # The gain is an arithmetical upper bound, not measured on a program.
+    # The gain is an upper bound by arithmetic, not measured on a program.
     bound: bool = False
-    # The line it is about, as ``cell:7`` or ``/home/me/train.py:7``; empty for none.
+    # The line that the advice is about, as ``cell:7`` or ``/home/me/train.py:7``; empty if there is none.
     place: str = ""
-    # Arguments of `what_if` for the most that the remedy could do; its answer bounds the gain.
+    # Arguments of `what_if` for the most that the remedy could do; the answer bounds the gain.
     what_if: Mapping[str, Any] = field(default_factory=dict)
-    # The numbers of `finding`, each with the public table that has it.
+    # The numbers in `finding`, each with its public table.
     claims: tuple[Claim, ...] = ()
     select: Mapping[str, Any] = field(default_factory=dict)
     # The longest slices, at most `MOST_ROWS` of `count`.
@@ -68,12 +68,12 @@ class Run:
 
     @cached_property
     def facts(self) -> Facts:
-        """The verdict's inputs over all steps but a first one with one-time work."""
+        """The verdict's inputs over all steps except a first one with one-time work."""
         return gather(self.trace, self.window)
 
     @cached_property
     def total_ns(self) -> int:
-        """Measured wall time without one-time work: the cell or else the steps or all work."""
+        """Measured wall time without one-time work: of the cell, else of the steps, else of all work."""
         once = int(imports(self.trace, **self.asking)["total_ns"].sum())
         cell = recorded_table(self.trace, ACCOUNT)
         if cell is not None and self.whole_window is None:
@@ -86,19 +86,19 @@ class Run:
 
     @property
     def plain_ns(self) -> int:
-        """`total_ns` without the recording."""
+        """`total_ns` without the cost of recording."""
         return max(self.total_ns - self.cost_ns(), 1)
 
     @property
     def whole(self) -> str:
-        """The whole that shares refer to, in words."""
+        """What shares are shares of, in words."""
         if recorded_table(self.trace, ACCOUNT) is not None and self.whole_window is None:
             return "the cell"
         return "the steps" if len(self.facts.steps) else "the time"
 
     def cost_ns(self, keep: BoolArray | None = None) -> int:
-        """Return the cost of recording torch's slices, or those of `host` in `keep`; 0 beside a device."""
-        # Beside a device the host runs ahead, so recording costs nothing.
+        """Return the cost of recording torch's slices, or the slices of `host` in `keep`; 0 with a device."""
+        # With a device the host runs ahead, so recording costs nothing.
         if len(self.device.rows):
             return 0
         recorded = ~self.host.among("category", ("python",))
@@ -107,9 +107,9 @@ class Run:
         )
 
     def most_gain_ns(self, question: Mapping[str, Any]) -> int | None:
-        """Return how much shorter all steps could be at most; None if the replay refuses."""
+        """Return the most by which all steps could be shortened; None if the replay refuses to answer."""
         # Without device work, or without a known critical path, a step takes as long as its thread; the rules
-        # know that.
+        # take that into account.
         if not question or self.facts.path is None:
             return None
         answer = what_if(self.trace, **question, **self.replay_arguments)
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def slowdown(self) -> float:
-        """Recorded time over plain time, measured in this run or else estimated from the number of slices."""
+        """Recorded time over plain time, measured in this run or estimated from the number of slices."""
         measured = self.trace.metadata.get("overhead")
         if isinstance(measured, dict) and "ratio" in measured:
             return float(measured["ratio"])
@@ -139,7 +139,7 @@ class Run:
 
     @property
     def cpus(self) -> int:
-        """Cores available to the process, container quota included; 0 if unknown."""
+        """Cores available to the process, within the container's quota; 0 if unknown."""
         return whole_cores(self.trace)
 
     @property
@@ -154,12 +154,12 @@ class Run:
 
     @cached_property
     def loader_facts(self) -> pd.DataFrame:
-        """The DataLoaders in use."""
+        """The DataLoaders that the run iterates."""
         return loaders(self.trace)
 
     @cached_property
     def line_calls(self) -> pd.DataFrame:
-        """Library functions by the user's line, without imports."""
+        """Library functions by the user's line that calls them, without imports."""
         table = line_calls(self.trace, window=self.whole_window)
         return table[~table["module"].str.startswith("importlib")]
 
@@ -170,17 +170,17 @@ class Run:
 
     @property
     def a_step(self) -> str:
-        """Words after a number divided by `step_count`."""
+        """Words that follow a number divided by `step_count`."""
         return " a step" if len(self.facts.steps) else ""
 
     @property
     def each_step(self) -> str:
-        """Words before such a number."""
+        """Words that precede such a number."""
         return "Each step" if len(self.facts.steps) else "The run"
 
     @cached_property
     def host(self) -> Scope:
-        """Slices of the steps' thread, in the steps."""
+        """Slices of the steps' thread during the steps."""
         return self.threads.only(self.threads.ints("track") == stepping_track(self.trace))
 
     @cached_property
@@ -216,7 +216,7 @@ class Run:
 
     @property
     def fetches(self) -> int:
-        """Batches requested by the steps."""
+        """Batches that the steps requested."""
         return int(self.input["fetches"].sum())
 
     @property
@@ -226,7 +226,7 @@ class Run:
 
 
 def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
-    """Return the rows of the longest slices in `keep`, and how many there are."""
+    """Return the rows of the longest slices in `keep`, and the number of slices in `keep`."""
     positions = np.flatnonzero(keep)
     spent = (scope.end - scope.ts)[positions]
     order = np.argsort(-spent, kind="stable")[:MOST_ROWS]
@@ -234,7 +234,7 @@ def evidence(scope: Scope, keep: BoolArray) -> tuple[IntArray, int]:
 
 
 def named(scope: Scope, words: Sequence[str], *, start: bool = False) -> BoolArray:
-    """Return which slices have a name that contains (or starts with) one of `words`, ignoring case."""
+    """Return a mask of the slices whose name contains (or starts with) one of `words`, ignoring case."""
     lowered = [str(name).lower() for name in scope.slices["name"].cat.categories]
     test = str.startswith if start else str.__contains__
     matching = [any(test(name, word.lower()) for word in words) for name in lowered]
@@ -248,7 +248,7 @@ def names_of(scope: Scope, keep: BoolArray) -> list[str]:
 
 
 def _after_slow_first_step(trace: Trace, window: WindowLike) -> WindowLike:
-    """Cut a first step with one-time work off the window."""
+    """Exclude a first step with one-time work from the window."""
     steps = step_spans(trace, window).sort_values("ts")
     several = "loop" in steps and len(steps["loop"].unique()) > 1
     if len(steps) < 2 or several or int(steps["step"].iloc[0]) in steady_steps(trace, window):

@@ -1,4 +1,4 @@
-"""Rules on a host that does not keep up: launches, small operators, an unfused optimizer."""
+"""Rules for a host that cannot keep up: launches, small operators, an unfused optimizer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _IDLE: Final = 0.1
 _MANY: Final = 50
 _UNFUSED: Final = 0.05
 _MOMENTS: Final = frozenset({"aten::lerp_", "aten::addcdiv_", "aten::addcmul_"})
-"""Operators of Adam; those of plain SGD gain nothing from fusion."""
+"""Operators of Adam; plain SGD gains nothing from fusion."""
 FUSED: Final = 0.7
-"""Share of Adam's step time that fused=True saves on a CPU; ``benchmarks/advice.py``."""
+"""Share of Adam's step time that fused=True saves on a CPU; see ``benchmarks/advice.py``."""
 
 
 def launch_bound(run: Run) -> Finding | None:
@@ -52,15 +52,16 @@ def launch_bound(run: Run) -> Finding | None:
 
 
 def _on_devices(run: Run) -> list[str]:
-    """Return filters for the device work of a run."""
+    """Return filters for a run's device work."""
     work = run.device
     return [f"category={name}" for name in DEVICE_CATEGORIES if work.among("category", (name,)).any()]
 
 
 def small_operators(run: Run) -> str:
     """Say why small operators are not judged; empty if they are few, or recording hardly slowed them."""
-    # There is no rule on small operators: where they bound the steps, recording takes as long as they do, so
-    # a saving cannot be predicted. On a loop over rows of a tensor predictions were half of it.
+    # There is no rule for small operators: where they bound the steps, recording takes as long as they do, so
+    # a saving cannot be predicted. For a loop over the rows of a tensor, predictions were half of the actual
+    # saving.
     if len(run.device.rows) or run.facts.calls < _MANY * run.step_count or run.slowdown <= COSTLY:
         return ""
     return (
@@ -123,7 +124,7 @@ def unfused_optimizer(run: Run) -> Finding | None:
 
 
 def _trial(run: Run) -> str:
-    """Return the call that tries a fused step, if PyTorch's range around it was recorded."""
+    """Return the call that tries a fused step, if PyTorch's range around the step was recorded."""
     names = [str(name) for name in run.trace.slices["name"].cat.categories]
     steps = [name for name in names if OPTIMIZER_STEP.fullmatch(name)]
     return f" p.replay({steps[0]!r}, 'fused') tries it." if len(steps) == 1 else ""

@@ -1,4 +1,4 @@
-"""Rules on memory that grows, fills up, is fragmented, or is requested too often."""
+"""Rules for memory that grows, fills up, is fragmented, or is requested too often."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def memory_growth_rule(run: Run) -> Finding | None:
 
 
 def _growing_name(run: Run) -> str:
-    """Return the name that grows most; empty if none was seen to grow."""
+    """Return the name that grows most; empty if none is known to grow."""
     names = memory_names(run.trace)
     names = names[names["name"].notna() & (names["bytes_per_step"].fillna(0) > 0).to_numpy(bool)]
     if not len(names):
@@ -111,7 +111,7 @@ def fragmented_memory(run: Run) -> Finding | None:
 
 
 def small_allocations(run: Run) -> Finding | None:
-    """Find steps that request memory from the driver, for which the host waits each time."""
+    """Find steps that request memory from the driver, which makes the host wait each time."""
     host = run.host
     calls = host.among("category", ("launch",)) & named(host, _CALLS, start=True)
     spent = int(host.self_ns[calls].sum())

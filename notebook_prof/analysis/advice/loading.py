@@ -1,4 +1,4 @@
-"""Rules on steps that wait for data: who makes the batches, and what would speed that up."""
+"""Rules for steps that wait for data: what makes the batches, and what would speed that up."""
 
 from __future__ import annotations
 
@@ -21,40 +21,39 @@ from ..verdict.loader import bounding_loader
 from .finding import Finding, Run, evidence
 
 WAITS: Final = 0.05
-"""Share of the measured time from which a wait is reported."""
+"""Waits below this share of the measured time are not reported."""
 CHEAP_NS: Final = 20_000
-"""A cheaper item is not worth a process: sending it costs as much."""
+"""A cheaper item is not worth a process: sending it costs as much as making it."""
 BATCHED: Final = 0.75
-"""Share of the data time saved by indexing a TensorDataset by whole batches; ``benchmarks/advice.py``."""
+"""Share of the data time saved by indexing a TensorDataset by whole batches; see ``benchmarks/advice.py``."""
 START_NS: Final = {"fork": 25_000_000}
-"""Time to start and end a pool of workers; a new Python process imports torch first."""
+"""Time to start and end a pool of workers; each new Python process imports torch first."""
 _START_ANEW_NS: Final = 3_000_000_000
 _BETTER: Final = 0.95
-"""More workers are recommended if they take at most this share of the time that fewer take."""
+"""More workers are recommended only if they take at most this share of the time with fewer."""
 _CELL: Final = re.compile(r"[\\/]ipykernel_\d+[\\/]-?\d+\.py$|^<ipython-input-")
 _CPU_TRACK: Final = "process CPU"
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """Figures on the steps' data, without the cost of recording."""
+    """Figures about the steps' data, without the cost of recording."""
 
-    # Time of the steps spent getting batches on their thread, and the rest.
+    # Time that the steps' thread spends getting batches, and the rest.
     data_ns: int
     rest_ns: int
     batches: int
     # CPU time of the process in the steps.
     busy_ns: int
     cpus: int
-    # Time to start workers.
+    # Time to start the workers.
     start_ns: int
 
     def with_workers(self, workers: int) -> int:
         """Return the time of the same steps with this many workers: the longest of three bounds.
 
-        Workers make batches side by side, and the last step follows the last batch; steps run one after
-        another
-        once the first batch is there; all cores are always busy.
+        Workers make batches in parallel, and the last step follows the last batch; steps run one after
+        another once the first batch is there; all cores are always busy.
         """
         one = self.data_ns // self.batches
         making = self.data_ns // workers + self.rest_ns // self.batches
@@ -71,7 +70,7 @@ class Loading:
 
 
 def input_bound(run: Run) -> Finding | None:
-    """Find steps that wait for batches from workers, or from another source than PyTorch's loader."""
+    """Find steps that wait for batches from workers, or from a source other than PyTorch's loader."""
     spent = _waited_ns(run)
     if spent is None or _in_process(run) or _is_cheap(run, spent):
         return None
@@ -149,14 +148,14 @@ def loader_workers(run: Run) -> Finding | None:
 
 
 class _Simulated(NamedTuple):
-    """The number of workers named by the verdict, and the time of a batch with them relative to now."""
+    """The number of workers that the verdict names, and the time per batch with them relative to now."""
 
     workers: int
     time: float
 
 
 def _simulated(run: Run) -> _Simulated:
-    """Return the simulated schedule of the loader; 0 workers if unknown."""
+    """Return the loader's simulated schedule; 0 workers if unknown."""
     row = bounding_loader(run.trace)
     if row is None or pd.isna(row["best"]):
         return _Simulated(0, 1.0)
@@ -201,7 +200,7 @@ def _cost(run: Run) -> int:
 
 
 def _is_cheap(run: Run, spent: int) -> bool:
-    """Return whether all loaders give items from memory, or take negligible time."""
+    """Return whether all loaders return items from memory or take negligible time."""
     used = run.loader_facts
     if not len(used) or used["batched"].any():
         return False
@@ -227,7 +226,7 @@ def _loading(run: Run, spent: int) -> Loading:
 
 
 def _busy(run: Run) -> int:
-    """Return the CPU time of the process in the steps; one full core if not recorded."""
+    """Return the CPU time of the process during the steps; one full core if not recorded."""
     total = run.facts.total_ns
     tracks = run.trace.tracks
     own = tracks.loc[(tracks["kind"] == "counter") & (tracks["name"] == _CPU_TRACK), "track"]
@@ -246,7 +245,7 @@ def _busy(run: Run) -> int:
 
 
 def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
-    """Return a Finding without rule, remedy and gain."""
+    """Return a Finding without a rule, remedy or gain."""
     share = spent / run.total_ns
     claims = []
     if len(run.facts.steps):  # without steps there is no table of their phases
@@ -277,7 +276,7 @@ def _finding_of(run: Run, spent: int, sentence: str) -> Callable[..., Finding]:
 
 
 def _hottest(run: Run, method: str, claims: list[Claim]) -> str:
-    """Return words on the line that takes most time in the dataset's method, if lines were recorded."""
+    """Describe the line that takes most time in the dataset's method, if lines were recorded."""
     scope, _ = line_slices(run.trace, run.window)
     where = frames(run.trace)
     inside = np.array([str(name).split(".")[-1] == method for name in where.function], dtype=bool)

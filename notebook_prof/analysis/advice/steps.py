@@ -1,4 +1,4 @@
-"""Rules on slow steps, and on steps in which ``torch.compile`` compiles again."""
+"""Rules for slow steps, and for steps in which ``torch.compile`` recompiles."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..verdict.lines import short
 from .finding import Finding, Run
 
 SLOW: Final = 1.25
-"""A slow step takes this many times the median."""
+"""A slow step takes at least this many times the median."""
 WORTH: Final = 0.05
-"""Share of the measured time above the median from which slow steps are reported."""
+"""Slow steps are reported if their time above the median is at least this share of the measured time."""
 _FEWEST: Final = 5
 _NAMED: Final = 5
 _MOSTLY: Final = 0.5
@@ -26,8 +26,8 @@ _LONGEST_GUARD: Final = 60
 
 
 def recompilations(run: Run) -> Finding | None:
-    """Find steps that compiled a function again because a guard failed."""
-    # The gain is the time of compiling again, forward and backward: a bound, since code for changing shapes
+    """Find steps that recompiled a function because a guard failed."""
+    # The gain is the time of recompiling, forward and backward. It is a bound, since code for changing shapes
     # may be slower.
     table = compilations(run.trace)
     again = table.loc[table["guard"] != "", "id"]
@@ -71,8 +71,8 @@ def recompilations(run: Run) -> Finding | None:
 
 
 def uneven_steps(run: Run) -> Finding | None:
-    """Find steps over 1.25 times the median, in the loop that takes most time."""
-    # The gain is the time above the median: a bound, since some of that work may be needed.
+    """Find steps over 1.25 times the median in the loop that takes most time."""
+    # The gain is the time above the median. It is a bound, since some of that work may be needed.
     steps = run.facts.steps
     where: dict[str, Any] = {}
     if "loop" in steps and len(steps):
@@ -123,7 +123,7 @@ def _took(run: Run, where: dict[str, Any], number: int) -> Sentence:
 
 
 def _phase(run: Run, slow: pd.DataFrame, steps: pd.DataFrame) -> Sentence:
-    """Return the phase that takes most of the slow steps' extra time, in words, if one does."""
+    """Return the phase, in words, that takes most of the slow steps' extra time, if one does."""
     table = phases(run.trace, **run.looking)
     numbers = tuple(int(number) for number in slow["step"])
     others = tuple(int(number) for number in steps["step"] if int(number) not in set(numbers))

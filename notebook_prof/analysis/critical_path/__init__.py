@@ -1,1 +1,1 @@
-"""The chain of work and waits that decided how long a step took."""
+"""The chain of work and waits that determined how long a step took."""

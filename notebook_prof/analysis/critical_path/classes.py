@@ -46,7 +46,7 @@ IN_WORDS: Final = {
     "sync": "waits",
     "idle": "nothing recorded",
 }
-"""Their names in sentences."""
+"""The names of `CLASSES` in sentences."""
 
 OF_STREAMS: Final = ("kernel", "copy", "communication", "device-gap")
 """Classes of time on a stream, and of communication on threads."""
@@ -66,11 +66,11 @@ ON_THREAD: Final = {
     "sync": "sync",
     "overhead": "overhead",
 }
-"""Classes of streams' and threads' work, by category."""
+"""Classes of the work of streams and threads, by category."""
 
 
 def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
-    """Return the position in `CLASSES` of each piece."""
+    """Return the index into `CLASSES` of each piece."""
     slices = graph.resources.trace.slices
     words = slices["category"].cat.categories
     nobody = {"thread": CLASSES.index("idle"), "stream": CLASSES.index("device-gap")}
@@ -93,7 +93,7 @@ def class_codes(graph: Dependences, pieces: Runs) -> IntArray:
 
 
 def resource_names(trace: Trace) -> tuple[IntArray, list[str]]:
-    """Return the keys of all tracks, ascending, and distinct names for them."""
+    """Return the keys of all tracks, ascending, and a distinct name for each."""
     tracks = trace.tracks.sort_values("track", kind="stable")
     names = tracks["name"].astype(str)
     again = names.duplicated(keep=False).to_numpy()

@@ -21,49 +21,49 @@ from .waits import Waits, blocking_copies, by_thread, device_waits, full_queues,
 
 
 class RankEdges(NamedTuple):
-    """Waits of collectives for other ranks, with several ranks in one Trace; columns of int64."""
+    """Waits of collectives for other ranks, if one Trace has several ranks; columns of int64."""
 
-    # Rows of device work, and arrivals of other ranks that precede every transfer.
+    # Rows of device work, and the arrivals of other ranks that precede every transfer.
     transfer: IntArray
     arrival: IntArray
-    # Rows of collectives on threads: each goes on when thread `thread` of another rank reaches `at`.
+    # Rows of collectives on threads: each resumes when thread `thread` of another rank reaches `at`.
     call: IntArray
     thread: IntArray
     at: IntArray
-    # Collectives on threads that waited for nobody, but would if other ranks came later.
+    # Collectives on threads that did not wait, but would if other ranks came later.
     unmet: Waits
 
 
 @dataclass(frozen=True, slots=True)
 class Dependences:
-    """Who waits for whom in one recording."""
+    """The dependences in one recording."""
 
     resources: Resources
     # Sorted by `done`.
     threads: dict[int, Waits]
     streams: dict[int, StreamWork]
-    # Place of each slice among the work of its stream; -1 for others.
+    # Index of each slice in the work of its stream; -1 for other slices.
     position: IntArray
     # Track of the thread that runs the steps; -1 without threads.
     main: int
     latencies: Latencies
-    # Whether the file says which stream each call waited for.
+    # Whether the file records the stream that each call waited for.
     scopes_recorded: bool
-    # Waits of streams for events: in the file, or inferred from times.
+    # Waits of streams for events: recorded, or inferred from times.
     events_recorded: int
     events_inferred: int
-    # The thread that runs the steps, by rank, with several ranks in the Trace.
+    # The thread that runs the steps, by rank, if the Trace has several ranks.
     mains: Mapping[int, int] = field(default_factory=dict)
     between: RankEdges | None = None
-    # The latest paths, by question.
+    # The most recent paths, by question.
     walked: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def main_of(self, track: int) -> int:
-        """Return the thread that runs the steps of a track's rank."""
+        """Return the thread that runs the steps in the rank of a track."""
         return self.mains.get(self.resources.rank.get(track, -1), self.main)
 
     def segments(self, track: int) -> Segments:
-        """Return the owners of a track's instants."""
+        """Return which slice owns each instant of a track."""
         return self.resources.segments(track)
 
     def waits(self, kind: int) -> int:
@@ -81,15 +81,15 @@ class Dependences:
         }
 
     def without_launch(self) -> int:
-        """Return the amount of device work without a launch or any other recorded cause."""
+        """Count the device work without a launch or any other recorded cause."""
         return sum(int((stream.bound == NOTHING).sum()) for stream in self.streams.values())
 
 
 def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None = None) -> Dependences:
-    """Find the cause of each start of device work and of each wait of a thread; valid while the Trace lives.
+    """Find the cause of each start of device work and of each wait of a thread; valid while the Trace exists.
 
-    `latency` and `spacing` (ns) are what work needs at least after its launch and after the work before; by
-    default the 5 % quantiles of the recording, at most 20 µs.
+    `latency` and `spacing` (ns) are the least times that work needs after its launch and after the previous
+    work; they default to the recording's 5 % quantiles, at most 20 µs.
     """
     if latency is not None or spacing is not None:
         return _dependences(trace, latency, spacing)
@@ -102,7 +102,7 @@ def dependences(trace: Trace, *, latency: int | None = None, spacing: int | None
 
 
 _latest: Final = WeakKeyDictionary[Trace, Dependences]()
-"""Dependences of the latest Trace: those of a million slices take 0.2 s and 70 MB."""
+"""Dependences of the latest Trace; for a million slices they take 0.2 s and 70 MB."""
 
 
 def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Dependences:
@@ -136,8 +136,9 @@ def _dependences(trace: Trace, latency: int | None, spacing: int | None) -> Depe
 
 
 def _main_thread(trace: Trace, resources: Resources) -> int:
-    """Return the thread with slices as long as most steps, else the one that runs the steps or the longest
-    slices.
+    """Return the thread whose slices match the most steps, else the one that runs the steps.
+
+    Without either, return the thread with the longest slices.
     """
     steps, threads = trace.steps, resources.threads
     begin, until = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()

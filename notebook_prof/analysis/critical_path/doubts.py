@@ -23,7 +23,7 @@ from .walk import HOPS
 def critical_path_doubts(
     trace: Trace, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> pd.DataFrame:
-    """List doubts about the critical path: how often, how much of it, and the effect on the path.
+    """List doubts about the critical path: how often each applies, to how much of it, and with what effect.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ def critical_path_doubts(
     Returns
     -------
     DataFrame
-        ``code count of path_ns share effect``; empty without doubts. ``of`` int64: the total for `count`;
-        ``path_ns`` int64, ``share`` float64: affected time of the paths. `code` is one of
+        ``code count of path_ns share effect``; empty without doubts. ``of`` int64: the total that `count`
+        refers to; ``path_ns`` int64, ``share`` float64: affected time of the paths. `code` is one of
 
         - ``no-launches``: device work was recorded, but no launch of any;
-        - ``launch-not-recorded``: device work on the path without a recorded cause of its start;
-        - ``device-behind``: paths that end on the host while their step's device work still runs;
-        - ``events-inferred``: waits of streams on the path inferred from times, not in the file;
+        - ``launch-not-recorded``: device work on the path whose start has no recorded cause;
+        - ``device-behind``: paths that end on the host while device work of their step still runs;
+        - ``events-inferred``: waits of streams on the path that were inferred from times, not recorded;
         - ``waits-not-recorded``: calls on the path that wait for a device, without a recorded stream;
-        - ``hand-overs``: changes of thread on the path inferred from times;
+        - ``hand-overs``: changes of thread on the path that were inferred from times;
         - ``near-ties``: starts and waits with a second candidate closer than twice the noise;
         - ``collectives``: communication, which includes waiting for other ranks;
         - ``clock``: device work that begins before the call that launched it.

@@ -30,13 +30,14 @@ _PASSIVE: Final = re.compile(
 """Python frames in which a thread may wait for another."""
 
 _ROUNDS: Final = 64
-"""Bursts before the end of a rest that are tried one after another, for all rests at once."""
+"""Number of bursts before the end of a rest that are tried one after another, for all rests at once."""
 
 
 def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     """Find where a thread rested while another of its process was busy, and what began each burst.
 
-    `main` is the main thread, which nobody begins; `cuts` are the bounds of steps, where stretches are cut.
+    `main` is the main thread, which no other thread starts; `cuts` are the bounds of steps, which divide
+    stretches.
     """
     if len(resources.threads) < 2:
         return []
@@ -46,11 +47,11 @@ def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
     for track in resources.threads:
         cut = resources.segments(track)
         until = cut.until()
-        # A thread is *busy* in operators, runtime calls and Python frames that are no waits by name. If a
-        # rest of it contains begin and end of another thread's last burst, and the bursts cover at least half
-        # of it, it waited for the end of that burst. Communication may have begun before the rest. A rest
-        # without any owner before a burst of a thread other than the main one ends when the last busy thread
-        # asked for that burst.
+        # A thread is *busy* in operators, runtime calls and Python frames whose names do not say that they
+        # wait. If a rest of a thread contains the begin and end of another thread's last burst, and bursts
+        # cover at least half of the rest, it waited for the end of that burst. Communication may have begun
+        # before the rest. If a thread other than the main one has no owner in the rest before a burst, the
+        # rest ends when the last busy thread asked for that burst.
         busy = (cut.owner >= 0) & busy_slice[cut.owner]
         spans[track] = _bursts(cut, until, busy, communicates)
         rests[track] = _cut(*_runs(cut.at, until, ~busy), cuts)
@@ -62,7 +63,7 @@ def wakeups(resources: Resources, main: int, cuts: IntArray) -> list[Waits]:
 
 
 def _processes(resources: Resources, busy: list[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Return each process's threads, with the busy ones they can wait for; unknown processes match any."""
+    """Return each process's threads, and the busy ones they can wait for; unknown processes match any."""
     by_process: dict[int, list[int]] = {}
     for track in resources.threads:
         by_process.setdefault(max(resources.pid.get(track, -1), -1), []).append(track)
@@ -80,12 +81,12 @@ class _Rests(NamedTuple):
     track: IntArray
     begin: IntArray
     end: IntArray
-    # Nobody owned the thread before a burst of it, so another may have begun it.
+    # No slice owned the thread before its burst, so another thread may have started the burst.
     begun: BoolArray
 
 
 def _together(resources: Resources, rests: dict[int, tuple[IntArray, IntArray]], main: int) -> _Rests:
-    """Join the rests of all threads; the time after a thread's last slice ends no wait."""
+    """Join the rests of all threads; a thread's time after its last slice ends no wait."""
     parts = []
     for track, (begin, end) in rests.items():
         bounded = end < FAR  # before its first slice, a thread can be begun by another
@@ -107,13 +108,13 @@ def _busy(resources: Resources) -> BoolArray:
 
 
 def _runs(at: IntArray, until: IntArray, mask: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return begins and ends of the runs of segments in `mask`."""
+    """Return the begins and ends of runs of consecutive segments in `mask`."""
     change = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(np.int8), [0]])))
     return at[change[0::2]], until[change[1::2] - 1]
 
 
 def _cut(begin: IntArray, end: IntArray, cuts: IntArray) -> tuple[IntArray, IntArray]:
-    """Divide ascending, disjoint intervals at the instants inside them."""
+    """Split ascending, disjoint intervals at the instants inside them."""
     at = np.searchsorted(begin, cuts, side="left") - 1
     inner = cuts[(at >= 0) & (cuts < end[np.maximum(at, 0)])] if len(begin) else cuts[:0]
     return np.sort(np.concatenate([begin, inner])), np.sort(np.concatenate([end, inner]))
@@ -124,7 +125,7 @@ class _Span(NamedTuple):
 
     begin: IntArray
     end: IntArray
-    # Whether it ends with communication.
+    # Whether each burst ends with communication.
     shared: BoolArray
 
 
@@ -135,7 +136,7 @@ def _bursts(cut: Segments, until: IntArray, busy: BoolArray, communicates: BoolA
 
 
 class _Bursts:
-    """Stretches in which threads of one process were busy, by end; of equal ends, lower tracks last."""
+    """Busy stretches of the threads of one process, by end; if ends are equal, lower tracks come last."""
 
     def __init__(self, spans: dict[int, _Span]) -> None:
         tracks = np.array(sorted(spans), np.int64)
@@ -153,28 +154,28 @@ class _Bursts:
         self.shared = np.concatenate([spans[key].shared for key in tracks.tolist()])[order]
 
     def last_of_each(self, instants: IntArray) -> Iterator[IntArray]:
-        """Return the place of each thread's last burst that ended by each instant; -1 without one."""
+        """Return the index of each thread's last burst to end by each instant; -1 if there is none."""
         by_track = np.argsort(self.track, kind="stable")
         for own in np.split(by_track, np.searchsorted(self.track[by_track], self._tracks)[1:]):
             last = np.searchsorted(self.end[own], instants, side="right") - 1
             yield np.where(last >= 0, own[last], -1)
 
     def first_since(self, track: IntArray, instants: IntArray) -> IntArray:
-        """Return the begin of a thread's first burst at or after each instant; one must exist."""
+        """Return the begin of a thread's first burst at or after each instant; there must be one."""
         number = np.searchsorted(self._tracks, track)
         keys = number * (len(self._instants) + 1) + np.searchsorted(self._instants, instants)
         return np.asarray(self._begins[np.searchsorted(self._keys, keys)], dtype=np.int64)
 
 
 class _Latest(NamedTuple):
-    """For each rest, the latest end that it could have waited for, the one before, and its owner."""
+    """For each rest, the latest end that it could have waited for, the next latest, and the owner."""
 
     best: IntArray
     second: IntArray
     source: IntArray
 
     def take(self, rows: IntArray, done: IntArray, source: IntArray) -> None:
-        """Consider what other threads finished at some instants; the first of equal ones stays."""
+        """Consider the work that other threads finished at some instants; of equal ends, keep the first."""
         best = self.best[rows]
         later = done > best
         self.second[rows] = np.where(later, best, np.maximum(self.second[rows], done))
@@ -183,7 +184,7 @@ class _Latest(NamedTuple):
 
 
 def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
-    """Return waits of a process's threads for bursts of other threads."""
+    """Return the waits of a process's threads for bursts of other threads."""
     count = len(rests.end)
     latest = _Latest(np.full(count, -FAR), np.full(count, -FAR), np.full(count, -1))
     _join(rests, bursts, latest)
@@ -196,8 +197,8 @@ def _of_rests(rests: _Rests, bursts: _Bursts, main: int) -> Waits:
 
 
 def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
-    """Find the burst of another thread that a rest waited for: the last to end that fits."""
-    # a cover of half of a rest ends in its second half; before a thread's first slice, at its end
+    """Find the burst of another thread that each rest waited for: the last to end that fits."""
+    # bursts that cover half of a rest end in its second half; before a thread's first slice, at its end
     since = np.where(rests.begin > -FAR, rests.begin // 2 + rests.end // 2, rests.end)
     rows = np.arange(len(rests.end))
     at = np.searchsorted(bursts.end, rests.end, side="right") - 1
@@ -209,7 +210,7 @@ def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
         fits = _fits(rests, bursts, rows, at)
         latest.take(rows[fits], bursts.end[at[fits]], bursts.track[at[fits]])
         at = at - 1
-    if len(rows):  # these rests contain many bursts: only the last of each thread can be the cause
+    if len(rows):  # these rests contain many bursts: only each thread's last can be the cause
         latest.best[rows] = latest.second[rows] = -FAR
         latest.source[rows] = -1
         for last in bursts.last_of_each(rests.end[rows]):
@@ -220,7 +221,7 @@ def _join(rests: _Rests, bursts: _Bursts, latest: _Latest) -> None:
 
 
 def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolArray:
-    """Return whether a burst is its thread's last in a rest, and the thread busy for half of the rest."""
+    """Return whether a burst is its thread's last in a rest, and the thread was busy for half of the rest."""
     track, begin, end = bursts.track[at], rests.begin[rows], rests.end[rows]
     whole = bursts.begin[at] >= begin
     inside = (track != rests.track[rows]) & (whole | bursts.shared[at]) & (bursts.following[at] > end)
@@ -232,8 +233,8 @@ def _fits(rests: _Rests, bursts: _Bursts, rows: IntArray, at: IntArray) -> BoolA
 
 
 def _begin(rests: _Rests, bursts: _Bursts, latest: _Latest, rows: IntArray, main: int) -> None:
-    """Find who began a burst on an empty thread: the thread busy then, or before."""
-    # Of several busy threads it is the main one, or else the one that goes on longest.
+    """Find the thread that started a burst on an unowned thread: one that was busy then, or before."""
+    # Of several busy threads, choose the main one, or else the one that stays busy longest.
     end = rests.end[rows]
     by_begin = np.argsort(bursts.begin, kind="stable")
     begun = np.searchsorted(bursts.begin[by_begin], end, side="left")

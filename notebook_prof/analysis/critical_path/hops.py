@@ -46,8 +46,8 @@ def critical_path_hops(
           according to the file; ``inferred-event``: according to times and host calls; ``graph``: a node of
           the same graph; ``unrecorded``: no recorded cause, so the main thread is assumed.
 
-        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so it may as well be
-        the cause.
+        ``near_tie`` bool: the next candidate was closer than twice the noise of starts, so it may be the
+        cause instead.
 
     Raises
     ------
@@ -121,10 +121,10 @@ def critical_path_spans(
         decisions near_ties noise_ns behind_ns``.
 
         - ``end`` str: ``host`` or ``device``, ``resource`` str the thread or stream: where the path ends;
-        - ``device_work_ns``, ``host_ns`` int64: time in device work, and the rest: they sum to ``dur_ns``;
-        - ``hops`` int64: changes of resource; ``decisions`` int64: starts and waits on the path with a second
-          candidate; ``near_ties`` int64: those with a candidate closer than twice ``noise_ns``. Nine of ten
-          starts are at most ``noise_ns`` later than the least latencies predict;
+        - ``device_work_ns``, ``host_ns`` int64: time in device work, and the rest; they sum to ``dur_ns``;
+        - ``hops`` int64: changes of thread or stream; ``decisions`` int64: starts and waits on the path with
+          a second candidate; ``near_ties`` int64: those with a candidate closer than twice ``noise_ns``. Nine
+          of ten starts come at most ``noise_ns`` later than the least latencies predict;
         - ``behind_ns`` int64: how long after the step its last device work ends; with ``end="device"`` the
           path is that of this work.
 

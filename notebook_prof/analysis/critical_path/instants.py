@@ -21,15 +21,15 @@ class Stretch(NamedTuple):
     begin: int
     end: int
     track: int
-    # Row of the waiting call, of the work that begins at the end, or of the running slice; -1 without.
+    # Row of the waiting call, of the work that begins at the end, or of the running slice; -1 if none.
     row: int
-    # Start of the walk; the row of device work, -1 on threads.
+    # Where the walk starts; `from_row` is device work, or -1 on threads.
     from_track: int
     from_row: int
 
 
 def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
-    """Return the track of a slice and the stretch to explain; SelectionError for an unknown row."""
+    """Return a slice's track and the stretch to explain; SelectionError for an unknown row."""
     resources = graph.resources
     if not 0 <= row < len(resources.ts):
         raise SelectionError(f"there is no slice {row}: the trace has {len(resources.ts)}")
@@ -45,8 +45,9 @@ def of_slice(graph: Dependences, row: int) -> tuple[int, Stretch]:
 
 
 def of_instant(graph: Dependences, ts: int, track: int | str | None) -> tuple[int, Stretch]:
-    """Return a track and the stretch to explain around an instant; SelectionError if nothing was recorded
-    there.
+    """Return a track and the stretch to explain around an instant.
+
+    Raises SelectionError if nothing was recorded there.
     """
     key, until = _key(graph, track), graph.resources.trace.span.end
     if not 0 <= ts < until:
@@ -76,7 +77,7 @@ def _works(graph: Dependences, track: int) -> bool:
 
 
 def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the idle stretch around an instant, or what delayed the work of that instant."""
+    """Return the idle stretch around an instant, or what delayed the work that runs at that instant."""
     stream = graph.streams[track]
     at = int(np.searchsorted(stream.start, ts, side="right")) - 1
     if at >= 0 and int(stream.end[: at + 1].max()) > ts:
@@ -91,7 +92,7 @@ def _of_stream(graph: Dependences, ts: int, track: int) -> Stretch:
 
 
 def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
-    """Return what delayed the work at a place of a stream."""
+    """Return the stretch that delayed the work at an index of a stream."""
     stream = graph.streams[track]
     before, start = int(stream.before[at]), int(stream.start[at])
     begin = int(stream.end[before]) if before >= 0 else 0
@@ -102,7 +103,7 @@ def _of_work(graph: Dependences, track: int, at: int) -> Stretch:
 
 
 def _of_thread(graph: Dependences, ts: int, track: int) -> Stretch:
-    """Return the wait or idle stretch around an instant, or the innermost open slice."""
+    """Return the wait or idle stretch around an instant, or else the innermost open slice."""
     waits = graph.threads.get(track)
     if waits is not None:
         around = np.flatnonzero((waits.begin <= ts) & (ts < waits.end))

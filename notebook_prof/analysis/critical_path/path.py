@@ -22,7 +22,7 @@ from .tables import PIECES
 from .walk import Path, Runs, cut_at_owners, walk
 
 End: TypeAlias = Literal["host", "device", "last"]
-"""With the step on its thread, with its last launched device work, or with the later of both."""
+"""Where paths end: with the step on its thread, with its last launched device work, or with the later one."""
 
 BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", "module", "step")
 """What the path can be summed by."""
@@ -30,14 +30,14 @@ BY: Final = ("class", "name", "category", "resource", "track", "line", "phase", 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A window, its path, and where that ends."""
+    """A window, its path, and where the path ends."""
 
-    # -1 for a window that is no step.
+    # -1 for a window that is not a step.
     step: int
     end: End
-    # Track on which the path ends.
+    # The track on which the path ends.
     track: int
-    # ns from the end of the step to the end of its last device work; 0 if it ends earlier.
+    # ns from the end of the step to the end of its last device work; 0 if that ends earlier.
     behind: int
     path: Path
 
@@ -45,7 +45,7 @@ class Span:
 def paths(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> list[Span]:
-    """Walk each step, or the window; errors as `critical_path`."""
+    """Walk each step, or the window; raises the same errors as `critical_path`."""
     spans = windows(graph, window=window, step=step, end=end)
     last = _last_work(graph, spans)
     return [_span(graph, one, row, end) for one, row in zip(spans, last, strict=True) if one[2] > one[1]]
@@ -54,7 +54,7 @@ def paths(
 def windows(
     graph: Dependences, *, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> list[tuple[int, int, int]]:
-    """Return number (-1 without a step), begin and end of what `paths` walks."""
+    """Return the number (-1 without a step), begin and end of each span that `paths` walks."""
     if end not in get_args(End):
         raise OptionError(f"end={end!r} is not known: {nearest(str(end), get_args(End))}")
     trace = graph.resources.trace
@@ -82,8 +82,8 @@ def _span(graph: Dependences, span: tuple[int, int, int], row: int, end: End) ->
 
 
 def _last_work(graph: Dependences, spans: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Return the row of each span's device work that ends last; -1 without any."""
-    # Work of a step belongs to it; work of a window was launched in it.
+    """Return the row of the device work that ends last in each span; -1 if there is none."""
+    # Device work belongs to its step, or to the window in which it was launched.
     resources = graph.resources
     if not graph.streams or not spans:
         return [-1] * len(spans)
@@ -105,18 +105,18 @@ class PathPieces:
 
     graph: Dependences
     spans: Sequence[Span]
-    # Index into `spans` of each piece.
+    # Index of each piece into `spans`.
     span: IntArray
     pieces: Runs
 
     @cached_property
     def margin(self) -> IntArray:
-        """How much later the cause of each piece's start was than the next candidate; `FAR` without one."""
+        """How much later the cause of each piece's start was than the next candidate; `FAR` if alone."""
         return _margins(self.graph, self.spans, self.pieces, self.span)
 
 
 def path_pieces(graph: Dependences, spans: Sequence[Span]) -> PathPieces:
-    """Cut the paths of all spans at changes of owner."""
+    """Cut the paths of all spans where the owner changes."""
     if not spans:
         return PathPieces(graph, spans, _NONE, Runs(*[_NONE] * 5))
     runs = Runs(*(np.concatenate(parts) for parts in zip(*(one.path.runs for one in spans), strict=True)))
@@ -168,7 +168,7 @@ def critical_path(
     step: Numbers = None,
     end: End = "host",
 ) -> pd.DataFrame:
-    """List what decided how long steps took, by time, or sum it up.
+    """List what determined how long steps took, by time, or sum it up.
 
     Parameters
     ----------
@@ -191,17 +191,17 @@ def critical_path(
         category track resource line phase module margin_ns``. The pieces of a step have neither gaps nor
         overlaps, so ``dur_ns`` sums exactly to its length. `class` is one of
 
-        - ``kernel copy communication``: work of a stream on the path; ``communication`` of threads, too;
+        - ``kernel copy communication``: work of a stream on the path; ``communication`` also of threads;
         - ``launch-latency``, ``event-latency``: from the end of the launch call, or of the awaited work, to
           the start of `slice`; ``device-gap``: nothing ran between consecutive work of a stream;
         - ``launch-call``, ``host-operator``, ``python``, ``data``, ``overhead``: self time of a thread;
           ``data`` is everything in phase data, and on the workers of a DataLoader;
-        - ``wait-wakeup``: from the end of what a thread waited for until it went on; ``sync``: a wait without
-          a candidate that ended in it;
+        - ``wait-wakeup``: from the end of what a thread waited for until the thread resumed; ``sync``: a wait
+          in which no candidate ended;
         - ``idle``: a thread without a recorded slice.
 
         ``margin_ns`` Int64: how much later the cause of the piece's start was than the next candidate;
-        missing with a single candidate.
+        missing if there is only one candidate.
 
         With `by`, its columns and ``path_ns`` int64, ``share`` float64 (of the paths), ``pieces`` int64: by
         `path_ns`, largest first. Rows with missing names are kept, so the sums are the same.
@@ -216,10 +216,10 @@ def critical_path(
     Notes
     -----
     One walk backwards from the end. On a thread, time is charged to the slice that owns it, back to the end
-    of the last wait. The wait is charged from the end of its cause, where the walk goes on. On a stream, a
-    run of work is charged back to the first piece bound by its launch or an event rather than by the work
-    before, and the walk goes on there. The cause of a start is the latest candidate, each with the least time
-    it needs.
+    of the last wait. The wait is charged back to the end of its cause, where the walk continues. On a stream,
+    a run of work is charged back to the first piece whose start was bound by its launch or an event rather
+    than by the previous work, and the walk continues from that cause. The cause of a start is the latest
+    candidate, each with the least time it needs.
 
     Examples
     --------

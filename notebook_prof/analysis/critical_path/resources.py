@@ -18,7 +18,7 @@ from ..scope import ints, matching_codes
 from .segments import FAR, Segments, nested_segments, segments
 
 STREAM, LAUNCH, EVENT, NOTHING = range(4)
-"""Causes of the start of device work: the work before it, its launch, an event, or nothing recorded."""
+"""Causes of the start of device work: the previous work, its launch, an event, or nothing recorded."""
 
 _ALL: Final = slice(None)
 WAITS: Final = ("wait", "copy", "queue", "hand-over", "loader", "host-collective")
@@ -29,9 +29,7 @@ _FULL_BUFFER: Final = re.compile(r"(?i)command buffer full")
 """CUPTI's overhead records of launches that wait for room, as Kineto and Nsight Systems spell them."""
 
 EVENTS: Final = ("none", "event", "inferred-event", "graph", "collective")
-"""Sources of the event of device work: none, the file, host calls and times, a graph's node, or the last rank
-of a collective.
-"""
+"""Sources of an event: none, the file, calls and times, a graph node, a last rank in a collective."""
 
 
 @dataclass(slots=True)
@@ -41,23 +39,23 @@ class StreamWork:
     rows: IntArray
     start: IntArray
     end: IntArray
-    # Position of the work that ended last before the start; -1 without any.
+    # Index of the work that had ended last before the start; -1 if there is none.
     before: IntArray
     # Row of the launching call; -1 if not recorded.
     call: IntArray
-    # Instant from which the launch counts; `-FAR` without a call.
+    # Instant from which the launch takes effect; `-FAR` without a call.
     launched: IntArray
-    # Starts of the calls, ascending, and the positions of their work.
+    # Starts of the calls, ascending, and the indices of their work.
     when: IntArray
     order: IntArray
-    # Row of another stream's work that it waited for; -1 without any. `event_kind`: position in `EVENTS`.
+    # Row of the work on another stream that it waited for, or -1. `event_kind`: index into `EVENTS`.
     event: IntArray
     event_kind: IntArray
     # `STREAM`, `LAUNCH`, `EVENT` or `NOTHING`.
     bound: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    # Position of the first work of the run bound by the stream itself.
+    # Index of the first work of the run bound by the stream itself.
     root: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    # ns by which the cause was later than the next candidate; `FAR` without another.
+    # ns by which the cause was later than the next candidate; `FAR` if there is no other.
     margin: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
@@ -97,7 +95,7 @@ class Resources:
 
     @property
     def trace(self) -> Trace:
-        """The Trace, held weakly."""
+        """The Trace, by a weak reference."""
         trace = self._trace()
         if trace is None:
             raise ReferenceError("the Trace of these dependences was deleted: keep it while they are used")
@@ -109,7 +107,7 @@ class Resources:
         return matching_codes(self._category[rows], categories.isin(list(words)))
 
     def named(self, pattern: re.Pattern[str], rows: IntArray | slice = _ALL) -> BoolArray:
-        """Return which slices, or which of some, have a name that matches a pattern."""
+        """Return which slices (of all, or of some) have a name that matches a pattern."""
         if pattern not in self._matches:
             self._matches[pattern] = [pattern.search(word) is not None for word in self._names]
         return matching_codes(self._name[rows], self._matches[pattern])
@@ -122,7 +120,7 @@ class Resources:
         return rows[np.argsort(self.ts[rows], kind="stable")]
 
     def names(self, words: Sequence[bool]) -> BoolArray:
-        """Return which slices have a name in `words`, a mask of all names."""
+        """Return which slices have a name in `words`, a mask over all names."""
         return matching_codes(self._name, words)
 
     def on_threads(self) -> BoolArray:
@@ -133,7 +131,7 @@ class Resources:
         return mask
 
     def segments(self, track: int) -> Segments:
-        """Return the owners of a track's instants; computed when first needed."""
+        """Return which slice owns each instant of a track; computed when first needed."""
         if track not in self._segments:
             rows = self.streams.get(track, self.threads.get(track, np.empty(0, np.int64)))
             depth = self.trace.slices["depth"].to_numpy()
@@ -171,7 +169,7 @@ def rows_of_correlation(resources: Resources, numbers: IntArray) -> IntArray:
 
 
 def stream_tracks(trace: Trace, device: IntArray, stream: IntArray) -> IntArray:
-    """Return the track of each device and stream; -1 without such a track."""
+    """Return the track of each device and stream; -1 if there is none."""
     tracks = trace.tracks[(trace.tracks["kind"] == "stream").to_numpy()]
     pairs = dict(
         zip(

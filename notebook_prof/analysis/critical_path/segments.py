@@ -1,4 +1,4 @@
-"""The owner of each instant of a track: the latest-started open slice. Pure numpy."""
+"""The owner of each instant of a track: the open slice that started last. Pure numpy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...trace.arrays import IntArray
 from ...trace.nesting import depths, parents
 
 FAR: Final = int(np.iinfo(np.int64).max // 4)
-"""ns; beyond any instant of a recording."""
+"""ns; later than any instant of a recording."""
 
 
 class Segments(NamedTuple):
-    """A track cut where its owner changes: segment *k* is ``[at[k], at[k + 1])``."""
+    """A track divided where its owner changes: segment *k* is ``[at[k], at[k + 1])``."""
 
-    # ns, ascending; the first is before everything.
+    # ns, ascending; the first precedes everything.
     at: IntArray
-    # Row of the slice that owns the segment; -1 without an open slice.
+    # Row of the slice that owns the segment; -1 if no slice is open.
     owner: IntArray
 
     def until(self) -> IntArray:
@@ -35,8 +35,9 @@ def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
     >>> at[1:].tolist(), owner.tolist()
     ([0, 2, 5, 10], [-1, 7, 8, 7, -1])
     """
-    # The latest start owns. When it ends, time falls to the latest-started slice that is still open. A slice
-    # that a descendant outlasts owns nothing from its end to that of the descendant, and makes no boundary.
+    # The slice that started last is the owner. When it ends, ownership falls to the latest-started slice that
+    # is still open. A slice that a descendant outlasts owns nothing between its own end and that of the
+    # descendant, and adds no boundary.
     n = len(rows)
     if not n:
         return Segments(np.array([-FAR]), np.array([-1]))
@@ -49,15 +50,15 @@ def segments(rows: IntArray, start: IntArray, end: IntArray) -> Segments:
 def nested_segments(
     rows: IntArray, start: IntArray, end: IntArray, parent: IntArray, depth: npt.NDArray[np.integer[Any]]
 ) -> Segments | None:
-    """Cut a track into segments by its own parents and depths; None if they are not its own.
+    """Divide a track into segments by its own parents and depths; None if these do not belong to the track.
 
-    `rows` are the track's slices by start, then longest first; the other arrays are of all slices.
+    `rows` are the track's slices by start, then longest first; the other arrays cover all slices.
     """
-    # Before slice *k* starts, *k* slices have started, and all but its ancestors have ended: among all starts
-    # and ends in order, its start is number ``2 k - depth``. Between it and the next start are the ends of
-    # the slice and of as many ancestors as the next is less deep. So nothing is sorted. Where slices overlap
-    # in part, one that a descendant outlasts ends with it, and a frame around the begin of an annotation that
-    # outlives it, without being inside it, ends there and owns nothing after.
+    # Before slice *k* starts, *k* slices have started, and all but its ancestors have ended, so among all
+    # starts and ends in order, its start is number ``2 k - depth``. Between it and the next start are the
+    # ends of the slice and of as many ancestors as the next slice is less deep. So nothing has to be sorted.
+    # Where slices overlap in part, a slice that a descendant outlasts ends with it. A frame around the begin
+    # of an annotation that outlives it, without being inside it, ends there and owns nothing after.
     level, above = depth[rows], parent[rows]
     closes = level + 1 - np.append(level[1:], level.dtype.type(0))
     if level[0] or closes.min() < 0:

@@ -40,11 +40,11 @@ class Latencies:
 
     # Usual length of a launch call.
     call: int
-    # From the end of work to the start of what waited for it.
+    # From the end of work to the start of the work that waited for it.
     spacing: int
     # From the launch to the start on an idle stream.
     launch: int
-    # Nine of ten starts are at most this much later than these predict.
+    # Nine of ten starts come at most this much later than these latencies predict.
     noise: int
 
 
@@ -60,9 +60,9 @@ def usual_call(resources: Resources) -> int:
 
 
 def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
-    """Collect the work of a stream, its predecessors, and when each launch counts."""
-    # A call that has not returned when its work begins took effect inside itself: the usual length of a call
-    # after its start.
+    """Collect the work of a stream, the work before each, and the time from which each launch counts."""
+    # A call that has not returned when its work begins took effect while it ran: after the usual length of a
+    # call from its start.
     start, end = resources.ts[rows], resources.end[rows]
     before, _ = latest_end(end, start)
     before = np.where(before >= np.arange(len(rows)), -1, before)
@@ -79,7 +79,7 @@ def stream_work(resources: Resources, rows: IntArray, usual: int) -> StreamWork:
 
 
 def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: IntArray, kind: str) -> None:
-    """Let work of a stream wait for other work: of several, for the last to end."""
+    """Let a stream's work wait for other work; if for several, for the last one to end."""
     order = np.argsort(end[source], kind="stable")
     places, source = places[order], source[order]
     last = np.unique(places[::-1], return_index=True)
@@ -91,7 +91,7 @@ def _set_events(stream: StreamWork, end: IntArray, places: IntArray, source: Int
 
 
 def graph_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Let nodes of one graph launch wait for one another across streams, by times; return their number."""
+    """Let nodes of one graph launch wait for one another across streams, by times; return how many do."""
     launched = [(track, s.call, np.flatnonzero(s.call >= 0)) for track, s in streams.items()]
     parts = [(track, places[resources.named(_GRAPH, call[places])]) for track, call, places in launched]
     parts = [(track, places) for track, places in parts if len(places)]
@@ -117,7 +117,7 @@ def recorded_event_pairs(
     """Return, by stream, positions of waiting work and rows of the other work that it waits for, from the
     file.
     """
-    # A ``cudaStreamWaitEvent`` holds up the next work of its stream until the other stream has finished the
+    # A ``cudaStreamWaitEvent`` delays the next work on its stream until the other stream has finished the
     # last work that it had when the event was recorded.
     table = table[(table["sync_kind"] == "Stream Wait Event").to_numpy()]
     columns = {name: table[name].to_numpy() for name in table.columns if name != "sync_kind"}
@@ -141,7 +141,7 @@ def recorded_event_pairs(
 
 
 def recorded_events(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame) -> int:
-    """Let work wait for the events in the file; return their number."""
+    """Let work wait for the events in the file; return how many do."""
     total = 0
     for track, (places, source) in recorded_event_pairs(resources, streams, table).items():
         _set_events(streams[track], resources.end, places, source, "event")
@@ -150,9 +150,9 @@ def recorded_events(resources: Resources, streams: dict[int, StreamWork], table:
 
 
 def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int:
-    """Guess what work waited for if the file only has the ``cudaStreamWaitEvent``; return how many."""
-    # Work with such a call between the previous launch on its stream and its own waited for the last end, at
-    # or before its start, of work on any other stream that had been launched earlier.
+    """Guess what work waited for if the file has only ``cudaStreamWaitEvent``; return how many do."""
+    # If such a call came between the previous launch on its stream and its own, work waited for the last end,
+    # at or before its start, of work on any other stream that had been launched earlier.
     host = resources.on_threads()
     calls = np.sort(resources.ts[resources.named(_STREAM_WAIT) & host])
     if len(streams) < 2 or not len(calls):
@@ -170,7 +170,7 @@ def inferred_events(resources: Resources, streams: dict[int, StreamWork]) -> int
             at = np.searchsorted(theirs.end[ends[other]], stream.start[places], side="right") - 1
             last = ends[other][np.maximum(at, 0)]
             row, call = theirs.rows[last], theirs.call[last]
-            # work without a recorded launch counts as launched at the very beginning
+            # work without a recorded launch counts as launched at the very start
             begun = resources.ts[np.maximum(call, 0)]
             early = (at >= 0) & (begun < resources.ts[stream.call[places]])
             later = early & ((best < 0) | (resources.end[np.maximum(best, 0)] < resources.end[row]))
@@ -188,11 +188,10 @@ def bind(
     latency: int | None = None,
     spacing: int | None = None,
 ) -> Latencies:
-    """Decide the cause of each start: the latest candidate with its least latency.
+    """Determine the cause of each start: the latest candidate, each with its least latency.
 
     Fills `bound`, `root` and `margin` of `streams`. `latency` and `spacing` (ns) default to the recording's
-    own
-    5 % quantiles, at most 20 µs.
+    own 5 % quantiles, at most 20 µs.
     """
     gaps, delays = [], []
     for s in streams.values():
@@ -228,7 +227,7 @@ def _noise(parts: list[IntArray]) -> int:
 
 
 def runs_bound_by_stream(bound_by_stream: BoolArray, before: IntArray) -> IntArray:
-    """Return the first work of each piece's run, following starts bound by the stream."""
+    """Return the first work in each piece's run, following starts that the stream itself bound."""
     n = len(before)
     if (before[1:] == np.arange(n - 1)).all():
         return np.maximum.accumulate(np.where(bound_by_stream, -1, np.arange(n)))

@@ -1,4 +1,4 @@
-"""What host calls waited for: a device, their own copy, room in a launch queue. Pure numpy."""
+"""What host calls waited for: a device, their own copy, or room in a launch queue. Pure numpy."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _KINDS: Final = ("Stream Sync", "Event Sync", "Context Sync")
 class Waits(NamedTuple):
     """When threads waited, and for what."""
 
-    # Track that waits.
+    # The waiting track.
     thread: IntArray
     # ns: the wait lasts ``[begin, end)``, and its cause was done at `done` (``begin < done <= end``).
     begin: IntArray
     done: IntArray
     end: IntArray
-    # The cause: a slice of a stream, or with row -1 a thread.
+    # The cause: a slice of a stream, or a thread if the row is -1.
     track: IntArray
     row: IntArray
-    # Row of the waiting call; -1 without one.
+    # Row of the waiting call; -1 if there is none.
     slice: IntArray
-    # Position in `WAITS`.
+    # Index into `WAITS`.
     kind: IntArray
-    # ns by which `done` is later than the next candidate, or than the begin.
+    # ns by which `done` is later than the next candidate, or than `begin`.
     margin: IntArray
 
     @classmethod
@@ -73,7 +73,7 @@ def by_thread(waits: list[Waits], threads: npt.ArrayLike) -> dict[int, Waits]:
 
 
 def _scopes(resources: Resources, rows: IntArray, table: pd.DataFrame | None) -> tuple[IntArray, IntArray]:
-    """Return the track each call waits for (-1 any, -2 an idle one), and until when launches count."""
+    """Return the track that each call waits for (-1 any, -2 an idle one), and until when launches count."""
     only, until = np.full(len(rows), -1), resources.ts[rows].copy()
     if table is None:
         return only, until
@@ -106,9 +106,9 @@ def waiting_calls(resources: Resources) -> BoolArray:
 
 
 def device_waits(resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None) -> Waits:
-    """Find what calls waited for: the last work to end inside them that had been launched before."""
-    # A call in which no candidate ended waited for nothing and is left out. Work that ends after a call was
-    # not its cause.
+    """Find what calls waited for: of the work launched before them, the last to end inside them."""
+    # A call in which no candidate ended waited for nothing and is left out. Work that ends after a call
+    # cannot be its cause.
     waiting = waitable_work(resources, streams, table)
     rows, begin, end = waiting.calls, resources.ts[waiting.calls], resources.end[waiting.calls]
     best, second = begin.copy(), begin.copy()
@@ -130,15 +130,15 @@ class Waitable(NamedTuple):
     # Rows of the calls, ascending.
     calls: IntArray
     # For each stream, the row of the last-ending work launched before; -1 if the call does not wait for this
-    # stream, or nothing had been launched. Streams busy at the begin of the recording also have the last work
-    # from before.
+    # stream, or if nothing had been launched. Streams that are busy at the start of the recording also have
+    # the last work launched before it.
     work: list[IntArray]
 
 
 def waitable_work(
     resources: Resources, streams: dict[int, StreamWork], table: pd.DataFrame | None
 ) -> Waitable:
-    """Find what calls that wait for a device could wait for, as in `device_waits`."""
+    """Find what calls that wait for a device could wait for, by the rule of `device_waits`."""
     rows = np.flatnonzero(waiting_calls(resources))
     only, until = _scopes(resources, rows, table)
     work = []
@@ -159,7 +159,7 @@ def waitable_work(
 
 
 def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
-    """Find copies that end inside the call that requested them, which waited for them."""
+    """Find copies that end inside the call that requested them: the call waited for them."""
     own = np.flatnonzero(stream.call >= 0)
     own = own[resources.named(_COPY, stream.call[own])]
     row, call = stream.rows[own], stream.call[own]
@@ -171,9 +171,9 @@ def blocking_copies(resources: Resources, stream: StreamWork) -> Waits:
 
 
 def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
-    """Find launches held up by a full queue: long calls at the greatest depth seen."""
+    """Find launches held up by a full queue: long calls at the greatest queue depth seen."""
     # A stream holds a limited number of launches (about a thousand on NVIDIA's); a further call returns when
-    # the next work begins. CUPTI itself records the calls in which a command buffer was full, at any depth.
+    # the next work begins. CUPTI itself records the calls that met a full command buffer, at any depth.
     call, begun = stream.call[stream.order], np.sort(stream.start)
     returned = np.where(call >= 0, resources.end[call], -FAR)
     length = np.where(call >= 0, resources.end[call] - resources.ts[call], 0)
@@ -190,7 +190,7 @@ def full_queues(resources: Resources, stream: StreamWork, usual: int) -> Waits:
 
 
 def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
-    """Return the calls in which CUPTI recorded a full command buffer."""
+    """Return the calls for which CUPTI recorded a full command buffer."""
     rows = resources.full_buffers()
     if not len(rows):
         return np.zeros(len(call), bool)
@@ -205,8 +205,8 @@ def _in_full_buffers(resources: Resources, call: IntArray) -> BoolArray:
 
 
 def loader_waits(resources: Resources) -> list[Waits]:
-    """Find waits for DataLoader workers: for the end of the linked batch."""
-    # A worker that was idle before a batch had just been asked for it by the thread that waited for it.
+    """Find waits for DataLoader workers: each ends with the linked batch."""
+    # A worker that was idle before a batch had just received the request from the thread that waited for it.
     flows = resources.trace.flows
     source, target = flows["src"].to_numpy(), flows["dst"].to_numpy()
     link = (flows["kind"] == "link").to_numpy() & resources.named(_LOADER)[target]

@@ -13,15 +13,13 @@ from .resources import EVENT, EVENTS, LAUNCH, NOTHING, WAITS, StreamWork
 from .segments import FAR
 
 RUNS: Final = ("host", "wait-wakeup", "work", "launch-latency", "event-latency")
-"""Kinds of runs: time of a thread, wake-up after a wait, consecutive work of a stream, from a launch to the
-start, from an event to the start.
-"""
+"""Kinds of runs: thread time, wake-up after a wait, stream work, launch latency, event latency."""
 
 HOPS: Final = (*WAITS, "launch", *EVENTS[1:], "unrecorded")
 """Kinds of hops: waits of threads, then causes of device work."""
 
 STUCK: Final = 8
-"""After this many hops without any time, only waits that ended strictly earlier are followed."""
+"""After this many hops that take no time, only waits that ended strictly earlier are followed."""
 
 
 class Runs(NamedTuple):
@@ -30,26 +28,26 @@ class Runs(NamedTuple):
     track: IntArray
     start: IntArray
     end: IntArray
-    # Position in `RUNS`.
+    # Index into `RUNS`.
     kind: IntArray
-    # The delayed slice, of latencies; the last work, of work; else -1.
+    # For latencies, the delayed slice; for work, the last one; else -1.
     row: IntArray
 
 
 class Hops(NamedTuple):
     """Changes of thread or stream, last first; columns of int64."""
 
-    # ns; where the path arrives at the cause.
+    # ns; where the path reaches the cause.
     when: IntArray
-    # What waited: the call or the device work; -1 without a slice.
+    # The call or device work that waited; -1 without a slice.
     track: IntArray
     slice: IntArray
-    # What it waited for; -1 for a thread.
+    # The slice that it waited for; -1 for a thread.
     cause_track: IntArray
     cause: IntArray
-    # Position in `HOPS`.
+    # Index into `HOPS`.
     kind: IntArray
-    # ns by which this was later than the next candidate; `FAR` without one.
+    # ns by which this cause was later than the next candidate; `FAR` if there is no other.
     margin: IntArray
 
 
@@ -64,7 +62,7 @@ class Path(NamedTuple):
 
 @dataclass(slots=True)
 class _Walker:
-    """The position of a walk, and what it has charged."""
+    """The position of a walk, and the time it has charged."""
 
     begin: int
     track: int
@@ -86,9 +84,9 @@ class _Walker:
 
 
 def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row: int = -1) -> Path:
-    """Follow what each instant of a window (ns) waited for, from its end to its begin; its runs partition it.
+    """Follow what each instant of a window (ns) waited for, back from its end; the runs partition the window.
 
-    It ends on `track`, by default the main thread; `row` is the device work that runs last on a stream.
+    The walk ends on `track`, by default the main thread; `row` is the device work that runs last on a stream.
     """
     walker = _Walker(begin, graph.main if track is None else track, row, end)
     host = RUNS.index("host")
@@ -116,7 +114,7 @@ def walk(graph: Dependences, begin: int, end: int, track: int | None = None, row
 
 
 def _leave_stream(graph: Dependences, walker: _Walker) -> None:
-    """Charge the run of work bound by the stream itself, and go to the cause of its first."""
+    """Charge the run of work bound by the stream itself, and continue at the cause of its first work."""
     stream: StreamWork = graph.streams[walker.track]
     root = int(stream.root[graph.position[walker.row]])
     first = int(stream.rows[root])
@@ -140,15 +138,15 @@ def _leave_stream(graph: Dependences, walker: _Walker) -> None:
 def _go_inside(
     graph: Dependences, walker: _Walker, track: int, row: int, slice_: int, kind: str, margin: int
 ) -> None:
-    """Go to a cause, unless the window begins after it."""
+    """Continue at a cause, unless the window begins after it."""
     if walker.t > walker.begin:
         walker.go(track, row, slice_, HOPS.index(kind), margin)
 
 
 def cut_at_owners(graph: Dependences, runs: Runs) -> tuple[Runs, IntArray]:
-    """Cut runs where the owner changes; return the pieces and the run of each."""
-    # Pieces are in the order of the runs, those of each by start, and partition it. `row` is the charged
-    # slice, -1 for nobody; of a latency, the delayed slice.
+    """Cut runs where the owner changes; return the pieces, and the run of each."""
+    # Pieces are in the order of the runs, those of each run by start, and partition it. `row` is the charged
+    # slice, -1 if there is none; for a latency, it is the delayed slice.
     whole = (runs.kind == RUNS.index("launch-latency")) | (runs.kind == RUNS.index("event-latency"))
     tracks = [(track, np.flatnonzero((runs.track == track) & ~whole)) for track in np.unique(runs.track)]
     first, count = np.zeros(len(runs.start), np.int64), np.ones(len(runs.start), np.int64)

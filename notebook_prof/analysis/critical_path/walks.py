@@ -1,4 +1,4 @@
-"""Many walks backwards at once: one hop of each a round. Pure numpy."""
+"""Many backward walks at once: each round moves every walk by one hop. Pure numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOST, _WAKE, _WORK, _LAUNCH, _EVENT = (
 
 
 class ManyRuns(NamedTuple):
-    """Runs of many paths, in no order; columns of int64. `of` is the walk, the others are as in `Runs`."""
+    """Runs of many paths, unordered; columns of int64. `of` is the walk, the others are as in `Runs`."""
 
     of: IntArray
     track: IntArray
@@ -29,7 +29,7 @@ class ManyRuns(NamedTuple):
 
 
 class _Walkers:
-    """Positions of walks, and what they have charged; arrays of shape (walks,)."""
+    """Positions of walks, and the time they have charged; arrays of shape (walks,)."""
 
     def __init__(self, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> None:
         self.begin, self.t = begin, end.copy()
@@ -49,7 +49,7 @@ class _Walkers:
 
 
 def walk_each(graph: Dependences, begin: IntArray, end: IntArray, track: IntArray, row: IntArray) -> ManyRuns:
-    """Walk many windows as `walk` does one; `track` and `row` are where each ends."""
+    """Walk many windows as `walk` does with one; `track` and `row` are where each ends."""
     walkers = _Walkers(begin, end, track, row)
     active = np.flatnonzero(walkers.t > begin)
     while len(active):
@@ -67,7 +67,7 @@ _NONE: Final = np.empty(0, np.int64)
 
 
 def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge a thread back to its last wait, charge that wait, and go to its cause."""
+    """Charge a thread back to its last wait, charge that wait, and continue at its cause."""
     waits = graph.threads.get(key)
     t, none = walkers.t[who], np.full(len(who), -1)
     if waits is None or not len(waits.done):
@@ -86,7 +86,7 @@ def _leave_thread(graph: Dependences, walkers: _Walkers, who: IntArray, key: int
 
 
 def _leave_stream(graph: Dependences, walkers: _Walkers, who: IntArray, key: int) -> None:
-    """Charge the run of work bound by the stream itself, and go to the cause of its first."""
+    """Charge the run of work bound by the stream itself, and continue at the cause of its first work."""
     stream, resources = graph.streams[key], graph.resources
     root = stream.root[graph.position[walkers.row[who]]]
     first = stream.rows[root]

@@ -36,15 +36,15 @@ class Why:
     kind: Kind
     track: int
     resource: str
-    # The stretch: the idle time, the wait, or the length of a thread's slice; of device work, from its launch
-    # or the earlier end of the work before it, to its start.
+    # The stretch: the idle time, the wait, or the length of a thread's slice; for device work, the time from
+    # its launch, or from the earlier end of the previous work, to its start.
     start_ns: int
     end_ns: int
-    # Row of the waiting call, of the work that begins next, or of the running slice; -1 without.
+    # Row of the waiting call, of the work that begins next, or of the running slice; -1 if there is none.
     slice: int
     # The critical path of the stretch, as in `critical_path`: ``dur_ns`` sums to its length.
     pieces: pd.DataFrame = field(repr=False)
-    # As `critical_path_hops`, by time.
+    # As in `critical_path_hops`, by time.
     hops: pd.DataFrame = field(repr=False)
     # The paragraph; everything in it is in the two tables.
     text: str
@@ -54,7 +54,7 @@ class Why:
 
     @property
     def line(self) -> str | None:
-        """The user's line with the most time of the stretch; None if not recorded."""
+        """The user's line with the most time in the stretch; None if not recorded."""
         by_line = self.pieces.groupby("line", observed=True)["dur_ns"].sum()
         return None if by_line.empty else str(by_line.idxmax())
 
@@ -77,7 +77,7 @@ def why(
     Returns
     -------
     Why
-        Its ``text`` is a paragraph that ends at a line of the user's source, if recorded.
+        Its ``text`` is a paragraph that ends at a line of the user's source, if one was recorded.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class _Labels:
         return variants(name, track in self.streams)[0]
 
     def on(self, row: Any, resource: str) -> str:
-        """Return the label of a row's slice, or of its resource without a row."""
+        """Return the label of a row's slice or, without a row, of its resource."""
         where = self.resources[resource]
         return where if pd.isna(row) or row < 0 else f"{self.of(int(row))} on {where}"
 
@@ -229,7 +229,7 @@ def _of_hops(trace: Trace, hops: pd.DataFrame, label: _Labels) -> list[str]:
 
 
 def _shares(pieces: pd.DataFrame, label: _Labels, length: int) -> str:
-    """Say what the stretch's path consists of, the most first."""
+    """Say what the stretch's path consists of, the largest part first."""
     by_class = (
         pieces.groupby("class", observed=True)["dur_ns"].sum().sort_values(ascending=False, kind="stable")
     )
@@ -260,7 +260,7 @@ def _of_line(trace: Trace, stretch: Stretch, pieces: pd.DataFrame, length: int) 
 
 
 def _text(trace: Trace, line: str) -> str:
-    """Return the source of a line in back quotes; empty if not recorded."""
+    """Return the source of a line in backquotes; empty if not recorded."""
     file, _, number = line.rpartition(":")
     texts = source_texts(trace)
     names = [name for name in texts if name == file or name.replace("\\", "/").endswith(f"/{file}")]

@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 
 
 def device(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Return busy and idle time of each device, from the union of its streams.
+    """Return the busy and idle time of each device, from the union of its streams.
 
     Parameters
     ----------

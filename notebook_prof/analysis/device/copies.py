@@ -50,14 +50,14 @@ def copies(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: copies that begin in it, uncut, as their bytes are.
+        Half-open, in ns: copies that begin in it, not cut, since their bytes are not.
     step : int or iterable of int, optional
         Keep what these steps launched.
     phase : str or iterable of str, optional
         Keep these.
     link_bytes_per_s : float, optional
-        Rate of the link between host and device in one direction. Default: that of the PCIe link found by the
-        `nvml` collector.
+        Rate of the link between host and device in one direction. Default: the rate of the PCIe link as found
+        by the `nvml` collector.
 
     Returns
     -------
@@ -65,9 +65,9 @@ def copies(
         By `total_ns`, longest first; no rows without copies.
 
         - ``device`` int64, -1 where not known; ``direction`` str: ``HtoD DtoH DtoD PtoP …``; ``source``,
-          ``target`` str: ``Pageable Pinned Device Managed …``; all three empty if not recorded;
+          ``target`` str: ``Pageable Pinned Device Managed …``; all three are empty if not recorded;
         - ``pinned`` boolean: whether the host's side is page-locked memory; missing without a host side, or
-          if not recorded. Only pinned copies run beside the host, at the link's rate;
+          if not recorded. Only pinned copies run in parallel with the host, at the link's rate;
         - ``count`` int64; ``total_ns`` int64: sum of durations; ``union_ns`` int64: time with at least one
           running; ``share`` float64: of the summed durations of all copies;
         - ``bytes`` Int64; ``bytes_per_s`` float64: over `total_ns`; missing where bytes were not recorded,

@@ -1,4 +1,4 @@
-"""Facts recorded about cards: launch attributes of kernels; counters of power, temperature and clocks."""
+"""Recorded facts about cards: launch attributes of kernels; counters of power, temperature and clocks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _TENSOR_CORES: Final = (
     *("xmma_sparse_conv", "xmma_warp_specialized_implicit_gemm", "xmma_gemm", "xmma_sparse_gemm", "c1688"),
     *("tensorop", "gmma", "s1684", "i16832", "flash_fwd", "flash_bwd"),
 )
-"""VisualDL's list, and names in newer libraries."""
+"""VisualDL's list, with the names that newer libraries use."""
 
 
 def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
-    """Return the recorded `ATTRIBUTES` of device work, a row a slice; None if none were recorded."""
+    """Return the recorded `ATTRIBUTES` of device work, one row per slice; None if none were recorded."""
     table = recorded_table(trace, "device_events")
     if table is None or not len(work.rows):
         return None
@@ -63,7 +63,7 @@ def device_attributes(trace: Trace, work: Scope) -> pd.DataFrame | None:
 
 
 def uses_tensor_cores(name: object) -> bool:
-    """Return whether a kernel runs on tensor cores, by its name."""
+    """Return whether a kernel runs on tensor cores, judged by its name."""
     text = str(name).lower()
     return any(mark in text for mark in _TENSOR_CORES)
 

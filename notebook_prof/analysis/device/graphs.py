@@ -1,4 +1,4 @@
-"""Time of a CUDA graph's nodes, over all replays."""
+"""Time of each node of a CUDA graph, over all replays."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def graph_nodes(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns; replays entirely inside it.
+        Half-open, in ns; only replays entirely inside it count.
     graph : int or iterable of int, optional
         Keep these graphs.
     step : int or iterable of int, optional
-        Keep work launched by these steps.
+        Keep only work launched by these steps.
 
     Returns
     -------
     DataFrame
         A row a node: ``graph node name category device stream replays count total_ns mean_ns min_ns max_ns
-        start_ns share``. Graphs by their time, longest first, and the nodes of each by mean start; empty
-        without graph launches.
+        start_ns share``. Graphs by their time, longest first, and the nodes of each graph by mean start;
+        empty without graph launches.
 
     Notes
     -----
@@ -114,7 +114,7 @@ def graph_nodes(
 
 
 def _replays(trace: Trace, work: Scope) -> IntArray:
-    """Return the launch of each piece of work: the row of the call, or a number beyond all rows."""
+    """Return the launch of each piece of work: the row of the call, or a number larger than any row."""
     call = launch_calls(trace)[work.rows]
     correlation = work.ints("correlation")
     key = np.where(call >= 0, call, np.where(correlation > 0, len(trace.slices) + correlation, -1))

@@ -1,4 +1,4 @@
-"""Causes of idle devices: what the critical path did meanwhile."""
+"""Causes of idle devices: what the critical path did in the meantime."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def device_idle(trace: Trace, *, window: WindowLike = None, min_ns: int = 0) -> 
     Notes
     -----
     A gap ends when some work K begins, launched by the call L. From there the critical path is followed, as
-    in `why`, back to the begin of the gap: it covers each instant of the gap.
+    in `why`, back to the start of the gap, so it covers each instant of the gap.
 
     1. *launch latency*: from the launch, or an event, to the start of K; in L itself; where K had been
-       launched before the gap; *memcpy* if K is a copy, which the host still prepares.
+       launched before the gap; *memcpy* if K is a copy that the host is still preparing.
     2. On a thread, an instant belongs to the first of these that is open: a slice of phase data, or anything
-       on a worker of a DataLoader (*input*); a call that waits for a device (*sync*); a call that copies
+    on a DataLoader worker (*input*); a call that waits for a device (*sync*); a call that copies
        (*memcpy*); a collective on any thread (*communication*); else it is *host-bound*: Python, operators
        and launches of other work.
-    3. Awaited work of another device: *communication* for a collective, else *sync*.
+    3. Awaited work of another device: *communication* for a collective, otherwise *sync*.
     4. Without further work until the end of the window it is the *tail*. If K has no recorded launch it is
        *unknown*, as in traces of the device alone.
 
@@ -110,10 +110,10 @@ def cause_column(cause: str) -> str:
 
 
 def _gaps(work: Scope, number: int, window: WindowLike) -> tuple[IntArray, ...]:
-    """Return device, start, end and ending work of each gap; work is -1 at the end of the window."""
+    """Return the device, start, end and ending work of each gap; work is -1 at the end of the window."""
     cut = device_window(work, window)
     start, end = complement(union(work.ts, work.end), cut)
-    # the first work that is not empty at the end of a gap
+    # the first non-empty work at the end of a gap
     lasting = work.end > work.ts
     ts, rows = work.ts[lasting], work.rows[lasting]
     at = np.searchsorted(ts, end, side="left")
@@ -146,7 +146,7 @@ def _divide(
 def _causes(
     graph: Dependences, runs: ManyRuns, call: IntArray, copies: BoolArray, streams: IntArray
 ) -> Iterator[tuple[str, IntArray, IntArray]]:
-    """Divide the walk of each gap by cause; return cause, gap and time of each part."""
+    """Divide the walk of each gap by cause; return the cause, gap and time of each part."""
     resources, length = graph.resources, runs.end - runs.start
     device = _device_of_tracks(resources.trace)
     on_stream = np.isin(runs.track, list(graph.streams))
@@ -154,7 +154,7 @@ def _causes(
     late |= on_stream & (device[runs.track] == device[streams[runs.of]])
     elsewhere = on_stream & ~late
     shared = elsewhere & resources.category("collective", rows=runs.row)
-    # a launch is under way from the begin of its call
+    # a launch is in progress from the start of its call
     own = (runs.kind == _HOST) & (runs.track == resources.track[call][runs.of])
     called = np.where(own, np.clip(resources.ts[call][runs.of], runs.start, runs.end), runs.end)
     host = ~late & ~on_stream
@@ -220,13 +220,13 @@ def idle_causes(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``device cause gaps idle_ns window_ns share idle_share``: a row a device and cause, by device, in the
-        order ``input sync memcpy communication host-bound launch-latency tail unknown``; rows without time
-        are kept, so every device has all causes; empty without device work.
+        ``device cause gaps idle_ns window_ns share idle_share``: a row per device and cause, by device, in
+        the order ``input sync memcpy communication host-bound launch-latency tail unknown``; rows without
+        time are kept, so that every device has all causes; empty without device work.
 
     Notes
     -----
-    Each gap of `device_idle` is divided among its causes; this table adds them up. For each device
+    Each gap of `device_idle` is divided among its causes; this table sums the parts. For each device
     ``idle_ns`` sums to that of `device` and, with its ``busy_ns``, to ``window_ns``.
 
     Examples

@@ -29,11 +29,11 @@ def kernel_launches(
     window : (int, int), optional
         Half-open, in ns: work that touches it, with uncut times.
     step : int or iterable of int, optional
-        Keep work launched by these steps.
+        Keep only work launched by these steps.
     phase, category : str or iterable of str, optional
         Keep these; ``category="kernel"`` leaves copies, fills and collectives out.
     shorter_than : int, optional
-        Keep shorter work, in ns.
+        Keep only shorter work, in ns.
 
     Returns
     -------
@@ -42,11 +42,12 @@ def kernel_launches(
 
         - ``slice``, ``launch`` int64: rows in ``trace.slices`` of the work and of the call that launched it;
         - ``name``, ``operator`` str: of the work, and of the innermost operator around the call, or the call
-          itself without one;
+          itself if there is none;
         - ``device``, ``stream`` int64, -1 where not known; ``step`` Int32; ``phase`` category;
         - ``launch_ts``, ``call_ns``, ``ts``, ``dur`` int64 ns: start and duration of the call and the work;
         - ``delay_ns`` int64: from the end of the call to the start of the work, 0 where it began sooner;
-        - ``queue`` int64: work of its stream launched but not begun at its launch, itself included.
+        - ``queue`` int64: work of its stream that was launched but had not begun at its launch, itself
+          included.
 
     Raises
     ------
@@ -55,8 +56,8 @@ def kernel_launches(
 
     Notes
     -----
-    Delay and queue as in HTA's launch statistics and queue length. Long delays with long queues mean that the
-    device is the bottleneck; short delays and a queue of one mean that it waits for the host.
+    Delay and queue are as in HTA's launch statistics and queue length. Long delays with long queues mean that
+    the device is the bottleneck; short delays and a queue of one mean that it waits for the host.
 
     Examples
     --------
@@ -103,7 +104,7 @@ def kernel_launches(
 
 
 def _queues(trace: Trace, work: Scope) -> IntArray:
-    """Return the length of each slice's stream queue at its launch."""
+    """Return the length of the stream's queue when each slice was launched."""
     ts = trace.slices["ts"].to_numpy()
     call = launch_calls(trace)[work.rows]
     track = work.ints("track")

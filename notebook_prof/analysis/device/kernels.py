@@ -1,4 +1,4 @@
-"""Time by kernel, and what a kernel's name says: its library and its operator."""
+"""Time by kernel, and the library and operator that a kernel's name reveals."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .counters import device_attributes, uses_tensor_cores
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a kernel, read from its name."""
+    """The origin of a kernel, parsed from its name."""
 
     # ``cupy torch triton cublas cutlass cudnn cufft cusparse cusolver curand cub nccl`` or ``other``.
     library: str
-    # What the user called, as in ``add``; else the kernel's plain name.
+    # What the user called, as in ``add``; otherwise the kernel's plain name.
     operator: str
     # ``elementwise reduction scan sort gemm convolution fft sparse solver random collective fused raw``.
     kind: str
-    # Element types, if the name has them.
+    # Element types, if the name contains them.
     types: tuple[str, ...] = ()
 
 
@@ -70,13 +70,13 @@ _BARE: Final = re.compile(r"(?:void |int )?(?:[\w:(){}]*::)?(?:\(anonymous names
 
 
 def kernel_origin(name: str) -> Origin:
-    """Read a kernel's name, demangled or not.
+    """Parse a kernel's name, demangled or not.
 
     >>> kernel_origin("cupy_add__float32_float32_float32")
     Origin(library='cupy', operator='add', kind='elementwise', types=('float32', 'float32', 'float32'))
     """
-    # CuPy names a ufunc's kernel ``cupy_add__`` and the types of its arguments. Kernels of
-    # ``ElementwiseKernel`` and ``ReductionKernel`` have the name that their maker chose (default ``kernel``,
+    # CuPy names a ufunc's kernel ``cupy_add__`` followed by the types of its arguments. Kernels of
+    # ``ElementwiseKernel`` and ``ReductionKernel`` have the name that their author chose (default ``kernel``,
     # ``reduce_kernel``); reductions by CUB begin with ``cupy_cub_``. Source: ``cupy/_core/_kernel.pyx`` and
     # the names in CuPy 13.6.
     if is_collective_kernel(name):
@@ -138,9 +138,9 @@ def kernels(
         launch attributes were recorded, of ``grid block registers_per_thread shared_memory_bytes graph
         graph_node priority``; missing where a piece of work has none.
     name, phase, category, line : str or iterable of str, optional
-        Keep these; `name` does not change any `share`.
+        Keep only these; `name` does not change any `share`.
     step : int or iterable of int, optional
-        Keep work launched by these steps.
+        Keep only work launched by these steps.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def kernels(
 
 
 def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return count and durations, a row a group in the order of codes."""
+    """Return the count and durations, one row per group, in the order of codes."""
     each = frame.groupby(["code", *launched], dropna=False, sort=True)["dur"]
     table: pd.DataFrame = each.agg(["count", "sum", "mean", "min", "max"]).reset_index()
     table = table.rename(columns={"sum": "total_ns", "mean": "mean_ns", "min": "min_ns", "max": "max_ns"})
@@ -215,7 +215,7 @@ def _sums(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
 
 
 def _means(frame: pd.DataFrame, launched: list[str]) -> pd.DataFrame:
-    """Return the attributes of each group in the same order, without those grouped by."""
+    """Return the attributes of each group in the same order, except those grouped by."""
     by = ["code", *launched]
     means: dict[str, Any] = {}
     for name in ("blocks_per_sm", "occupancy"):
@@ -246,9 +246,9 @@ _COLUMNS = Table(
 
 
 def kernel_origins(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame:
-    """Sum kernels by the operator in their names, whoever launched them.
+    """Sum kernels by the operator in their names, regardless of what launched them.
 
-    Works without recorded operators: for CuPy, Numba and raw kernels.
+    Works without recorded operators, so also for CuPy, Numba and raw kernels.
 
     Parameters
     ----------

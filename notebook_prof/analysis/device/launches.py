@@ -14,9 +14,9 @@ from ..scope import ints, once
 
 
 def launch_calls(trace: Trace) -> IntArray:
-    """Return the row of each slice's launching call: a runtime call or else an operator.
+    """Return the row of each slice's launching call: a runtime call, or else an operator.
 
-    The result has one more place, -1, so that it can be indexed with a missing row (-1).
+    The result has one extra entry, -1, at the end, so that it can be indexed with a missing row (-1).
     """
     flows = trace.flows
     launches = (flows["kind"] == "launch").to_numpy()
@@ -31,7 +31,7 @@ _PLUMBING = ("launch", "sync", "overhead")
 def launching_rows(trace: Trace) -> IntArray:
     """Return the row of the host slice that launched each slice; -1 without a ``launch`` flow.
 
-    For a runtime call it is the innermost other slice around it, or the call itself without one.
+    For a runtime call, return the innermost other slice around it, or the call itself if there is none.
     """
     return once(trace, "launching rows", lambda: _launching_rows(trace)).copy()
 
@@ -46,7 +46,7 @@ def _launching_rows(trace: Trace) -> IntArray:
 
 
 def owning_rows(trace: Trace, calls: IntArray) -> IntArray:
-    """Return the innermost slice around each runtime call that is no runtime call, else the call itself."""
+    """Return the innermost non-runtime slice around each runtime call, or else the call itself."""
     if not len(calls):
         return calls.copy()
     plumbing = trace.slices["category"].isin(_PLUMBING).to_numpy()
@@ -65,13 +65,13 @@ _MAY_START_NOTHING: Final = re.compile(r"(?i)memcpy|memset|prefetch")
 _ENOUGH: Final = 3
 GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)GraphLaunch(?:_\w+)?")
 GAP_NS: Final = 3_000
-"""Kernels in a queue follow within 1 to 2 µs; after a longer gap, the stream waited for a launch."""
+"""Queued kernels follow one another within 1 to 2 µs; after a longer gap, the stream waited for a launch."""
 
 
 def launch_names(trace: Trace) -> set[str]:
     """Return the names of calls that always start a kernel."""
-    # Known names, and names most of whose calls started a kernel in this recording: a newer runtime may spell
-    # them otherwise. Copies and fills do not count: with zero bytes they start nothing.
+    # These are known names, and names most of whose calls started a kernel in this recording, since a newer
+    # runtime may rename them. Copies and fills do not count: with zero bytes they start nothing.
     name = trace.slices["name"]
     by_name = {str(word) for word in name.cat.categories if LAUNCH_CALL.fullmatch(str(word))}
     category = trace.slices["category"]
@@ -87,13 +87,13 @@ def launch_names(trace: Trace) -> set[str]:
 
 
 def least_launch_delay(trace: Trace) -> int | None:
-    """Return ns from call to kernel for the quickest launch on an idle stream; None with fewer than three.
+    """Return ns from call to kernel for the quickest launch on an idle stream; None if fewer than three.
 
-    It is negative if the clocks are apart.
+    The result is negative if the clocks disagree.
     """
-    # A launch on an idle stream takes a few microseconds on any machine, whatever is launched. Two recordings
-    # whose least delays differ by much more have placed the device's clock differently. Only work after a gap
-    # of 3 µs on its stream counts, so that waiting in the queue does not.
+    # A launch on an idle stream takes a few microseconds on any machine, whatever is launched. If the least
+    # delays of two recordings differ by much more, their device clocks are aligned differently. Only work
+    # after a gap of 3 µs on its stream counts, so that waiting in the queue does not.
     flows, slices = trace.flows, trace.slices
     launches = (flows["kind"] == "launch").to_numpy()
     src, dst = flows["src"].to_numpy()[launches], flows["dst"].to_numpy()[launches]

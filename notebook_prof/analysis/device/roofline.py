@@ -26,13 +26,13 @@ class Ceilings:
     written).
     """
 
-    # Of the device, as recordings name it; ``host`` for this machine's processors.
+    # Name of the device, as in recordings; ``host`` for this machine's processors.
     name: str
     flops_per_s: float
     bytes_per_s: float
-    # Element type of the product.
+    # Element type of the matrix product.
     dtype: str
-    # How it was measured.
+    # How the ceilings were measured.
     how: str
 
     @property
@@ -61,8 +61,8 @@ def forget() -> None:
 
 
 def ceilings_of(trace: Trace) -> Ceilings | None:
-    """Return the ceilings of a trace's device (or of the host without device work), if measured here."""
-    # A file may come from another machine: the names of the device, or of the host if recorded, must match.
+    """Return the ceilings of a trace's device (of the host without device work), if measured here."""
+    # A file may come from another machine: the names of the device, and of the host if recorded, must match.
     devices = trace.metadata.get("devices")
     if (trace.tracks["kind"] == "stream").any():
         names = devices if isinstance(devices, list | tuple) else ()
@@ -92,7 +92,7 @@ def roofline(
     Parameters
     ----------
     trace : Trace
-        Recorded with shapes; element types and arguments are used if present.
+        A recording with shapes; element types and arguments are used if present.
     window : (int, int), optional
         Half-open, in ns. A call that it cuts counts in proportion.
     by : str or sequence of str
@@ -101,21 +101,21 @@ def roofline(
     step : int or iterable of int, optional
         Keep these.
     flops_per_s, bytes_per_s : float, optional
-        The device's limits, from its data sheet or measured: 989e12 and 3.35e12 for an H100's bfloat16, say.
+        The device's limits, from its data sheet or measured: 989e12 and 3.35e12 for an H100 in bfloat16, say.
     element_bytes : float
         Size of the elements of tensors whose type was not recorded.
 
     Returns
     -------
     DataFrame
-        By `flops`, then `bytes`, largest first; no rows without operators of known work. Of nested operators
-        with known work (``aten::linear`` around ``aten::addmm``) the outermost counts.
+        By `flops`, then `bytes`, largest first; no rows without operators of known work. If operators with
+        known work are nested (``aten::linear`` around ``aten::addmm``), only the outermost counts.
 
-        - the columns of `by`; ``kind`` str: ``matmul convolution attention elementwise norm softmax reduction
-          pooling embedding copy``, or ``given`` if the file has the work; that with the most work;
+        - the columns of `by`; ``kind`` str: the kind with the most work, ``matmul convolution attention
+          elementwise norm softmax reduction pooling embedding copy``, or ``given`` if the file has the work;
         - ``count`` int64; ``flops``, ``bytes`` float64, of all calls;
-        - ``time_ns`` int64: device time of launched work, or host time without any; ``on_device`` bool says
-          which;
+        - ``time_ns`` int64: device time of launched work, or host time if there is none; ``on_device`` bool
+          says which;
         - ``flops_per_s``, ``bytes_per_s`` float64: achieved; missing without time;
         - ``intensity`` float64: FLOPs a byte;
         - ``ideal_ns`` float64: the longer of ``flops / flops_per_s`` and ``bytes / bytes_per_s``;
@@ -132,8 +132,8 @@ def roofline(
     Formulas and their sources are in `notebook_prof.analysis.work`: those of
     `torch.utils.flop_counter.FlopCounterMode` for matrix products, convolutions and attention; MegEngine's
     for elementwise operators and for its own graphs; the work of Paddle's operators follows from their
-    inputs. Bytes are the least that must be moved: every input once, every output once. The roofline model is
-    that of S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
+    inputs. Bytes are the minimum that must be moved: every input once, every output once. The roofline model
+    is from S. Williams, A. Waterman and D. Patterson, CACM 52 (2009).
 
     Examples
     --------
@@ -178,7 +178,7 @@ def _counted(trace: Trace, window: WindowLike, work: SliceWork) -> Scope:
 
 
 def _kinds(groups: Groups, rows: IntArray, work: SliceWork) -> Any:
-    """Return the kind with the most work of each group: by FLOPs, or by bytes without FLOPs."""
+    """Return the kind with the most work in each group: by FLOPs, or by bytes if there are no FLOPs."""
     weight = work.flops[rows] + 1e-6 * work.bytes[rows]
     size = len(groups.keys)
     code = groups.code[rows] * len(KINDS) + work.kind[rows]

@@ -1,4 +1,4 @@
-"""Repeated sequences of kernels: candidates for one graph or one fused kernel."""
+"""Repeated sequences of kernels: candidates for a single graph or a fused kernel."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ SEQUENCES: Final = Table(
     ),
 )
 _ASKED: Final = 5
-"""Sequences with a computed gain: each takes a replay."""
+"""Number of sequences whose gain is computed: each takes a replay."""
 
 
 class _Work(NamedTuple):
     """Device work by stream, then start; arrays of one length."""
 
-    # Row in slices, name, and the part (stream, step, no collective or other break) a sequence stays in.
+    # Row in slices; name; and the part (a stream and step, up to a collective or other break) that a sequence
+    # stays in.
     row: IntArray
     code: IntArray
     part: IntArray
@@ -69,14 +70,14 @@ def kernel_sequences(
     window: WindowLike = None,
     step: Numbers = None,
 ) -> pd.DataFrame:
-    """Find repeated sequences of kernels, and what one launch for each would save.
+    """Find repeated sequences of kernels, and what a single launch of each would save.
 
     Parameters
     ----------
     trace : Trace
     operator : str, optional
-        Only work launched inside the outermost operators with this in their names: a sequence is then
-        everything that one call launched. Default: any neighbours on a stream in one step.
+        Only consider work launched inside the outermost operators with this in their names; a sequence is
+        then everything that one call launched. Default: any neighbours on a stream in one step.
     shortest, longest : int
         Number of kernels in a sequence; `longest` does not apply with `operator`.
     fewest : int
@@ -86,7 +87,7 @@ def kernel_sequences(
     window : (int, int), optional
         Half-open, in ns: work that touches it.
     step : int or iterable of int, optional
-        Keep work launched by these steps.
+        Keep only work launched by these steps.
 
     Returns
     -------
@@ -95,11 +96,11 @@ def kernel_sequences(
         ``kernels length count kernel_ns gap_ns call_ns host_ns launch_bound gain_ns reason first_slice``. No
         kernel is in two of them.
 
-        ``gain_ns`` Int64, for the first five: the time that a CUDA graph of the sequence would save in a
-        step. `what_if` replays the recording with no time for the calls of all kernels but the first, and for
-        the host's work between the first call and the last. It is the mean of the steps, or of the whole
-        recording without any. It is missing, with a `reason`, if the replay cannot be trusted or launches
-        were not recorded.
+        ``gain_ns`` Int64, for the first five: the time per step that a CUDA graph of the sequence would save.
+        `what_if` replays the recording without the time of all kernel calls but the first, and without the
+        host's work between the first call and the last. It is the mean over the steps, or over the whole
+        recording if there are none. It is missing, with a `reason`, if the replay cannot be trusted or
+        launches were not recorded.
 
     Raises
     ------
@@ -112,7 +113,7 @@ def kernel_sequences(
     -----
     The work of a stream is divided at steps and collectives, which no graph of one sequence spans. Sequences
     of each length extend those of one kernel less, so each length takes one pass. The sequence that covers
-    most kernels is taken, then the one that covers most of the rest. With `operator` it is HTA's
+    most kernels is taken, then the one that covers most of the rest, and so on. With `operator` it is HTA's
     ``get_frequent_cuda_kernel_sequences``.
 
     Examples
@@ -153,11 +154,11 @@ def _work_of(trace: Trace, window: WindowLike, step: Numbers, *, collectives: bo
 
 
 def _frequent(work: _Work, shortest: int, longest: int, fewest: int, most: int) -> list[_Occurrences]:
-    """Take the sequence that covers most, then the one that covers most of the rest."""
+    """Take the sequence that covers most, then the one that covers most of the rest, and so on."""
     candidates: list[tuple[int, int, IntArray]] = []
     at, number = np.arange(len(work.row)), work.code
     for length in range(2, longest + 1):
-        # a sequence is frequent only if it is frequent without its last kernel
+        # a sequence can only be frequent if it is frequent without its last kernel
         inside = at + length - 1 < len(work.row)
         at, number = at[inside], number[inside]
         last = at + length - 1
@@ -196,13 +197,13 @@ def _largest(at: IntArray, number: IntArray, length: int, most: int) -> list[tup
 
 
 def _without_overlap(starts: IntArray, length: int) -> IntArray:
-    """Leave out occurrences that begin inside a previous one, as of ABA in ABABA."""
+    """Leave out occurrences that begin inside a previous one, such as ABA in ABABA."""
     while len(starts) > 1:
         begins = np.ones(len(starts), bool)
         begins[1:] = np.diff(starts) >= length
         if begins.all():
             break
-        # the first of each chain of overlapping ones stays, the ones it overlaps go
+        # of each chain of overlapping ones keep the first, drop the ones it overlaps
         first = np.maximum.accumulate(np.where(begins, np.arange(len(starts)), 0))
         starts = starts[begins | (starts >= starts[first] + length)]
     return starts
@@ -230,7 +231,7 @@ def _launched_by(
 
 
 def _outermost(trace: Trace, operator: str) -> IntArray:
-    """Return each slice's outermost slice around it, or itself, with this in its name; -1 without."""
+    """Return the outermost slice with this in its name around each slice, or the slice itself; -1 if none."""
     names = trace.slices["name"].cat
     words = [str(word) for word in names.categories]
     hits = np.array([*(operator in word for word in words), False])[names.codes.to_numpy()]
@@ -242,7 +243,7 @@ def _outermost(trace: Trace, operator: str) -> IntArray:
     order = np.argsort(trace.slices["depth"].to_numpy(), kind="stable")
     out = np.full(len(hits) + 1, -1)
     edges = np.flatnonzero(np.diff(trace.slices["depth"].to_numpy()[order])) + 1
-    for rows in np.split(order, edges):  # one level after the other, from the outside
+    for rows in np.split(order, edges):  # one level after another, from the outside
         above = out[parent[rows]]
         out[rows] = np.where(above >= 0, above, np.where(hits[rows], rows, -1))
     return out[:-1]

@@ -1,4 +1,4 @@
-"""The collectives of a rank: their names, and what came before each."""
+"""The collectives of a rank: their names, and what preceded each."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ _ELEMENT_BYTES: Final = (
 
 
 def operation_of(name: str) -> str:
-    """Return the collective behind the name of a kernel, a range or an argument; else the name itself."""
+    """Return the collective that the name of a kernel, range or argument refers to; else the name itself."""
     bare = _SEPARATORS.sub("", function_name(name).lower())
     return next((word for mark, word in _OPERATIONS if mark in bare), name)
 
 
 def element_bytes(dtype: str) -> int:
-    """Return the size of an element type as torch or C++ spells it; 0 if unknown."""
+    """Return the size of an element type as spelt by torch or C++; 0 if unknown."""
     lowered = dtype.lower()
     return next((size for pattern, size in _ELEMENT_BYTES if pattern.search(lowered)), 0)
 
@@ -83,7 +83,7 @@ def _product(shape: Any) -> int:
 
 
 def bus_factor(operation: str, size: int) -> float:
-    """Return the bytes a link carries for each byte of the message, with `size` ranks."""
+    """Return the bytes that a link carries for each byte of the message, with `size` ranks."""
     # Source: PERFORMANCE.md of NVIDIA's nccl-tests.
     if size < 1:
         return float("nan")
@@ -98,9 +98,9 @@ _NOT_WORK = ("annotation", "module", "collective", "overhead")
 
 
 def preceding(trace: Trace, start: IntArray, end: IntArray) -> tuple[Any, IntArray]:
-    """Return the name with most self time between one collective (by start) and the next, and that time."""
-    # Candidates are slices on the thread of the steps or on a device, with their middle between the latest
-    # end so far and this start. Ranges count if they are of the phase *data*, as around a fetch that waits.
+    """Return the name with most self time between each collective (by start) and the next, and that time."""
+    # Candidates are slices on the steps' thread or on a device whose middle is between the latest end so far
+    # and this start. Ranges count if they are of phase *data*, such as those around a fetch that waits.
     count = len(start)
     host = on_host(trace)
     host = host.only(host.ints("track") == stepping_track(trace))
@@ -160,8 +160,8 @@ def collectives(trace: Trace, *, window: WindowLike = None, step: Numbers = None
     Notes
     -----
     A kernel's operation, group and size come from its own arguments (torch 2.3 and later), or else from those
-    of the ``record_param_comms`` or range (``nccl:all_reduce``) that launched it: an all-to-all runs as a
-    kernel called SendRecv.
+    of the ``record_param_comms`` or range (``nccl:all_reduce``) that launched it, since an all-to-all runs as
+    a kernel called SendRecv.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def _facts(trace: Trace, rows: IntArray, on_gpu: bool) -> dict[str, Any]:
 
 
 def _recorded_facts(table: pd.DataFrame | None, trace: Trace, rows: IntArray) -> dict[str, Any]:
-    """Return the file's facts on these slices; missing for -1 and unknown rows."""
+    """Return the recorded facts about these slices; missing for -1 and unknown rows."""
     count = len(rows)
     missing: dict[str, Any] = {key: np.full(count, None, dtype=object) for key in _TEXTS}
     missing |= {key: np.full(count, -1, np.int64) for key in ("group_size", "bytes", "peer")}
@@ -264,7 +264,7 @@ def _is_present(values: Any) -> BoolArray:
 
 
 def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the host range or operator of each device collective; -1 without one."""
+    """Return the host range or operator of each device collective; -1 if there is none."""
     slices, flows = trace.slices, trace.flows
     launches = flows[(flows["kind"] == "launch").to_numpy()]
     source = np.full(len(slices) + 1, -1, np.int64)
@@ -279,7 +279,7 @@ def _launched_in(trace: Trace, rows: IntArray) -> IntArray:
 
 
 def _from_shapes(trace: Trace, rows: IntArray) -> tuple[IntArray, Any]:
-    """Return bytes and element type of host ranges from their input shapes."""
+    """Return the bytes and element types of host ranges from their input shapes."""
     slices = trace.slices
     arguments = recorded_table(trace, "operator_arguments")
     shape = slices["shapes"].cat

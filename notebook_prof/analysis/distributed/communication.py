@@ -38,14 +38,14 @@ def distributed(
     Returns
     -------
     DataFrame
-        By step and device; no rows without communication and device work. All times int64 ns.
+        By step and device; no rows without communication and device work. All times are int64 ns.
 
         - ``step`` Int32: missing with ``by="trace"``, and for device work outside all steps;
         - ``device`` int16: -1 for the host, which has rows only if no device has collectives (gloo, MPI);
         - ``communication_ns``: collectives; ``computation_ns``: kernels (on the host: operators on any thread
           outside communication); ``memory_ns``: copies and fills;
-        - ``overlap_ns``: communication and computation at once; ``exposed_ns``: communication alone; both sum
-          to `communication_ns`;
+        - ``overlap_ns``: communication and computation at the same time; ``exposed_ns``: communication alone;
+          they sum to `communication_ns`;
         - ``busy_ns``: anything at all; ``span_ns``: from the first to the last of it;
         - ``overlap_share`` float64: of communication; NaN without any.
 
@@ -56,8 +56,8 @@ def distributed(
 
     Notes
     -----
-    Each time is the length of a union over streams (threads), so overlapping work counts once, and ``overlap
-    = communication + computation - (communication or computation)``. The figures equal those of
+    Each time is the length of a union over streams (or threads), so overlapping work counts once, and
+    ``overlap = communication + computation - (communication or computation)``. The figures equal those of
     ``paddle.profiler``'s Distribution Summary, HTA's overlap and TraceLens' GPU timeline for the same work.
 
     Examples

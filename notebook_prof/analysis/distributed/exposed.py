@@ -1,4 +1,4 @@
-"""When communication delays a run: one definition for phases, devices and verdicts."""
+"""When communication delays a run: the single definition for phases, devices and verdicts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def exposed_communication(work: Scope) -> Intervals:
-    """Return disjoint ascending intervals (ns) in which a device communicates and no kernel computes."""
-    # Copies and fills count neither as computing nor as communication.
+    """Return disjoint, ascending intervals (ns) in which a device communicates and no kernel computes."""
+    # Copies and fills count neither as computation nor as communication.
     return subtract(_intervals_of(work, "collective"), _intervals_of(work, "kernel"))
 
 
 def blocked_by_communication(trace: Trace, stepping: int) -> Intervals:
-    """Return disjoint ascending intervals (ns) in which communicating devices delay the steps' thread."""
+    """Return disjoint, ascending intervals (ns) in which communicating devices delay the steps' thread."""
     # Exposed communication counts while a thread that launches work waits for a device (see `host_waits`),
-    # while launched compute work of the device has not begun, or if no launches of the device are known. The
-    # host hides the rest: it ends before the next launch, and a faster network would change nothing. In one
-    # step of DLRM on eight ranks, 12.5 to 19.9 ms long, the step without this time takes 11.0 to 12.4 ms on
-    # all of them.
+    # while launched compute work of the device has not begun, or if no launches of the device are known.
+    # Otherwise the host hides it: it ends before the next launch, and a faster network would change nothing.
+    # In one step of DLRM on eight ranks, 12.5 to 19.9 ms long, the rest of the step takes 11.0 to 12.4 ms on
+    # each rank.
     work = on_device(trace)
     if not work.among("category", ("collective",)).any():
         return _NOTHING

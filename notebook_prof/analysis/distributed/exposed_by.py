@@ -24,7 +24,7 @@ BY: Final = ("module", "group", "operation", "name", "phase", "step", "device")
 def exposed_collectives(
     trace: Trace, *, by: str | Sequence[str] = "module", window: WindowLike = None, step: Numbers = None
 ) -> pd.DataFrame:
-    """Sum the communication of devices, and the part without computation beside it.
+    """Sum the communication of devices, and the part of it without simultaneous computation.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def exposed_collectives(
     DataFrame
         The columns of `by`, then ``exposed_ns``, ``total_ns``, ``count`` int64 and ``exposed_share`` float64
         (of `total_ns`), the most exposed first; a missing module or other name is a row with a missing value.
-        Overlapping collectives of one device give their time to the one that began last, so ``exposed_ns``
-        sums to the device's communication without computation. No rows without communication on devices;
-        `breakdown` has the exposed time of gloo and MPI.
+        Where collectives of one device overlap, the time belongs to the one that began last, so
+        ``exposed_ns`` sums to the device's communication without computation. No rows without communication
+        on devices; for gloo and MPI see `breakdown`.
 
     Raises
     ------
     OptionError
-        If it cannot be summed by `by`.
+        If `by` is not one of these columns.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def exposed_collectives(
 
 
 def _exposed_of(trace: Trace, window: WindowLike, rows: IntArray) -> tuple[IntArray, IntArray]:
-    """Return each collective's time without computation, and its length."""
+    """Return each collective's time without computation, and its duration."""
     work = on_device(trace, window)
     every = work.only(work.among("category", ("collective",)))
     devices, own = np.zeros(len(trace.slices), np.int64), np.zeros(len(trace.slices), np.int64)
@@ -97,7 +97,7 @@ def _exposed_of(trace: Trace, window: WindowLike, rows: IntArray) -> tuple[IntAr
 
 
 def _inside(starts: IntArray, ends: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-    """Return how much of each interval is inside disjoint, ascending ones."""
+    """Return how much of each interval is inside other, disjoint and ascending ones."""
     before = np.concatenate([[0], np.cumsum(until - begin)])
 
     def up_to(at: IntArray) -> IntArray:

@@ -83,19 +83,19 @@ def loader_batches(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By iterator, epoch and batch, at most the last 8,192 of a worker; empty if none was recorded.
+        By iterator, epoch and batch, at most the last 8,192 of each worker; empty if none was recorded.
 
         - ``loader`` int64: row of `loaders`; ``iterator``, ``epoch``, ``batch`` int64: from 0;
-        - ``worker`` Int64: missing if the process itself made it; ``pid`` Int64;
-        - ``ts`` Int64: begin of its first item; missing if the workers are older than the recording;
-        - ``items_ns``, ``collate_ns`` Int64: to make the items and to collate them; ``cpu_ns``: CPU time of
-          both; ``delay_ns``: time that the worker waited for a core (Linux);
-        - ``send_ns``, ``send_bytes`` Int64: to pickle it, and the size in the pipe: tensors use shared
+        - ``worker`` Int64: missing if the process itself made the batch; ``pid`` Int64;
+        - ``ts`` Int64: start of its first item; missing if the workers are older than the recording;
+        - ``items_ns``, ``collate_ns`` Int64: time to make the items and to collate them; ``cpu_ns``: CPU time
+          of both; ``delay_ns``: time that the worker waited for a core (Linux);
+        - ``send_ns``, ``send_bytes`` Int64: time to pickle it, and its size in the pipe: tensors use shared
           memory;
-        - ``receive_ns`` Int64: from the later of sending and request to arrival; ``receive_cpu_ns``: the
-          process's CPU time for it;
-        - ``wait_ns`` Int64: duration of the ``next`` that returned it; ``next_ts``: its begin; ``loop_ns``:
-          from its end to the following ``next``;
+        - ``receive_ns`` Int64: from sending or request, whichever is later, to arrival; ``receive_cpu_ns``:
+          CPU time that this takes the process;
+        - ``wait_ns`` Int64: duration of the ``next`` that returned it; ``next_ts``: its start; ``loop_ns``:
+          time from its end to the following ``next``;
         - ``failed`` bool: making it raised an exception.
 
     Examples
@@ -166,7 +166,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
         - ``items_ns``, ``collate_ns``, ``send_ns``, ``cpu_ns``, ``delay_ns`` int64: sums of `loader_batches`;
         - ``busy_share`` float64: of the time from its first batch to its last, in which it made batches;
         - ``exit`` Int64: its exit status if it ended by itself, -9 if it was killed;
-        - ``in_item`` Int64: index of the item in progress at the end of the recording or of the worker.
+        - ``in_item`` Int64: index of the item in progress when the recording or the worker ended.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def loader_workers(trace: Trace) -> pd.DataFrame:
 
 
 def loader_transforms(trace: Trace) -> pd.DataFrame:
-    """Divide the time of making batches among transforms, the rest of an item, collate and sending.
+    """Divide the time to make batches among transforms, the rest of an item, collating and sending.
 
     Parameters
     ----------

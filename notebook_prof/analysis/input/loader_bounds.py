@@ -1,4 +1,4 @@
-"""What bounds a DataLoader, and its speed with another number of workers."""
+"""What limits a DataLoader, and its speed with another number of workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_THE_LOADER: Final = "not the loader"
 TOO_FEW: Final = "too few batches"
 _FEWEST: Final = 6
 _WAITS: Final = 0.1
-"""A loop with a smaller waiting share is not bound by its loader."""
+"""A loop that waits for a smaller share is not bound by its loader."""
 _ORDER_GAIN, _SPREAD = 0.15, 0.5
 _PIPE: Final = 2.0
 """Receiving takes at most this many times its CPU time: the worker writes what the process reads. A batch may
@@ -64,7 +64,7 @@ THROUGHPUT: Final = Table(
 
 
 def loader_bounds(trace: Trace) -> pd.DataFrame:
-    """List what bounds each of PyTorch's DataLoaders, and how many workers suffice.
+    """List what limits each of PyTorch's DataLoaders, and how many workers suffice.
 
     Parameters
     ----------
@@ -73,20 +73,21 @@ def loader_bounds(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a loader, as in `loaders`; empty if no batch was recorded. Times are means by batch, without the
-        batches that workers make ahead.
+        One row per loader, as in `loaders`; empty if no batch was recorded. Times are means per batch,
+        excluding the batches that workers make ahead.
 
         - ``loader`` int64; ``dataset`` str; ``workers``, ``batches`` int64;
         - ``bound`` str: ``not the loader``, ``order``, ``transform``, ``storage``, ``collate``,
           ``transport``, or ``too few batches``;
-        - ``wait_share`` float64: share of the loop's time in ``next``; ``loop_ns`` int64: the rest of it;
+        - ``wait_share`` float64: share of the loop's time in ``next``; ``loop_ns`` int64: the rest of that
+          time;
         - ``batch_ns`` int64: of a worker, sending included; of it ``transform_ns``, ``storage_ns`` (blocked),
           ``collate_ns`` int64; ``transport_ns`` Int64: sending and receiving, missing without workers;
         - ``cpu_ns`` int64: CPU time of a batch in its worker;
         - ``spread`` float64: standard deviation of the workers' times by their mean; ``order_gain`` float64:
           how much faster ``in_order=False`` would be;
         - ``enough`` Int64: the smallest number of workers for which the loop does not wait, missing if none
-          suffices; ``best`` Int64: that, or the smallest number that is as good as any;
+          suffices; ``best`` Int64: that number, or the smallest that is as good as any;
         - ``rate``, ``best_rate`` float64: batches a second, measured and with `best` workers.
 
     Notes
@@ -121,8 +122,8 @@ def loader_throughput(trace: Trace) -> pd.DataFrame:
         By loader and number of workers, from 0 to past the best one; no rows for too few batches.
 
         - ``loader``, ``workers`` int64;
-        - ``rate`` float64: batches a second, by simulation; see `loader_bounds`. Without workers the cost of
-          sending is unknown: the rates with workers then exclude it;
+        - ``rate`` float64: batches per second, by simulation; see `loader_bounds`. Without workers the cost
+          of sending is unknown, so the rates with workers exclude it;
         - ``measured`` float64: the recording's own rate, NaN for other numbers of workers.
 
     Examples
@@ -151,7 +152,7 @@ def schedules(trace: Trace) -> list[tuple[int, Schedule]]:
 
 
 def _steady(trace: Trace) -> list[tuple[int, pd.DataFrame]]:
-    """Return the batches of each loader without those made ahead."""
+    """Return the batches of each loader, without those made ahead."""
     return once(trace, "loader steady", lambda: _steady_batches(trace))
 
 
@@ -258,7 +259,7 @@ def _bound(trace: Trace, loader: int, steady: pd.DataFrame) -> dict[str, Any]:
 
 
 def _mean_parts(trace: Trace, loader: int, steady: pd.DataFrame, schedule: Schedule) -> dict[str, float]:
-    """Return ns a batch by part."""
+    """Return ns per batch for each part."""
     made = steady[steady["items_ns"].notna()]
     items, collate = float(made["items_ns"].mean()), float(made["collate_ns"].mean())
     table = loader_transforms(trace)

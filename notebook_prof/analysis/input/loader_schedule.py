@@ -1,4 +1,4 @@
-"""Torch's schedule of a DataLoader, with another number of workers."""
+"""Torch's schedule for a DataLoader with another number of workers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import Final
 
 ENOUGH: Final = 1.05
-"""Workers suffice if a batch takes at most this many times its time without any wait."""
+"""Workers suffice if a batch takes at most this many times as long as without any wait."""
 _MOST_WORKERS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One loader's steady batches, from which torch's schedule is simulated."""
+    """One loader's steady-state batches, from which torch's schedule is simulated."""
 
-    # ns that each batch took its worker, sending included.
+    # ns that each batch took its worker, including sending.
     times: list[float]
     # The same without sending, on average.
     fetch_ns: float
-    # The loop's own time with a batch.
+    # Time that the loop itself spends on a batch.
     loop_ns: float
-    # Time to take a batch from a worker; 0 if unknown.
+    # Time to receive a batch from a worker; 0 if unknown.
     receive_ns: float
     # CPU time of a batch in its worker.
     cpu_ns: float
@@ -38,7 +38,7 @@ class Schedule:
         return self.loop_ns + self.receive_ns
 
     def batch_ns(self, workers: int, *, in_order: bool | None = None) -> float:
-        """Return the time a batch with this many workers; all of them share the cores."""
+        """Return the time per batch with this many workers, which all share the cores."""
         if not workers:
             return self.loop_ns + self.fetch_ns
         ordered = self.in_order if in_order is None else in_order
@@ -46,7 +46,7 @@ class Schedule:
         return max(time, (self.cpu_ns + self.target_ns) / self.cores if self.cores else 0.0)
 
     def best(self) -> int:
-        """Return the smallest number of workers that is enough or, without one, as good as any."""
+        """Return the smallest number of workers that is enough or, if none is, as good as any."""
         times: list[float] = []
         for workers in range(1, _MOST_WORKERS + 1):
             times.append(self.batch_ns(workers))
@@ -58,13 +58,13 @@ class Schedule:
 def simulate(
     times: Sequence[float], target_ns: float, workers: int, prefetch: int = 2, *, in_order: bool = True
 ) -> float:
-    """Return the mean time a batch of torch's own schedule, in steady state.
+    """Return the mean time per batch of torch's own schedule in steady state.
 
     >>> [round(simulate([100.0] * 60, 20.0, workers)) for workers in (1, 2, 8)]
     [100, 49, 20]
     """
-    # Workers get tasks in turn, each works one after the other, and a new task is sent whenever a batch is
-    # taken; ``prefetch`` tasks a worker are sent ahead.
+    # Workers get tasks in turn, each works on one after another, and a new task is sent whenever a batch is
+    # taken; ``prefetch`` tasks per worker are sent ahead.
     simulated = _in_order if in_order else _any_order
     returned = simulated(times, target_ns, workers, prefetch)
     skip = min(len(returned) // 3, workers * prefetch)
@@ -72,7 +72,7 @@ def simulate(
 
 
 def batch_ns_together(schedules: Sequence[Schedule], loop_ns: float) -> float:
-    """Return the steady time a batch of processes in step: each step begins when the last has its batch."""
+    """Return the steady time per batch of processes whose steps begin when the last has its batch."""
     free = [[0.0] * one.workers for one in schedules]
     received: list[list[float]] = [[] for _ in schedules]
     returned: list[float] = []

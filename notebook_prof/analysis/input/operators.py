@@ -46,10 +46,10 @@ def input_queues(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
         - ``rank`` int32; ``queue`` str;
         - ``samples``, ``empty``, ``full`` int64; ``empty_share`` float64 of the samples;
         - ``mean_size`` float64; ``capacity`` float64, NaN if unknown; ``usage`` float64, 0–1: the mean size
-          over the capacity;
+          divided by the capacity;
         - ``finding`` str, of the host queue only: ``data_process`` (the pipeline is too slow),
           ``data_transmission`` (the transfer to the device is too slow), ``device_queue`` (neither: the
-          device is the bottleneck); else empty.
+          device is the bottleneck); otherwise empty.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
           operator that takes its output, -1 at the root;
         - ``workers``, ``queue_length``, ``queue_mean`` float64: NaN if not recorded; ``usage`` float64, 0–1:
           of its output queue; NaN for the root and for operators without one;
-        - ``input_usage`` float64: mean usage of its inputs' queues, skipping operators without one;
+        - ``input_usage`` float64: mean usage of its inputs' queues, skipping operators without a queue;
         - ``cpu_share`` float64, 0–1: mean share of the processors, user and system; NaN where not sampled;
         - ``suspect`` bool.
 
@@ -226,7 +226,7 @@ def input_operators(trace: Trace, *, rule: str = "2.3.1") -> pd.DataFrame:
 
 
 def _inputs(children: dict[int, Any], usage: dict[int, float]) -> dict[int, list[int]]:
-    """Return the nearest operators with a queue below each."""
+    """Return the nearest operators with a queue below each operator."""
     inputs: dict[int, list[int]] = {}
     for op, below in children.items():
         todo, queued = list(below), set(below)

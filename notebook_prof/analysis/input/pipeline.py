@@ -44,12 +44,13 @@ def loaders(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a setting, in order of first use; empty if none was seen, as in files of other profilers.
+        One row per configuration, in order of first use; empty if none was seen, as in files of other
+        profilers.
 
         - ``dataset method file line``: the code that makes items;
         - ``in_memory``, ``batched`` bool; ``batch_size``, ``num_workers``, ``prefetch_factor`` int64;
           ``pin_memory``, ``persistent_workers`` bool: as the loader was made;
-        - ``iterators`` int64: how many were started.
+        - ``iterators`` int64: how many iterators were started.
 
     Examples
     --------
@@ -85,18 +86,18 @@ def input_pipeline(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     DataFrame
         By rank and step; no rows without steps. Times int64 ns.
 
-        - ``step`` int64; ``rank`` Int32, missing if unknown; ``dur``: of the step, 0 if only the pipeline was
-          recorded;
+        - ``step`` int64; ``rank`` Int32, missing if unknown; ``dur``: length of the step, 0 if only the
+          pipeline was recorded;
         - ``loader`` category: ``in-process`` (PyTorch with 0 workers: the thread of the steps makes its
           batches), ``workers`` (it takes them from other processes), ``pipeline`` (MindData), ``none``;
-        - ``fetches``: requested batches;
+        - ``fetches``: number of requested batches;
         - ``fetch_ns``: time with a slice of phase data open on the thread of the steps; for MindData the
           total of the batch;
-        - ``wait_ns``: the waiting part of it: for ``workers`` the fetch without the operators that ran in it;
-          for MindData the time to get the batch out of the pipeline; 0 in-process;
+        - ``wait_ns``: the part of it spent waiting: for ``workers`` the fetch without the operators that ran
+          in it; for MindData the time to get the batch out of the pipeline; 0 in-process;
         - ``push_ns``: MindData's time to put the batch into the queue of the device, else 0;
-        - ``worker_ns``, ``workers``: time with data work on any other thread or process, and their number; 0
-          if none was recorded;
+        - ``worker_ns``, ``workers``: time with data work on any other thread or process, and how many there
+          were; 0 if none was recorded;
         - ``queue_size``, ``queue_capacity`` Int64: of the queue before the device, missing without one;
           ``empty``, ``full`` boolean, missing without one;
         - ``share`` float64: `fetch_ns` of `dur`; NaN where `dur` is 0.
@@ -176,7 +177,7 @@ def _processes(trace: Trace, track: IntArray) -> IntArray:
 
 
 def _active(track: IntArray, ts: IntArray, stop: IntArray, start: IntArray, end: IntArray) -> IntArray:
-    """Count the tracks with something open in each step; a loop over tracks."""
+    """Count the tracks with something open in each step, in a loop over tracks."""
     active = np.zeros(len(start), dtype=np.int64)
     for number in np.unique(track):
         own = track == number

@@ -26,19 +26,19 @@ _MERELY_ALLOCATE: Final = (
 
 
 class Lives(NamedTuple):
-    """A row a block."""
+    """One row per block."""
 
-    # Row of the allocation or, for a block from before the recording, of the event that freed it.
+    # Row of the allocation or, for a block older than the recording, of the event that freed it.
     event: IntArray
-    # ns; birth is -1 before the recording, death is `FOREVER` after it.
+    # ns; birth is -1 if before the recording, death is `FOREVER` if after it.
     birth: IntArray
     death: IntArray
-    # Row of the event that ended it; -1 if it outlived the recording.
+    # Row of the event that ended the block; -1 if it outlived the recording.
     end_event: IntArray
 
 
 def lives(events: pd.DataFrame) -> Lives:
-    """Pair the events of each address: a block lives from its allocation to the next event there."""
+    """Pair the events at each address: a block lives from its allocation to the next event there."""
     addr, device = events["addr"].to_numpy(), events["device"].to_numpy()
     ts, size = events["ts"].to_numpy(), events["bytes"].to_numpy()
     order = np.lexsort((np.arange(len(ts)), addr, device))
@@ -59,7 +59,7 @@ def lives(events: pd.DataFrame) -> Lives:
 
 
 def meaningful(trace: Trace, rows: IntArray) -> IntArray:
-    """Return the slices, each replaced by the one around it if it only allocates for that."""
+    """Return the slices; a slice that only allocates for the one around it is replaced by that one."""
     return climb(ints(trace.slices["parent"]), rows, trace.slices["name"].isin(_MERELY_ALLOCATE).to_numpy())
 
 
@@ -67,13 +67,13 @@ KINDS: Final = ("activation", "gradient", "optimizer", "input", "temporary", "pa
 
 
 def block_kinds(trace: Trace, events: pd.DataFrame, blocks: Lives) -> npt.NDArray[np.int8]:
-    """Return each block's position in `KINDS`: activations, gradients, optimizer state …, by its life."""
+    """Return each block's index into `KINDS`: activations, gradients, optimizer state …, by its life."""
     # earlier: from before the recording, mostly parameters and state; parameter: born before the first of
-    # these phases and alive two steps later (what belongs to a model made while recording, its buffers too);
-    # input: born in phase data; activation: born in forward and not gone before the forward is over;
-    # gradient: the same of backward; optimizer: born in phase optimizer and alive after it (the optimizer's
-    # state); temporary: born in one of these three and gone in the same phase of the same step; other:
-    # anything else.
+    # these phases and alive two steps later (anything that belongs to a model made while recording, including
+    # its buffers); input: born in phase data; activation: born in forward and alive when the forward is over;
+    # gradient: the same for backward; optimizer: born in phase optimizer and alive after it (the optimizer's
+    # state); temporary: born in one of these three phases and freed in the same phase of the same step;
+    # other: anything else.
     words = list(trace.slices["phase"].cat.categories)
     of_slice = np.append(trace.slices["phase"].cat.codes.to_numpy(), -1)
     rows = ints(events["slice"])
@@ -114,7 +114,7 @@ def _lasting(trace: Trace, blocks: Lives) -> npt.NDArray[np.bool_]:
 
 
 def step_index(trace: Trace, instants: IntArray) -> IntArray:
-    """Return how many steps have begun at each instant: equal for two instants in one step."""
+    """Return how many steps have begun at each instant: equal for two instants in the same step."""
     start = np.sort(trace.steps["ts"].to_numpy())
     return np.where(instants == FOREVER, -1, np.searchsorted(start, instants, side="right"))
 
@@ -141,8 +141,8 @@ def memory_blocks(
     min_bytes, max_bytes : int, optional
         Keep blocks of at least, and at most, this size.
     min_lifetime, max_lifetime : int or str, optional
-        Keep blocks that lived at least, and at most, this long: ns, or text such as ``"2ms"``. Without a
-        recorded birth or death, only the recorded time counts.
+        Keep blocks that lived at least, and at most, this long: ns, or text such as ``"2ms"``. If birth or
+        death was not recorded, only the recorded time counts.
 
     Returns
     -------

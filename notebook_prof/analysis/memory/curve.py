@@ -17,7 +17,7 @@ EVENT_BYTES: Final = 2200
 allocated, 1,950 with freed blocks between the events, 2,100 in 32 steps of 1,260 each.
 """
 RECORDER_SHARE: Final = 0.1
-"""Share of the peak resident memory below which the recording's own memory is not reported."""
+"""The recording's own memory is not reported below this share of the peak resident memory."""
 _SOURCE: Final = pd.CategoricalDtype(list(SOURCES))
 
 
@@ -28,7 +28,7 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns. A row at its start has the level there.
+        Half-open, in ns. A row at its start has the level at that time.
     device : int, optional
         Keep this one; -1 is the host.
 
@@ -39,8 +39,8 @@ def memory(trace: Trace, *, window: WindowLike = None, device: int | None = None
         memory was recorded.
 
         - ``ts`` int64 ns; ``device`` int16 (-1: host);
-        - ``allocated_bytes`` int64; ``reserved_bytes`` int64: what the allocator holds from the system, 0 if
-          unknown (the host);
+        - ``allocated_bytes`` int64; ``reserved_bytes`` int64: what the allocator has reserved from the
+          system, 0 if unknown (the host);
         - ``source`` category: ``rss`` for the resident memory of the process, or ``allocator``. On the host
           the allocator's blocks are part of the resident memory.
 
@@ -96,7 +96,7 @@ def _from_start(table: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 
 def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Find the peak of each device's memory and its instant.
+    """Find the peak of each device's memory, and when it occurs.
 
     Parameters
     ----------
@@ -107,17 +107,17 @@ def memory_peak(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a device (and source, see `memory`), by device; empty if no memory was recorded.
+        One row per device (and source, see `memory`), by device; empty if no memory was recorded.
 
         - ``device`` int16 (-1: host); ``source`` category;
-        - ``ts`` int64 ns: the first instant at the peak, as `memory_live` takes it;
+        - ``ts`` int64 ns: the first instant at the peak; `memory_live` accepts it;
         - ``peak_bytes`` int64: allocated then; ``reserved_peak_bytes`` int64: highest reserved;
         - ``start_bytes``, ``end_bytes`` int64: allocated at the first and the last row;
         - ``base_bytes`` int64: the level before the recording, for any window; the peak is `peak_bytes` -
-          `base_bytes` above it. An allocator that counts from its first recorded block has 0;
-        - ``recorder_bytes`` int64: an upper bound of what PyTorch's profiler holds of it for its events, in
-          the same process: 2,200 bytes a slice or allocation until ``ts``, and at most the part above the
-          base; it may hold a tenth of that. 0 if it did not record, and in an allocator's rows;
+          `base_bytes` above it. It is 0 for an allocator that counts from its first recorded block;
+        - ``recorder_bytes`` int64: an upper bound of the part that PyTorch's profiler holds for its events in
+          the same process: 2,200 bytes per slice or allocation until ``ts``, and at most the part above the
+          base; it may hold only a tenth of that. 0 if it did not record, and in an allocator's rows;
         - ``step`` Int32: the step at ``ts``.
 
     Examples

@@ -38,8 +38,8 @@ def memory_growth(
     Returns
     -------
     DataFrame
-        By `bytes_per_step`, most first. Empty if memory does not grow, was not recorded, or with fewer than
-        four steps.
+        By `bytes_per_step`, most first. Empty if memory does not grow, was not recorded, or there are fewer
+        than four steps.
 
         - the columns of `by` str, missing if unknown; ``device`` int16 (-1: host);
         - ``bytes_per_step`` int64: median over the steps of the bytes left behind; ``blocks_per_step``
@@ -49,7 +49,7 @@ def memory_growth(
         - ``growth_bytes`` int64: median growth of the device between ends of steps; ``share`` float64:
           `bytes_per_step` of it;
         - ``first_slice`` Int64: row of the slice in which the first of these blocks was born;
-        - ``source`` str: ``allocator``, or ``rss`` for one row without names or blocks: growth of resident
+        - ``source`` str: ``allocator``, or ``rss`` for a row without names or blocks: growth of resident
           memory beyond these blocks (arrays, lists, other libraries).
 
     Raises
@@ -63,8 +63,8 @@ def memory_growth(
     block is left behind if it is born in one of the other steps and never freed in the recording. A group is
     a suspect if it leaves blocks behind in four of five of them, and only if the memory of its device is
     higher at the end of every step than at the end of the step before: a buffer that is freed again is no
-    suspect. A new module in every step, such as a sliced ``Sequential``, counts as one without its number.
-    For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
+    suspect. If every step has a new module, such as a sliced ``Sequential``, they count as one, without the
+    number. For resident memory see `notebook_prof.analysis.memory.level_growth.rising`.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _surviving_blocks(trace: Trace, events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_numbers(module: pd.Series, step_index: pd.Series) -> pd.Series:
-    """Drop the number of modules seen in a single step if their kind was seen in several."""
+    """Drop the number from modules seen in a single step if their kind was seen in several."""
     numbered = module.str.replace(_NUMBER, "", regex=True)
     inside = (step_index >= 0) & module.notna()
     steps_of_one = step_index[inside].groupby(module[inside]).nunique()

@@ -1,4 +1,4 @@
-"""Allocators of the host's heap at its peak, and what is kept."""
+"""Allocation sites of the host's heap at its peak, and the memory that remains."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
         By `bytes`, most first, then by `kept_bytes`; empty if the heap was not traced.
 
         - ``line`` str: the innermost line of the cell, or of your modules, on the stack, as ``cell:12``;
-          missing without one, as in other threads; with ``by="function"`` that of the most bytes;
+          missing if there is none, as in other threads; with ``by="function"``, the line with the most bytes;
         - ``text`` str: its source; ``allocated_by`` str: the innermost function of Python, as
           ``concatenate (multiarray.py)``; that of the most bytes; ``import`` of modules that were loaded;
           missing for blocks that no snapshot of tracemalloc has seen;
         - ``bytes``, ``count`` int64: at the peak; ``share`` float64 of it;
-        - ``kept_bytes``, ``kept_count`` int64: allocated in the recording and not freed in it.
+        - ``kept_bytes``, ``kept_count`` int64: allocated during the recording and not freed in it.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def memory_heap(trace: Trace, *, by: By = "line") -> pd.DataFrame:
     ``bytes`` sum to the peak of blocks allocated since the recording began. Resident memory
     (``p.memory.peak()``) differs: it includes earlier blocks and memory that the allocator keeps for later.
     With memray (https://bloomberg.github.io/memray/) Python objects count as the arenas that hold them;
-    tracemalloc counts each object, but not allocations of other C code, such as torch.
+    tracemalloc counts each object, but not allocations by other C code, such as torch.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from .curve import EVENT_BYTES, SOURCES, memory, recorded_by_torch
 _FEWEST: Final = 12
 """With fewer differences, growth may be chance or warm-up."""
 _SURE: Final = 3.0
-"""Standard deviations of Kendall's S beyond which a trend is not chance."""
+"""A trend this many standard deviations of Kendall's S from 0 is not chance."""
 _LATE: Final = 0.25
 """Share of the growth that must come in the second half: memory that only fills up at first is no leak."""
 _NOISE: Final = 4.0
@@ -28,12 +28,12 @@ _MOST_PAIRS: Final = 400
 class Trend(NamedTuple):
     """How a level changes from step to step."""
 
-    # Per step.
+    # Growth per step.
     slope_bytes: int
     # How many of `steps` ended at a higher level than the one before.
     grown: int
     steps: int
-    # Whether that is certain.
+    # Whether the growth is certain.
     grows: bool
 
 
@@ -56,9 +56,9 @@ def level_growth(trace: Trace, spans: pd.DataFrame | None = None) -> pd.DataFram
     Notes
     -----
     An allocator's figures are exact: memory grows if the lowest level of every step is higher than that of
-    the step before; `growth_bytes` is the median. The lowest level, unlike that at the end, does not depend
-    on whether a buffer is freed just before or after the border of two steps. If buffers come and go across
-    borders, and for resident memory, the trend must be certain.
+    the step before; `growth_bytes` is the median. Unlike the level at the end, the lowest level does not
+    depend on whether a buffer is freed just before or after the boundary of two steps. If buffers come and go
+    across boundaries, and for resident memory, the trend must be certain.
 
     Examples
     --------
@@ -108,9 +108,10 @@ def other_growth(trace: Trace) -> Trend:
 
 
 def recorders_bytes(trace: Trace) -> int:
-    """Return growth of resident memory in a step that nobody keeps: the recording and freed blocks."""
+    """Return resident growth per step that the program does not keep: the recording, and freed blocks."""
     # Torch's profiler keeps about this much for each event, in the same process. Freed blocks that malloc had
-    # not returned at the end of the recording are in ``metadata["freed_bytes"]``, beside those at its begin.
+    # not returned to the system at the end of the recording are in ``metadata["freed_bytes"]``, next to those
+    # at its start.
     if not len(trace.steps):
         return 0
     freed = trace.metadata.get("freed_bytes") or (0, 0)
@@ -123,13 +124,13 @@ def recorders_bytes(trace: Trace) -> int:
 def rising(level: npt.NDArray[np.integer[Any]], own_bytes: int = 0) -> Trend:
     """Find a trend in a noisy level (bytes at the end of each step), and whether it is certain.
 
-    `own_bytes` is roughly what the recording itself adds a step: it is subtracted, and the rest must be as
-    large.
+    `own_bytes` is roughly what the recording itself adds per step: it is subtracted, and the rest must be at
+    least as large.
     """
-    # Slope: the median of the slopes between all pairs of ends (Theil 1950, Sen 1968). It grows if Kendall's
-    # S is beyond three standard deviations (Mann 1945, Kendall 1975; variance n (n - 1) (2 n + 5) / 18), most
-    # steps grow, a quarter of the growth comes in the second half, the growth stands out of the noise around
-    # the line, and it is at least a mebibyte and four pages a step.
+    # Slope: the median of the slopes between all pairs of ends (Theil 1950, Sen 1968). The level grows if
+    # Kendall's S exceeds three standard deviations (Mann 1945, Kendall 1975; variance n (n - 1) (2 n + 5) /
+    # 18), most steps grow, a quarter of the growth comes in the second half, the growth stands out from the
+    # noise around the line, and it is at least a mebibyte and four pages per step.
     added = np.diff(level)
     if len(added) < 2:
         return Trend(0, 0, len(added), False)
@@ -172,7 +173,7 @@ def _borders(trace: Trace, spans: pd.DataFrame | None) -> tuple[IntArray, IntArr
 
 
 def _lowest(curve: pd.DataFrame, starts: IntArray, ends: IntArray) -> IntArray:
-    """Return the lowest level after the first event of each step; without an event, the level it keeps."""
+    """Return the lowest level after the first event of each step; without an event, the unchanged level."""
     if not len(curve) or not len(starts):
         return np.empty(0, np.int64)
     ts = curve["ts"].to_numpy()

@@ -31,15 +31,16 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
     Returns
     -------
     DataFrame
-        A row a block, largest first; empty if no allocator was recorded.
+        One row per block, largest first; empty if no allocator was recorded.
 
         - ``addr`` uint64, ``device`` int16 (-1: host), ``bytes`` int64;
-        - ``birth_ts`` Int64 ns: missing for a block from before the recording, known by its release;
+        - ``birth_ts`` Int64 ns: missing for a block from before the recording, known only by its release;
         - ``death_ts`` Int64 ns: missing if it outlived the recording;
-        - ``operator`` str: innermost slice of its birth, except ``aten::empty`` and the like; ``module``,
-          ``phase``, ``line`` str and ``step`` Int32 of it; ``slice`` Int64: its row in ``trace.slices``;
+        - ``operator`` str: innermost slice at its birth, except ``aten::empty`` and the like; ``module``,
+          ``phase``, ``line`` str and ``step`` Int32 of that slice; ``slice`` Int64: its row in
+          ``trace.slices``;
         - ``kind`` category: ``activation gradient optimizer input temporary parameter earlier other``, judged
-          by its life; see `memory_by`.
+          by its lifetime; see `memory_by`.
 
     Notes
     -----
@@ -87,7 +88,7 @@ def memory_live(trace: Trace, at: int | str | None = None, *, device: int | None
 
 
 def peak_instant(trace: Trace, device: int | None = None) -> int:
-    """Return the instant of the allocator's highest peak; 0 without one."""
+    """Return the instant of the allocator's highest peak; 0 if there is none."""
     peaks = memory_peak(trace)
     peaks = peaks[peaks["source"] == "allocator"]
     if device is not None:
@@ -137,7 +138,7 @@ def memory_by(
     Notes
     -----
     The blocks are those of `memory_live`, with a recorded allocation or release: memory that a program
-    allocated before the recording and still keeps is not included.
+    allocated before the recording and still holds is not included.
 
     Examples
     --------

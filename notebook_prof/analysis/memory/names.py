@@ -66,8 +66,8 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
     Returns
     -------
     DataFrame
-        By `bytes`, most first, names before the rest; empty if no names were recorded (a profiled cell, or
-        ``nbp.profile``, with memory has them).
+        By `bytes`, most first, names before the rest; empty if no names were recorded (a profiled cell or
+        ``nbp.profile`` with memory records them).
 
         - ``name`` str: the first one that leads to the buffers, as ``model.0.weight``, ``acts[]`` (all
           elements of a list), ``opt.state[model.0.weight]['exp_avg']``, ``df[price]``, ``Out[9]``,
@@ -77,18 +77,18 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
           the backward pass; ``objects``: Python objects, an estimate, from 64 KiB on; ``file``: a mapped
           file, whose pages do not count; ``unnamed``: recorded blocks without a name, or freed in a thread
           that was not recorded; ``cached`` by the allocator; ``outside``: all other memory in use; ``not
-          resident``: negative, named memory that was not touched yet;
-        - ``type`` str: type and shape, or their number; ``device`` int16 (-1: host);
+          resident``: negative, named memory that has not been touched yet;
+        - ``type`` str: type and shape, or how many there are; ``device`` int16 (-1: host);
         - ``buffers`` int64: a buffer shared by several names counts once; ``bytes`` int64: of whole buffers,
-          even if a name is a view of a part;
+          even if a name is only a view of a part;
         - ``share`` float64 of memory in use: resident memory of the process on the host, all used memory on
-          another device;
-        - ``new_bytes`` Int64: of buffers without a name when the cell began; missing if that was not
+          other devices;
+        - ``new_bytes`` Int64: of buffers that had no name when the cell began; missing if that was not
           recorded;
-        - ``bytes_per_step`` Int64: median growth a step, 0 if the name does not grow. Without recorded
+        - ``bytes_per_step`` Int64: median growth per step, 0 if the name does not grow. Without recorded
           allocations (NumPy, pandas, Python) it is the name's growth over the recorded steps divided by their
           number; missing with fewer than four steps, and for those names if no step ran before the recorded
-          ones (``--steps 3:14`` leaves some);
+          ones (``--steps 3:14`` skips some);
         - ``created_line``, ``operator`` str, ``slice`` Int64: of the allocation of the largest recorded
           buffer; missing if none was recorded;
         - ``kept_by`` str: up to four more names.
@@ -101,8 +101,8 @@ def memory_names(trace: Trace, *, at: Moment = "recording", device: int | None =
     Notes
     -----
     For each device, ``bytes`` of all rows except ``file`` sum to what is used: named + saved for backward +
-    unnamed + cached + outside = used. A name grows if four of five steps, without the first and the last,
-    each allocated memory that it holds at the end.
+    unnamed + cached + outside = used. A name grows if in four of five steps, not counting the first and the
+    last, it allocated memory that it still holds at the end.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def _buffers(trace: Trace, at: str) -> pd.DataFrame | None:
 
 
 def _blocks(trace: Trace) -> pd.DataFrame:
-    """Return the blocks alive at the end of the recording."""
+    """Return the blocks that are alive at the end of the recording."""
     events = trace.allocations
     last = int(events["ts"].max()) if len(events) else 0
     blocks = memory_live(trace, last).rename(columns={"bytes": "block_bytes"})
@@ -227,7 +227,7 @@ def _growth(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
-    """Return the growth a step of names without recorded allocations."""
+    """Return the growth per step of names without recorded allocations."""
     names = buffers.groupby(_KEYS, sort=False)
     table = names.agg(bytes=("bytes", "sum"), recorded=("birth_ts", "count"))
     if "first_step_bytes" not in buffers or len(trace.steps) < _FEWEST_STEPS + 2:
@@ -238,7 +238,7 @@ def _growth_of_looks(trace: Trace, buffers: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _unnamed(blocks: pd.DataFrame, buffers: pd.DataFrame) -> pd.DataFrame:
-    """Return the blocks without a name, by the operator and the line that allocated them."""
+    """Return the blocks without a name, by the operator and line that allocated them."""
     named = pd.MultiIndex.from_frame(buffers[["device", "address"]])
     free = blocks[
         ~pd.MultiIndex.from_frame(blocks[["device", "addr"]].astype({"device": "int64"})).isin(named)
@@ -259,7 +259,7 @@ def _as_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def _remainders(trace: Trace, at: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return memory cached by each allocator and memory outside of all; set the shares of `table`."""
+    """Return memory cached by each allocator, and memory outside of all; set the shares of `table`."""
     levels = _of_moment(trace, "memory_levels", at)
     counted = table[table["kind"] != MAPPED].groupby("device")["bytes"].sum()
     rows: list[dict[str, Any]] = []

@@ -41,11 +41,11 @@ def memory_operators(
     Returns
     -------
     DataFrame
-        A row a group and device, by `increase_bytes`, most first; empty if no allocator was recorded.
+        One row per group and device, by `increase_bytes`, most first; empty if no allocator was recorded.
 
         - the columns of `by`, missing for events outside every slice; ``device`` int16 (-1: host);
         - ``allocation_count``, ``free_count``, ``allocated_bytes``, ``freed_bytes`` int64, none negative;
-        - ``increase_bytes`` int64: their difference. Over all rows it sums to the change by all events.
+        - ``increase_bytes`` int64: their difference. Over all rows it sums to the total change.
 
     Raises
     ------

@@ -23,7 +23,7 @@ def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = Non
     ----------
     trace : Trace
     file : str
-        ``cell``, or a file of `lines`; a unique last part is enough.
+        ``cell``, or a file of `lines`; the last part of its path is enough if it is unique.
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
 
@@ -31,7 +31,7 @@ def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = Non
     -------
     DataFrame
         In the order of the file, with the columns of `lines`. Lines that did not run have zeros. If the text
-        was not recorded, only lines that ran have rows; without recorded lines there are none.
+        was not recorded, only lines that ran have rows; without recorded lines there are no rows.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def annotated_source(trace: Trace, file: str = CELL, *, window: WindowLike = Non
 
 
 def annotate(table: pd.DataFrame, file: str, text: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of `annotated_source` for a file, from its rows of `lines` and its text (or none)."""
+    """Return the rows of `annotated_source` for a file, from its rows of `lines` and its text (or None)."""
     ran = table.set_index("line")
     rows = ran.reindex(sorted({*range(1, len(text) + 1), *ran.index}))
     texts = pd.Series(list(text), range(1, len(text) + 1), dtype="str").reindex(rows.index)
@@ -83,7 +83,7 @@ def source_texts(trace: Trace) -> dict[str, tuple[str, ...]]:
 
 
 def cell_lines(source: str) -> tuple[str, ...]:
-    """Return the lines of a cell as the interpreter counts them: IPython drops empty ones on top."""
+    """Return a cell's lines as the interpreter counts them: IPython drops empty lines at the top."""
     written = source.splitlines()
     first = next((i for i, text in enumerate(written) if text.strip()), len(written))
     return tuple(written[first:])
@@ -127,7 +127,7 @@ def line_steps(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         Lines in the order of `lines`, each with all steps; empty without lines or steps.
 
         - ``file`` str, ``line`` int64: as in `lines`; ``loop``, ``step`` int64: as in `steps`;
-        - ``total_ns`` int64: time inside the step in which the line or its callees ran, in any thread.
+        - ``total_ns`` int64: time in the step during which the line or its callees ran, in any thread.
 
     Examples
     --------

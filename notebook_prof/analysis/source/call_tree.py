@@ -46,7 +46,7 @@ def call_tree(
     track : int or iterable of int, optional
         Keep these threads.
     by_thread : bool
-        Whether each thread is a root; else equal stacks of all threads are merged.
+        Whether each thread is a root; otherwise equal stacks of all threads are merged.
     only_my_code : bool
         Fold library functions, and calls inside operators, into their callers as self time. A stack without
         user code keeps its outermost entry.
@@ -54,7 +54,7 @@ def call_tree(
     Returns
     -------
     DataFrame
-        A row a path of calls, callers before callees, longest first; empty without host slices.
+        One row per path of calls, callers before callees, longest first; empty without host slices.
 
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
         - ``name`` str; ``category`` category: missing for threads;
@@ -72,8 +72,8 @@ def call_tree(
 
     Notes
     -----
-    The stacks are those of `flame`. Recursion has a row for each level. Device work without a recorded and
-    kept launch is in no row.
+    The stacks are those of `flame`. Recursion has a row for each level. Device work is in no row unless its
+    launch was recorded and kept.
 
     Examples
     --------
@@ -108,24 +108,25 @@ def bottom_up(
     only_my_code: bool = False,
     levels: int | None = None,
 ) -> pd.DataFrame:
-    """List names by self time, and below each the callers for which it spent that time.
+    """List names by self time and, below each, the callers for which it spent that time.
 
     Parameters
     ----------
     trace, window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
     levels : int, optional
-        Maximum depth of callers. Default: all.
+        Maximum depth of callers. Default: no limit.
 
     Returns
     -------
     DataFrame
         The columns of `call_tree`, each row before its callers, by self time, longest first.
 
-        A row without a parent is everything with its name and category; their ``self_ns`` sum to the busy
-        time of threads. A row below is the part called by these callers: counts and self times of callers sum
-        to those of the row above, without uncalled ones. ``total_ns`` and ``device_ns`` count recursion once
-        in each row, so those of callers sum to more with recursion. ``share`` is ``self_ns`` of all.
+        A row without a parent is everything with its name and category; the ``self_ns`` of these rows sum to
+        the busy time of threads. A row below is the part called by these callers: counts and self times of
+        callers sum to those of the row above, except for the part without a caller. ``total_ns`` and
+        ``device_ns`` count recursion once in each row, so with recursion those of callers sum to more.
+        ``share`` is ``self_ns`` of all.
 
     Raises
     ------
@@ -160,7 +161,7 @@ def bottom_up(
 
 
 def from_below(tree: pd.DataFrame, levels: int | None = None, least_share: float = 0.0) -> pd.DataFrame:
-    """Turn a call tree (without threads) around into `bottom_up`.
+    """Turn a call tree (without threads) upside down into `bottom_up`.
 
     Callers of rows with less than `least_share` of all self time, and of all device time, are left out.
     """
@@ -217,14 +218,14 @@ def heaviest_stack(
     trace, window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
     name : str, optional
-        Follow the longest path to this name; default: begin with the longest root.
+        Follow the longest path to this name. Default: start at the longest root.
     by : {"total_ns", "device_ns"}
         Measure by time on the host, or by the device work launched.
 
     Returns
     -------
     DataFrame
-        Rows of `call_tree`, from the outermost on, each the caller of the next; empty if nothing has the
+        Rows of `call_tree`, outermost first, each the caller of the next; empty if nothing has the
         name, or took any time.
 
     Raises
@@ -258,7 +259,7 @@ def heaviest_stack(
 
 
 def heaviest_of(tree: pd.DataFrame, name: str | None = None, by: str = "total_ns") -> pd.DataFrame:
-    """Return the rows of the heaviest stack of a call tree, renumbered."""
+    """Return the rows of a call tree's heaviest stack, renumbered."""
     if by not in ("total_ns", "device_ns"):
         raise OptionError(
             f"the heaviest stack cannot be found by {by!r}: {nearest(by, ('total_ns', 'device_ns'))}"
@@ -289,7 +290,7 @@ def _labels(tree: pd.DataFrame) -> IntArray:
 
 
 def _inside_own(kind: IntArray, up: IntArray, nodes: IntArray) -> BoolArray:
-    """Return which of some nodes have a caller, direct or not, of their own kind."""
+    """Return a mask of the nodes that have a caller, direct or not, of their own kind."""
     inside = np.zeros(len(kind), dtype=bool)
     rows, above = nodes, up[nodes]
     while len(rows):
@@ -306,7 +307,7 @@ def _summed(code: IntArray, values: IntArray, size: int) -> IntArray:
 
 
 def _listed(table: pd.DataFrame, *, totals: bool) -> pd.DataFrame:
-    """Order rows so that each precedes those below it, longest first; a loop over levels."""
+    """Order rows so that each precedes those below it, longest first; loops over levels."""
     up, depth = table["parent"].to_numpy(), table["depth"].to_numpy()
     levels = [np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1)]
     size = np.ones(len(table), dtype=np.int64)

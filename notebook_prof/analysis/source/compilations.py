@@ -1,4 +1,4 @@
-"""Compilations of ``torch.compile``: when, how long, and why again."""
+"""Compilations by ``torch.compile``: when, how long, and why repeated."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ GRAPH_BREAKS: Final = Table(
 
 
 def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """List the compilations of ``torch.compile`` while the cell ran, including outside the recorded steps.
+    """List the compilations by ``torch.compile`` while the cell ran, including outside the recorded steps.
 
     Parameters
     ----------
@@ -76,25 +76,25 @@ def compilations(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By `ts`; empty if nothing was compiled, or it was not recorded.
+        By `ts`; empty if nothing was compiled or compilations were not recorded.
 
         - ``ts``, ``dur`` int64: ns; before the first recorded instant `ts` is negative;
         - ``step`` Int64: the recorded step in which it began, missing for none;
         - ``id`` str: TorchDynamo's, as ``0/1``: number of the function, and how often it was compiled before;
-        - ``function`` str; ``place`` str: where it begins, or continues after a graph break, as ``cell:4``;
-          both empty for a backward graph;
+        - ``function`` str; ``place`` str: where it begins, or where it continues after a graph break, as
+          ``cell:4``; both empty for a backward graph;
         - ``resumed`` bool: it continues after a graph break; ``backward`` bool;
         - ``dynamo_ns``, ``aot_ns``, ``inductor_ns``, ``codegen_ns`` int64: time of TorchDynamo, AOTAutograd,
-          Inductor and code generation, including compilers of C++ and Triton; their sum is `dur`;
-        - ``operators`` int64: in the graph; ``guards`` int64: conditions for its reuse;
+          Inductor and code generation, including the C++ and Triton compilers; they sum to `dur`;
+        - ``operators`` int64: number in the graph; ``guards`` int64: number of conditions for its reuse;
         - ``cached`` bool: the code came from a cache on disk;
-        - ``guard`` str: the condition that failed, empty for a first compilation; ``guard_place`` str: its
-          line, if TorchDynamo gives it;
-        - ``failure`` str: why it could not be compiled; else empty.
+        - ``guard`` str: the condition that failed, empty for a first compilation; ``guard_place`` str: the
+          line of the condition, if TorchDynamo reports it;
+        - ``failure`` str: why it could not be compiled; otherwise empty.
 
     Notes
     -----
-    A live recording uses ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64. Logs
+    A live recording uses ``torch._dynamo.utils.get_compilation_metrics()``, which has the latest 64. The logs
     that PyTorch writes to the folder ``TORCH_TRACE`` have all of them.
 
     Examples
@@ -131,22 +131,22 @@ def fused_kernels(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a kernel and line, by `total_ns` of the kernel, longest first, then by line; empty if Inductor
-        compiled nothing, or it was not recorded.
+        One row per kernel and line, by the kernel's `total_ns`, longest first, then by line; empty if
+        Inductor compiled nothing or compilations were not recorded.
 
         - ``kernel`` str: the name of its slices; ``operators`` str, as ``add, mul, relu``; ``backward`` bool:
-          of a backward graph, without known lines;
-        - ``file line text``: a user's line that became part of it; `line` is 0 if unknown;
-        - ``exact`` bool: Inductor gives the line, or no other kernel of its graph has such an operator; else
+          it belongs to a backward graph, whose lines are unknown;
+        - ``file line text``: a user's line that became part of the kernel; `line` is 0 if unknown;
+        - ``exact`` bool: Inductor names the line, or no other kernel of its graph has such an operator; else
           the line is part of one of several kernels;
-        - ``slices`` int64, ``total_ns`` int64: of the kernel, in each of its rows; 0 if it did not run in the
-          recording.
+        - ``slices`` int64, ``total_ns`` int64: of the kernel, repeated in each of its rows; 0 if it did not
+          run during the recording.
 
     Notes
     -----
-    The source is the comments in Inductor's modules, which name the nodes of TorchDynamo's graph in a kernel,
-    and the lines of these nodes. C++ for the host has no such comments: there the operators come from the
-    kernel's name, and its lines from the nodes with these operators.
+    The source is the comments in Inductor's modules, which name the nodes of TorchDynamo's graph that are in
+    a kernel, and the lines of these nodes. C++ for the host has no such comments: there the operators come
+    from the kernel's name, and the lines from the nodes with these operators.
 
     Examples
     --------
@@ -187,15 +187,14 @@ def graph_breaks(trace: Trace) -> pd.DataFrame:
     DataFrame
         In order of first occurrence; empty without breaks.
 
-        - ``place`` str: the line at which the function continues, as ``cell:6``: it broke there, or in the
-          line before; ``function`` str;
-        - ``reason`` str: TorchDynamo's first sentence; several, where the function breaks several times;
-        - ``count`` int64: compilations that began there; ``total_ns`` int64: their time.
+        - ``place`` str: the line at which the function continues, as ``cell:6``: the graph broke there, or in
+          the previous line; ``function`` str;
+        - ``count`` int64: compilations that began there; ``total_ns`` int64: their total time.
 
     Notes
     -----
     A break in a loop, or in a function called by a compiled one, may leave the whole function uncompiled:
-    then no graph continues, and `compilations` has its ``failure``, if any.
+    then no graph continues, and `compilations` has the ``failure``, if there is one.
 
     Examples
     --------

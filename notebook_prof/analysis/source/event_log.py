@@ -32,18 +32,18 @@ def event_log(
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: keep slices that touch it, uncut.
+        Half-open, in ns: keep slices that touch it, with uncut times.
     step, track : int or iterable of int, optional
         Keep what belongs to these.
     name, phase, category, line : str or iterable of str, optional
         Keep what belongs to these; a line is written as ``cell:12``.
     only_my_code : bool
-        Leave out library functions and calls inside operators.
+        Leave out library functions, and calls inside operators.
 
     Returns
     -------
     DataFrame
-        A row a slice, by start, then longest first.
+        One row per slice, by start, then longest first.
 
         - ``slice`` int64: its row in ``trace.slices``;
         - ``ts``, ``dur``, ``self_ns`` int64: start, duration and self time, not cut at the window;

@@ -1,4 +1,4 @@
-"""Stacks and their times as nodes of a tree: for flame graphs and icicles."""
+"""Stacks and their times as nodes of a tree, for flame graphs and icicles."""
 
 from __future__ import annotations
 
@@ -52,26 +52,26 @@ def flame(
     track : int or iterable of int, optional
         Keep these threads.
     by_thread : bool
-        Whether each thread is a root; else equal stacks of all threads are merged.
+        Whether each thread is a root; otherwise equal stacks of all threads are merged.
     by_line : bool
-        Whether each line of the user's source is a root instead, with its work in any thread but not the work
-        of other lines below it. The last root is ``not in lines``.
+        Whether each line of the user's source is a root instead, with its work in any thread but without the
+        work of other lines below it. The last root is ``not in lines``.
     order : {"left_heavy", "time"}
-        ``left_heavy`` merges all equal stacks, the largest sibling to the left; ``time`` merges only
-        neighbours in time, in the order in which they began. See `sandwich` for one name.
+        ``left_heavy`` merges all equal stacks, the largest sibling on the left; ``time`` merges only
+        neighbours in time, in the order in which they began. See `sandwich` for a single name.
     only_my_code : bool
-        Fold library functions and calls inside operators, as in `call_tree`.
+        Fold library functions, and calls inside operators, as in `call_tree`.
 
     Returns
     -------
     DataFrame
-        Level by level, each level from left to right; empty without host slices.
+        Level by level, each from left to right; empty without host slices.
 
         - ``node`` int64: row number; ``parent`` Int64: row of the caller, missing for roots; ``depth`` int64;
         - ``name`` str; ``category`` category: of the slices, missing for threads and lines;
         - ``value`` int64: of the node itself; ``total`` int64: with everything below it;
         - ``start`` int64: left edge of a node drawn as wide as its total: inside its parent, after larger, or
-          earlier, siblings, without pauses. Units of `value`, `total` and `start` are ns, or slices;
+          earlier, siblings, without gaps. Units of `value`, `total` and `start` are ns, or slices;
         - ``count`` int64: slices that are the node;
         - ``share`` float64: `total` of all.
 
@@ -84,11 +84,11 @@ def flame(
 
     Notes
     -----
-    A slice that is left out is not in the stacks: its content is below the nearest kept slice around it.
-    Threads without kept slices do not appear. A slice that outlasts the one around it by more than half of
-    itself is not in its stack: a step outlives the call that began it. The marks of all steps
+    The stacks do not contain slices that are left out: their content is below the nearest kept slice around
+    it. Threads without kept slices do not appear. A slice that outlasts the one around it by more than half
+    of its own length is not in its stack: a step outlives the call that began it. The marks of all steps
     (``ProfilerStep#4``) are one node, ``ProfilerStep*``, except with ``order="time"``. Totals of lines are
-    their ``self_ns`` in `lines`, and the work of other threads for them.
+    their ``self_ns`` in `lines`, plus the work of other threads for them.
 
     Examples
     --------

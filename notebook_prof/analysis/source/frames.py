@@ -22,7 +22,7 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Frames (`file` is empty and `line` -1 if unknown), and one of them for every slice."""
+    """Frames (`file` is empty and `line` -1 if unknown), and the frame of every slice."""
 
     code: IntArray
     function: npt.NDArray[np.object_]
@@ -34,7 +34,7 @@ def frames(trace: Trace) -> Frames:
     """Find the source line of every slice."""
     # The innermost frame of the slice's own stack; for a Python slice without a stack, its name
     # (``file.py(12): f`` or ``f (file.py:12)``); for anything else, the frame of the nearest slice around it.
-    # A slice without any of these is a function of its own name.
+    # A slice without any of these becomes a function of its own name.
     slices, stacks = trace.slices, trace.stacks
     words = [str(name) for name in slices["name"].cat.categories]
     parsed = [_parse(word) for word in words]

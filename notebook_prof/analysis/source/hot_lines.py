@@ -21,15 +21,15 @@ MOST: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class HotLines:
-    """Lines by how they call one another."""
+    """Lines, and how they call one another."""
 
-    # As `lines`.
+    # As in `lines`.
     table: pd.DataFrame
     # Rows of `table` directly in the cell or script, longest first.
     outer: IntArray
-    # Rows of `table`: the hottest of `outer`, then the line with most of it, and so on.
+    # Rows of `table`: the hottest of `outer`, then the line that takes most of that one's time, and so on.
     path: tuple[int, ...]
-    # Rows of lines that the last of `path` calls, longest first.
+    # Rows of the lines that the last line of `path` calls, longest first.
     inner: IntArray
 
 
@@ -70,7 +70,7 @@ def hot_lines(trace: Trace, *, window: WindowLike = None, below: int | None = No
 
 def cell_track(trace: Trace, scope: Scope) -> int:
     """Return the track of the thread that runs the cell; -1 without slices."""
-    # The recorded thread, or else the main thread of the first process. Without slices on a main thread, the
+    # The recorded thread, or else the main thread of the first process. If no main thread has slices, the
     # track with most time in `scope`.
     if not len(scope.rows):
         return -1

@@ -1,4 +1,4 @@
-"""Self time by function and line of the source."""
+"""Self time by function and by line of the source."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def hotspots(
 
 
 def _distinct(host: Scope, source_lines: Frames, by: str) -> tuple[pd.DataFrame, IntArray]:
-    """Return the distinct lines (with the operator, if asked), and the one of each slice."""
+    """Return the distinct lines (with the operator, if requested), and the one of each slice."""
     frame = source_lines.code[host.rows]
     name = host.codes("name") if by == "operator" else np.zeros(len(frame), dtype=np.int64)
     used, code = np.unique(frame * (int(name.max(initial=0)) + 1) + name, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Library calls of each line of the user's source, and the time of imports."""
+"""Library calls from each line of the user's source, and the time of imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNNAMED: Final = re.compile(r"<(?:frozen )?(.+)>")
 
 
 def line_calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Return the time of every library function by the user's line that led to it.
+    """Return the time of every library function, by the user's line that led to the call.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ def imports(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         By `total_ns`, longest first; empty without imports, or if they were too short to be sampled.
 
         - ``module`` str: package or module, as ``pandas``; ``text`` str: the line that led to it;
-        - ``ts`` int64 ns: its first begin;
-        - ``total_ns`` int64: until it was imported, including its own imports, which have no rows.
+        - ``ts`` int64 ns: when its import first began;
+        - ``total_ns`` int64: time until it was imported, including its own imports, which have no rows.
 
     Examples
     --------

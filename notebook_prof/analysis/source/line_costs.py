@@ -1,4 +1,4 @@
-"""Costs of each source line elsewhere: devices, backward, launches, waits and memory."""
+"""Costs that each source line causes elsewhere: devices, backward, launches, waits and memory."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ COSTS: Final = (
 def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLike) -> dict[str, IntArray]:
     """Sum the `COSTS` of lines; the last value of each column belongs to no row.
 
-    `row_of_line` is the result row for each code of ``trace.slices["line"]``; `size` for those without, and
-    last.
+    `row_of_line` has the result row for each code of ``trace.slices["line"]``; `size` for codes without one,
+    and as the last entry.
     """
     slices = trace.slices
     row = row_of_line[slices["line"].cat.codes.to_numpy()]
@@ -65,10 +65,10 @@ def line_costs(trace: Trace, row_of_line: IntArray, size: int, window: WindowLik
 
 
 def _forward_lines(trace: Trace) -> IntArray:
-    """Return, for each slice of the backward, the line whose forward it belongs to; -1 for none."""
-    # It is the line of the operator whose backward node is around the slice, or the line that began inside
-    # that node: checkpointing's second forward, and the backward of a custom function. The engine's slices
-    # outside any node, such as ``AccumulateGrad``, have none.
+    """Return the line whose forward each slice of the backward belongs to; -1 for none."""
+    # It is the line of the operator whose backward node is around the slice, or a line that began inside that
+    # node: checkpointing's second forward, and the backward of a custom function. The engine's slices outside
+    # any node, such as ``AccumulateGrad``, have no line.
     slices, flows = trace.slices, trace.flows
     code = slices["line"].cat.codes.to_numpy().astype(np.int64)
     parent = ints(slices["parent"])
@@ -90,7 +90,7 @@ def _forward_lines(trace: Trace) -> IntArray:
 def _with_heap(
     trace: Trace, heap: pd.DataFrame, row_of_line: IntArray, row: IntArray, size: int
 ) -> dict[str, IntArray]:
-    """Return kept and peak bytes, the host's from its traced heap."""
+    """Return kept and peak bytes; the host's are from its traced heap."""
     code = trace.slices["line"].cat.categories.get_indexer(heap["line"])
     on_devices = _memory(trace, row, size, None, host=False)
     return {

@@ -25,19 +25,19 @@ STATEMENTS: Final = "statements"
 """Name of the table in ``metadata["tables"]`` with the statements of a cell as they ran."""
 
 NOT_IN_LINES: Final = "not in lines"
-"""Name of the row of time outside any line."""
+"""Name of the row for time outside any line."""
 
 LINE_RUNS: Final = "line_runs"
 """Name of the table with the runs of lines in the user's functions, from ``sys.monitoring``."""
 
 SAMPLES: Final = "samples"
-"""Name of the table with the samples of the Python engine: ``ts dur track count``."""
+"""Name of the table with the Python engine's samples: ``ts dur track count``."""
 
 _EXACT: Final = 0.99
 """A line with this share of its time in timed statements counts as exact."""
 
 LINE: Final = source_lines.LINE
-"""Names of line slices."""
+"""Names of slices that are lines."""
 
 COLUMNS: Final = Table(
     "lines",
@@ -66,7 +66,7 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     window : (int, int), optional
         Half-open, in ns; times are cut exactly at its edges.
     remainder : bool
-        Add a last row for time outside any line: its `file` is empty, its `line` 0.
+        Add a last row for time outside any line, with an empty `file` and `line` 0.
 
     Returns
     -------
@@ -74,16 +74,16 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
         By `total_ns`, longest first; empty if no lines were recorded.
 
         - ``file`` str: ``cell`` for the profiled cell, else the path; ``line`` int64; ``text`` str;
-        - ``count`` Int64: how often it ran, missing if only sampled;
-        - ``total_ns`` int64: time in which the line or its callees ran, in any thread: recursion and several
-          threads at once count once, so it never exceeds the span;
+        - ``count`` Int64: how often it ran, missing if it was only sampled;
+        - ``total_ns`` int64: time during which the line or its callees ran, in any thread: recursion and
+          several threads at once count once, so it never exceeds the span;
         - ``self_ns`` int64: the same without other lines below it, summed over threads: library time belongs
           to the line;
         - ``share`` float64: ``total_ns`` of the window, of the cell, or of the span of a file;
-        - ``device_ns`` int64: durations of the device work that it launched, including that of a backward it
-          calls;
+        - ``device_ns`` int64: duration of the device work that it launched, including that of a backward that
+          it calls;
         - ``backward_ns`` int64: self time on the host in phase backward for this line's forward;
-          ``backward_device_ns`` int64: durations of the device work it launched, which is also in
+          ``backward_device_ns`` int64: duration of the device work that this launched, which is also in
           ``device_ns`` of the line that called the backward;
         - ``launch_ns``, ``wait_ns`` int64: self time of calls that launch device work, and of calls that wait
           for a device (as in `host_waits`);
@@ -98,10 +98,10 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
     Notes
     -----
     On each thread ``self_ns`` sums to the time with any user's line open. With ``remainder`` the columns sum
-    to the whole: ``self_ns`` to the busy time of threads, ``device_ns`` to the durations of all device work,
+    to the whole: ``self_ns`` to the busy time of threads, ``device_ns`` to the duration of all device work,
     ``backward_ns`` to the self time of phase backward, ``bytes_allocated`` to all blocks.
 
-    Backward and forward are joined by autograd's node numbers (Kineto's ``fwdbwd`` flows). A line that runs
+    Backward and forward are matched by autograd's node numbers (Kineto's ``fwdbwd`` flows). A line that runs
     inside a backward node keeps that time: the second forward of checkpointing, and the backward of a
     ``torch.autograd.Function``. ``AccumulateGrad`` and hooks have no forward line.
 
@@ -127,8 +127,8 @@ def lines(trace: Trace, *, window: WindowLike = None, remainder: bool = False) -
 
 
 def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, IntArray] | None:
-    """Return time and track of each sample of the Python engine; None without samples."""
-    # Consecutive samples of one stack are spread evenly over the time in which it was seen.
+    """Return the time and track of each sample of the Python engine; None without samples."""
+    # Consecutive samples of one stack are spread evenly over the time in which the stack was seen.
     looks = recorded_table(trace, SAMPLES)
     if looks is None:
         return None
@@ -143,8 +143,8 @@ def sample_times(trace: Trace, window: WindowLike = None) -> tuple[IntArray, Int
 
 
 def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
-    """Return which host slices come from samples of the Python engine, not from timed statements or lines."""
-    # Samples inside a statement may begin with it: a timed slice is a line, the same one.
+    """Return a mask of the host slices that come from samples, not from timed statements or lines."""
+    # Samples inside a statement may begin with it; only a slice that is that very line is timed.
     if recorded_table(trace, SAMPLES) is None:
         return np.zeros(len(host.rows), bool)
     categories = host.slices["line"].cat.categories
@@ -163,7 +163,7 @@ def sampled_slices(trace: Trace, host: Scope) -> BoolArray:
 
 
 def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowLike) -> Any:
-    """Count the samples of each line, last those of none; missing without samples."""
+    """Count the samples of each line, then those without a line; missing if none were recorded."""
     samples = sample_times(trace, window)
     if samples is None:
         return pd.array([pd.NA] * (size + 1), "Int64")
@@ -172,7 +172,7 @@ def _looks(trace: Trace, scope: Scope, row: IntArray, size: int, window: WindowL
     at, track = at[order], track[order]
 
     def within(code: IntArray, lines: Scope) -> IntArray:
-        """Return the samples in the time that each slice adds to its code on its track."""
+        """Return the number of samples in the time that each slice adds to its code on its track."""
         on = lines.ints("track")
         begin = np.maximum(lines.ts, reach_before(code * (int(on.max(initial=0)) + 1) + on, lines.end))
         return _before(at, track, np.maximum(begin, lines.end), on) - _before(at, track, begin, on)
@@ -213,9 +213,9 @@ def line_times(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFrame, Scope, IntArray]:
-    """Return the table of `lines`, the line slices, and the table row of each."""
+    """Return the table of `lines`, the line slices, and the table row of each slice."""
     if window is None and (cell := _cell(trace)) is not None:
-        window = cell  # other threads were sampled before and after it too
+        window = cell  # other threads were sampled before and after it, too
     scope, line_code = line_slices(trace, window)
     if not len(scope.rows):
         return COLUMNS.empty(), scope, np.empty(0, np.int64)
@@ -228,7 +228,7 @@ def lines_of_slices(trace: Trace, window: WindowLike = None) -> tuple[pd.DataFra
     total = _sum(code, covered(as_ints(code), scope.ts, scope.end), size)
     pairs = np.unique(code * (int(track.max()) + 1) + track) // (int(track.max()) + 1)
     count = _counts(trace, descriptions, total, union(scope.ts, scope.end))
-    # with equal times the outer line, which ran first, comes first
+    # of equal times, the outer line, which ran first, comes first
     order = np.lexsort((pd.Series(scope.ts).groupby(code).min().to_numpy(), -total))
     row = np.empty(size, np.int64)
     row[order] = np.arange(size)
@@ -293,7 +293,7 @@ def _descriptions(trace: Trace, scope: Scope, code: Any, size: int) -> dict[str,
 
 
 def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorded: Intervals) -> IntArray:
-    """Count how often each line ran while lines were recorded; -1 if it was sampled too."""
+    """Count how often each line ran while lines were recorded; -1 if it was also sampled."""
     tables = trace.metadata.get("tables") or {}
     noted = [tables.get(name) for name in (STATEMENTS, LINE_RUNS)]
     frames = [t for t in noted if isinstance(t, pd.DataFrame) and {"line", "ts", "dur"} <= set(t.columns)]
@@ -303,7 +303,7 @@ def _counts(trace: Trace, descriptions: dict[str, Any], total: IntArray, recorde
     table = pd.concat([frame[["ts", "dur", "line"]].assign(file=frame.get("file", CELL)) for frame in frames])
     ts, end = table["ts"].to_numpy(), (table["ts"] + table["dur"]).to_numpy()
     begins, ends = recorded
-    after = np.searchsorted(ends, ts, side="right")  # the first span that ends after it began
+    after = np.searchsorted(ends, ts, side="right")  # the first span that ends after the line began
     table = table[np.append(begins, np.iinfo(np.int64).max)[after] < end]
     ran = table.groupby([table["file"].astype("str"), "line"])["dur"].agg(["count", "sum"])
     ran = ran.reindex(pd.MultiIndex.from_arrays([descriptions["file"], descriptions["line"]]))

@@ -37,9 +37,9 @@ def sandwich(
     ----------
     trace : Trace
     name : str or iterable of str
-        Several names count as one.
+        One or more names; several are treated as one.
     metric : {"self_ns", "device_ns"}
-        Widths: time on the host, or durations of the device work launched.
+        What widths show: time on the host, or duration of the device work launched.
     window, step, phase, category, track, line, only_my_code
         As in `call_tree`.
 
@@ -49,10 +49,10 @@ def sandwich(
         The columns of `flame`; empty if nothing has the name.
 
         The first row is the name, with ``depth`` 0. Rows with ``depth`` above 0 are callees: `value` is their
-        own, `total` includes everything below. Rows with ``depth`` below 0 are callers: `total` is the name's
-        time through them, `value` the part without a further caller. ``parent`` is the adjacent row towards
-        the name; `total` of the rows of one parent sum to no more than its own. Inner calls of a recursion
-        are below the outermost one. ``share`` is `total` of all that is kept.
+        own time, `total` includes everything below. Rows with ``depth`` below 0 are callers: `total` is the
+        name's time through them, `value` the part without a further caller. ``parent`` is the adjacent row
+        towards the name; the `total` of a parent's rows sum to no more than its own. Inner calls of a
+        recursion are below the outermost one. ``share`` is `total` of all that is kept.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def sandwich(
 
 
 def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -> pd.DataFrame:
-    """Return the sandwich of a call tree without threads."""
+    """Return the sandwich for a call tree without threads."""
     own, whole = _METRICS[metric]
     up = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     named = tree["name"].isin(names).to_numpy()
@@ -109,7 +109,7 @@ def sandwich_of(tree: pd.DataFrame, names: list[str], metric: str = "self_ns") -
 
 
 def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
-    """Return which rows are below a `named` one; a loop over levels."""
+    """Return a mask of the rows below a `named` row; loops over levels."""
     inside = np.zeros(len(named), dtype=bool)
     for level in range(1, int(depth.max(initial=0)) + 1):
         rows = np.flatnonzero(depth == level)
@@ -118,7 +118,7 @@ def _below(named: BoolArray, up: IntArray, depth: IntArray) -> BoolArray:
 
 
 def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, own: str) -> pd.DataFrame:
-    """Merge the rows below some rows, which are the root."""
+    """Merge the rows below some rows, which become the root."""
     of = np.full(len(tree) + 1, -1, dtype=np.int64)
     of[top] = 0
     parts = {"of": [np.zeros(len(top), np.int64)], "row": [top]}
@@ -148,7 +148,7 @@ def _callees(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, o
 
 
 def _callers(tree: pd.DataFrame, top: IntArray, up: IntArray, label: IntArray, whole: str) -> pd.DataFrame:
-    """Merge the rows above some rows, weighted by the time of those; they are the root."""
+    """Merge the rows above some rows, weighted by the time of those rows, which become the root."""
     weight, count = tree[whole].to_numpy()[top], tree["count"].to_numpy()[top]
     of, at = np.zeros(len(top), np.int64), up[top]
     made = min(len(top), 1)

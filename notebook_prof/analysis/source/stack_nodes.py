@@ -25,9 +25,9 @@ MERGED_STEPS: Final = tuple(merged_name(mark) for mark in STEP_MARKS)
 
 @dataclass(frozen=True, slots=True)
 class StackNodes:
-    """The nodes, and the one of each slice."""
+    """The nodes, and the node of each slice."""
 
-    # -1 for slices left out; folded slices have their nearest shown caller's. The last place is -1 too.
+    # -1 for slices left out; folded slices have the node of their nearest shown caller. The last entry is -1.
     of_slice: IntArray
     # Shown slices: in the scope and not folded.
     rows: IntArray
@@ -44,13 +44,13 @@ def stack_nodes(
     in_time: bool = False,
     by_line: bool = False,
 ) -> StackNodes:
-    """Number the stacks: slices are one node if they and all around them agree in name and category."""
-    # With `in_time`, slices of one caller are one node only if no other name began between them, and nodes of
-    # a caller are numbered by begin. With `by_line` the roots are lines of the user's source: the work of a
-    # line is below it, whatever called it, and line slices are these roots. Slices outside `scope` are
-    # skipped, and the marks of steps are one node. Of slices that are not `shown` only the outermost of a
-    # stack are nodes; the others are folded into the one around them. A loop over levels of nesting, not over
-    # rows.
+    """Number the stacks: slices share a node if they and their ancestors agree in name and category."""
+    # With `in_time`, slices with the same caller share a node only if no other name began between them, and
+    # the nodes of a caller are numbered by start. With `by_line` the roots are lines of the user's source:
+    # the work of a line is below it, whatever called it, and line slices are these roots. Slices outside
+    # `scope` are skipped, and the marks of steps share a node. Of slices that are not `shown`, only the
+    # outermost of a stack are nodes; the others are folded into the slice around them. The loop is over
+    # levels of nesting, not over rows.
     slices = trace.slices
     count = len(slices)
     enclosing = _enclosing(slices)
@@ -111,7 +111,7 @@ def stack_nodes(
 
 
 def working_threads(trace: Trace) -> list[int] | None:
-    """Return threads that run operators, since the others mostly wait; None for all."""
+    """Return the threads that run operators, since the others mostly wait; None for all threads."""
     tracks, slices = trace.tracks, trace.slices
     threads = tracks.loc[tracks["kind"] == "thread", "track"].tolist()
     work = slices["category"].isin(["operator", "launch", "collective"]).to_numpy()
@@ -120,9 +120,9 @@ def working_threads(trace: Trace) -> list[int] | None:
 
 
 def _enclosing(slices: pd.DataFrame) -> IntArray:
-    """Return the nearest slice around each that it does not outlast by half of itself."""
-    # A step that begins inside the call that marks it lasts long after that call: it is not in its stack, and
-    # neither is the next step, which would be below it.
+    """Return the nearest slice around each slice that it does not outlast by half of its own length."""
+    # A step that begins inside the call that marks it lasts long after that call, so it is not in the call's
+    # stack; neither is the next step, which would be below it.
     parent = ints(slices["parent"])
     ts, dur = slices["ts"].to_numpy(), slices["dur"].to_numpy()
     end = ts + dur
@@ -155,7 +155,7 @@ def _numbered(key: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _runs(caller: IntArray, label: IntArray) -> tuple[IntArray, IntArray]:
-    """Number runs of equal labels of a caller, in the order of rows; return the first row of each."""
+    """Number runs of equal labels of each caller, in the order of rows; return the first row of each run."""
     order = np.argsort(caller, kind="stable")
     change = np.append(True, (np.diff(caller[order]) != 0) | (np.diff(label[order]) != 0))[: len(order)]
     code = np.empty(len(order), dtype=np.int64)

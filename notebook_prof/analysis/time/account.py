@@ -53,7 +53,7 @@ def account(trace: Trace) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a part, by first instant; empty for a trace of no length.
+        One row per part, by first instant; empty if the trace has no length.
 
         - ``part`` str: in words; ``kind`` str: ``steps`` (the steps of one loop), ``code`` (a statement
           outside of steps), ``outside-window`` (steps outside the requested window: counted, not recorded),
@@ -71,7 +71,7 @@ def account(trace: Trace) -> pd.DataFrame:
     Notes
     -----
     A recorded cell has its own account. For recordings of other profilers the span of the file is divided:
-    its steps; ``code`` while a slice of any host thread or device work is open outside of steps;
+    into its steps; ``code`` while a slice of any host thread, or device work, is open outside of steps;
     ``not-recorded`` otherwise.
 
     Examples
@@ -123,9 +123,7 @@ def account(trace: Trace) -> pd.DataFrame:
 
 
 def account_spans(trace: Trace) -> pd.DataFrame:
-    """Return the spans that `account` sums up: ``ts dur kind line text loop steps part``, ascending, without
-    gaps.
-    """
+    """Return the spans that `account` sums: ``ts dur kind line text loop steps part``, ascending, gapless."""
     recorded = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     usable = isinstance(recorded, pd.DataFrame) and set(_SPANS) <= set(recorded.columns)
     spans = recorded[list(_SPANS)] if usable and recorded is not None else _derived(trace)
@@ -140,7 +138,7 @@ def account_spans(trace: Trace) -> pd.DataFrame:
 
 
 def _derived(trace: Trace) -> pd.DataFrame:
-    """Make an account for a trace without one."""
+    """Make an account for a trace that has none."""
     window = (trace.span.start, trace.span.end)
     steps = step_spans(trace)
     loops = as_ints(steps["loop"].to_numpy()) if "loop" in steps else np.zeros(len(steps), np.int64)
@@ -205,7 +203,7 @@ def _evaluated(trace: Trace, ts: IntArray, end: IntArray, number: IntArray, size
 
 
 def _cpu(trace: Trace, ts: IntArray, end: IntArray) -> tuple[IntArray | None, IntArray | None]:
-    """Return the CPU time of the process with its children, and the cell's thread's time without a core."""
+    """Return the CPU time of the process and its children, and the cell thread's time without a core."""
     columns = cpu_within(trace, ts, end)
     return (None, None) if columns is None else (columns[0], columns[2])
 

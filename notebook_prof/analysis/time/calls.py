@@ -36,7 +36,7 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Parameters
     ----------
     trace : Trace
-        A recording of any format. For MegEngine's static graphs, the rows are the graph's operators.
+        A recording in any format. For MegEngine's static graphs, the rows are the graph's operators.
     window : (int, int), optional
         Half-open, in ns. Ignored for graphs.
 
@@ -46,9 +46,9 @@ def calls(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
         In the order of execution; no rows without operators.
 
         - ``id``, ``name``, ``type`` str: the graph's own, else the row in ``trace.slices``, the name twice;
-        - ``device_ns`` Int64: time of the work the call itself launched, missing without any; ``host_ns``
-          Int64: its self time; ``device_kern_ns``, ``host_kern_ns`` Int64: until the kernel's call returned,
-          where known;
+        - ``device_ns`` Int64: time of the work that the call itself launched, missing if there is none;
+          ``host_ns`` Int64: its self time; ``device_kern_ns``, ``host_kern_ns`` Int64: until the kernel's
+          call returned, where known;
         - ``flops``, ``bytes`` Float64: missing where not known;
         - ``in_shapes``, ``out_shapes``, ``in_layouts``: JSON text or None; ``in_dtypes``: lists of str.
 

@@ -1,4 +1,4 @@
-"""CPU time of the process, its threads and children, and their share of the cores."""
+"""CPU time of the process, its threads and its children, and their share of the cores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ALL: Final = ("pid", "tid", "name", "kind", "ts", "cpu_ns", "wait_ns")
 
 
 def cpu_within(trace: Trace, begin: IntArray, end: IntArray) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return CPU ns of the process with children, CPU ns of the recorded thread, and its blocked ns, by span.
+    """Return by span the CPU ns of the process with children, and CPU and blocked ns of the recorded thread.
 
-    None if CPU time was not recorded. Parts of a span sum to the whole.
+    None if CPU time was not recorded. The parts of a span sum to the whole.
     """
     # Blocked: neither running nor ready to run; it slept, or waited for a thread, a device, a disk or a lock.
     clocks = cpu_clocks(trace)
@@ -55,7 +55,7 @@ class CpuClock:
 
 
 def cpu_clocks(trace: Trace) -> list[CpuClock]:
-    """Return the recorded clocks, the process's own first; empty without any."""
+    """Return the recorded clocks, the process's own first; empty if there are none."""
     table = (trace.metadata.get("tables") or {}).get("cpu")
     if not isinstance(table, pd.DataFrame) or not set(_ALL) <= set(table.columns) or not len(table):
         return []
@@ -83,14 +83,14 @@ def cpu_clocks(trace: Trace) -> list[CpuClock]:
 
 
 def at(ts: IntArray, value: IntArray, moments: Any) -> IntArray:
-    """Return a cumulative column at some moments, interpolated linearly, in whole numbers."""
+    """Return a cumulative column at some moments, interpolated linearly and in whole numbers."""
     first = int(value[0])
     level: IntArray = first + np.rint(np.interp(moments, ts, value - first)).astype(np.int64)
     return level
 
 
 def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
-    """Return the first and last reading within the window."""
+    """Return the first and the last reading within the window."""
     start, end = min(int(clock.ts[0]) for clock in clocks), max(int(clock.ts[-1]) for clock in clocks)
     if window is None:
         return start, end
@@ -100,14 +100,14 @@ def edges(clocks: list[CpuClock], window: WindowLike) -> tuple[int, int]:
 
 
 def _at_most_elapsed(ts: IntArray, value: IntArray) -> IntArray:
-    """Return the values with late counts moved on, so that nothing runs faster than time."""
-    # The scheduler adds to a running thread's time at ticks, up to some milliseconds late.
+    """Return the values with late counts shifted forward, so that nothing runs faster than time."""
+    # The scheduler updates a running thread's time only at ticks, up to some milliseconds late.
     late: IntArray = ts + np.minimum.accumulate(value - ts)
     return late
 
 
 def _idle(ts: IntArray, busy: IntArray, moments: IntArray) -> IntArray:
-    """Return the idle time up to some moments; it rises with them, never faster."""
+    """Return the idle time up to each of some moments; it rises with them, but never faster."""
     origin, first = int(ts[0]), int(busy[0])
     ran = np.interp(moments, ts, busy - first)
     return np.floor((moments - origin) - ran).astype(np.int64)
@@ -140,7 +140,7 @@ def cpu(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The process as a whole, then its threads and then its children, each by `cpu_ns`, most first; empty if
+        The process as a whole, then its threads, then its children, each by `cpu_ns`, most first; empty if
         CPU time was not recorded.
 
         - ``name`` str, ``kind`` str: ``process`` (all threads together), ``python`` (threads known to
@@ -202,11 +202,11 @@ USE: Final = Table(
 )
 _BUSY: Final = 0.05
 _CROWDED: Final = 1.1
-"""Ratio of ready threads to cores that counts as oversubscribed."""
+"""A process with at least this ratio of ready threads to cores is oversubscribed."""
 
 
 def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Compare the cores that the process got with the available ones.
+    """Compare the cores that the process got with those available.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
     Notes
     -----
-    Between two readings, the process got c of n cores and w threads waited on average. Other programs had at
+    Between two readings, the process got c of n cores on average, and w threads waited. Other programs had at
     most n - c cores: min(w, n - c) is lost to them, the rest of w is oversubscription.
 
     Examples
@@ -281,15 +281,15 @@ def cpu_use(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 LOST: Final = 0.2
-"""Share of ready time lost to others from which times also depend on the machine."""
+"""If others took this share of the ready time, times also depend on the machine."""
 _LEAST_NS: Final = 100_000_000
-"""A shorter time has too few readings to say who had the cores."""
+"""A shorter time has too few readings to tell who had the cores."""
 _IDLE: Final = 0.1
 """A process with a smaller ready share is not affected."""
 
 
 def cores_were_lost(use: pd.DataFrame) -> bool:
-    """Return whether other programs had the cores for a good part of the time in `cpu_use`."""
+    """Return whether other programs had the cores for a substantial part of the time in `cpu_use`."""
     if not len(use):
         return False
     row = use.iloc[0]

@@ -14,7 +14,7 @@ from ..device.launches import launch_calls
 from ..scope import Scope, WindowLike, on_host, once
 
 LATE_NS: Final = 1_000
-"""A call that ends by less before its awaited work is a rounding of two clocks."""
+"""A call that ends before its awaited work by less than this is rounding between two clocks."""
 ITEM_NS: Final = 10_000
 """Reading a number out of a tensor takes less than this, unless it waits for a device."""
 
@@ -47,11 +47,11 @@ def waits_by_name(name: str) -> bool:
 
 
 def waiting_names(trace: Trace) -> BoolArray:
-    """Return which names are calls that only wait."""
+    """Return a mask of the names of calls that only wait."""
     # A name waits if all its slices are of category ``sync``, if it synchronises a device, stream, event or
-    # context (``cudaDeviceSynchronize``), or if it is Python's or a library's way to wait for a lock, a
-    # thread, a socket, a process, the clock or a runtime (``lock.acquire``, ``select``,
-    # ``block_until_ready``). Blocking copies are work.
+    # context (``cudaDeviceSynchronize``), or if Python or a library uses it to wait for a lock, a thread, a
+    # socket, a process, the clock or a runtime (``lock.acquire``, ``select``, ``block_until_ready``).
+    # Blocking copies count as work.
     names = trace.slices["name"].cat.categories.astype("str")
     by_name = np.array([waits_by_name(variants(name)[0] if ".py(" in name else name) for name in names], bool)
     code, category = (trace.slices[column].cat for column in ("name", "category"))
@@ -64,7 +64,7 @@ def waiting_names(trace: Trace) -> BoolArray:
 
 
 def waiting(trace: Trace, scope: Scope) -> BoolArray:
-    """Return which slices of host threads wait for a device; `host_waits` has the rule."""
+    """Return a mask of the host slices that wait for a device, by the rule of `host_waits`."""
     code = scope.codes("name")
     waits = _named(trace, _SYNCHRONISES)[code] | _named(trace, _COPIES)[code]
     waits |= scope.among("category", ("sync",))
@@ -78,7 +78,7 @@ def waiting(trace: Trace, scope: Scope) -> BoolArray:
 
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
-    """Return which names match, with a last False for code -1; there may be a million of them."""
+    """Return a mask of the names that match, plus False for code -1; there may be a million names."""
     names = trace.slices["name"].cat.categories.astype("str")
     return once(
         trace,
@@ -92,7 +92,7 @@ def _has_calls(trace: Trace) -> bool:
 
 
 def _work_done(trace: Trace) -> IntArray:
-    """Return when the device work launched by each slice ended; -1 without any."""
+    """Return when the device work launched by each slice ended; -1 if there is none."""
     call = launch_calls(trace)[:-1]
     slices = trace.slices
     end = (slices["ts"] + slices["dur"]).to_numpy()
@@ -103,7 +103,7 @@ def _work_done(trace: Trace) -> IntArray:
 
 
 STATES: Final = ("input", "sync", "memcpy", "communication")
-"""In order of priority for a shared instant."""
+"""In order of priority for an instant that several claim."""
 
 
 def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str, Intervals]:
@@ -124,7 +124,7 @@ def host_states(trace: Trace, track: int, window: WindowLike = None) -> dict[str
 
 
 def copy_calls(scope: Scope) -> BoolArray:
-    """Return which slices are runtime calls that copy memory, by name."""
+    """Return a mask of the slices that are runtime calls that copy memory, by name."""
     copies = ["memcpy" in str(name).lower() for name in scope.slices["name"].cat.categories]
     return np.asarray(np.append(copies, False)[scope.codes("name")], dtype=bool)
 

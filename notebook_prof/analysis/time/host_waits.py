@@ -44,8 +44,8 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     -------
     DataFrame
         ``kind name count total_ns share``, in the order of the kinds, then longest first; empty if no host
-        was recorded. Times sum exactly to the steps or, without steps, to the time from the first work of
-        that thread or of a device to the last.
+        was recorded. Times sum exactly to the steps or, without steps, to the time from the first to the last
+        work of that thread or of a device.
 
         - ``waiting``: in a call that waits for a device, a row a name;
         - ``launching``: in any other call of a runtime or driver, a row a name;
@@ -57,9 +57,9 @@ def host_waits(trace: Trace, *, window: WindowLike = None, step: Numbers = None)
     -----
     A call *waits* if it synchronises a device, a stream, an event or a context; if it is a copy that blocks
     by definition (``cudaMemcpy``, ``hipMemcpyWithStream``, ``cuMemcpyDtoH``); if it is an asynchronous copy
-    that still ends after its work on the device, as with pageable memory; if it is a runtime's own wait
-    (``block_until_ready``). ``aten::item`` and its like wait if they take over 10 µs and no runtime calls
-    were recorded.
+    that ends only after its work on the device, as with pageable memory; if it is a runtime's own wait
+    (``block_until_ready``). ``aten::item`` and similar operators wait if they take over 10 µs and no runtime
+    calls were recorded.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def judged_span(trace: Trace, window: WindowLike = None, step: Numbers = None) -
 def _by_name(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[list[tuple[str, int, int]], Intervals]:
-    """Return name, count and time of each name, longest first; a shared instant belongs to the longest."""
+    """Return the name, count and time of each name, longest first; a shared instant goes to the longest."""
     words, code = thread.slices["name"].cat.categories, thread.codes("name")
     longest = np.bincount(code[keep], (thread.end - thread.ts)[keep], len(words))
     rows = []
@@ -129,7 +129,7 @@ def _by_name(
 def _explain(
     thread: Scope, keep: BoolArray, explained: Intervals, start: IntArray, end: IntArray
 ) -> tuple[int, Intervals]:
-    """Return the untaken time of these slices in the span, and the time taken afterwards."""
+    """Return the time of these slices in the span that was still free, and the time taken afterwards."""
     open_ = union(thread.ts[keep], thread.end[keep])
     spent = int(length_within(subtract(open_, explained), start, end).sum())
     both = add(explained, open_)

@@ -19,14 +19,14 @@ from .recorded_steps import recorded_table
 
 @dataclass(frozen=True, slots=True)
 class ModuleTree:
-    """Modules in tree order: each before its children, by first run; place `size` is for no module."""
+    """Modules in tree order: each before its children, by first run; index `size` is for no module."""
 
     size: int
     names: npt.NDArray[np.object_]
-    # Place of the calling module, -1 for roots.
+    # Index of the calling module; -1 for roots.
     parent: IntArray
     depth: IntArray
-    # Position of each category of ``slices.module``; the last entry is for code -1.
+    # Index for each category of ``slices.module``; the last entry is for code -1.
     position_of_code: IntArray
 
     def positions(self, codes: npt.NDArray[Any]) -> IntArray:
@@ -34,7 +34,7 @@ class ModuleTree:
         return as_ints(self.position_of_code[codes])
 
     def with_children(self, own: IntArray) -> IntArray:
-        """Add to each module the values of its children, and theirs; shape (size + 1,) both."""
+        """Add to each module the values of all modules below it; both have shape (size + 1,)."""
         total = own.copy()
         for position in range(self.size - 1, -1, -1):  # children follow their parents
             if self.parent[position] >= 0:
@@ -57,8 +57,8 @@ class ModuleTree:
 
 
 def module_tree(trace: Trace) -> ModuleTree:
-    """Find the tree from the first call of each module: its parent is the module being called then."""
-    # A module without a call of its own (only a device slice names it, say) is a root.
+    """Find the tree from the first call of each module, whose parent is the module being called then."""
+    # A module without a call of its own (one that only a device slice names, say) is a root.
     slices = trace.slices
     code = slices["module"].cat.codes.to_numpy().astype(np.int64)
     words = np.array(slices["module"].cat.categories, dtype=object)
@@ -72,7 +72,7 @@ def module_tree(trace: Trace) -> ModuleTree:
 
 
 def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.bool_]) -> IntArray:
-    """Return the code of the other module being called around each module call; -1 without one."""
+    """Return the code of the other module being called around each module call; -1 if there is none."""
     nearest = inherit(parent, np.where(called, code, -1))
     up = parent.copy()
     around = np.full(len(code), -1, dtype=np.int64)
@@ -88,7 +88,7 @@ def _enclosing_module(parent: IntArray, code: IntArray, called: npt.NDArray[np.b
 
 
 def _firsts(code: IntArray, called: npt.NDArray[np.bool_], count: int) -> IntArray:
-    """Return the row of the first call of each module; the number of slices without one."""
+    """Return the row of each module's first call; the number of slices if there is none."""
     rows = np.flatnonzero(called)
     first = np.full(count, len(code), dtype=np.int64)
     np.minimum.at(first, code[rows], rows)
@@ -159,16 +159,16 @@ def layers(
         - ``device_forward_ns``, ``device_backward_ns``, ``device_optimizer_ns``, ``device_self_ns`` int64:
           the same of the device work that they launched;
         - ``allocated_bytes`` int64: allocated in its forward; ``kept_bytes`` int64: the same without what was
-          freed there, mostly kept for the backward; both with its children;
+          freed there, mostly kept for the backward; both including its children;
         - ``parameters``, ``parameter_bytes`` Int64: of the module with its children, missing if not recorded;
           a shared parameter counts once;
-        - ``share`` float64: of the device time of the three phases, or of the host's without any.
+        - ``share`` float64: share of the device time of the three phases, or of the host's if there is none.
 
     Notes
     -----
-    A slice belongs to its ``module``: that of the nearest enclosing module call, for backward slices that of
-    their forward slices, for device work that of its launch. Optimizers step over parameters, not modules, so
-    their time has a module only if it was recorded.
+    A slice belongs to its ``module``: that of the nearest enclosing module call; for backward slices, that of
+    their forward slices; for device work, that of its launch. Optimizers step over parameters, not modules,
+    so their time has a module only if it was recorded.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def _columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parameters(trace: Trace, tree: ModuleTree) -> dict[str, Any]:
-    """Return parameters with those of children; missing if nothing below was counted."""
+    """Return the parameters including those of children; missing if nothing below was counted."""
     table = recorded_table(trace, "modules")
     columns: dict[str, Any] = {}
     position_of = {str(name): number for number, name in enumerate(tree.names)}
@@ -246,7 +246,7 @@ def _sums(tree: ModuleTree, scope: Scope, weights: npt.NDArray[Any], phase: str)
 
 
 def _memory(trace: Trace, tree: ModuleTree, window: WindowLike, step: Numbers) -> tuple[IntArray, IntArray]:
-    """Return bytes allocated, and kept, in the forward of each module, without its children."""
+    """Return the bytes allocated, and kept, in the forward of each module, without its children."""
     slices, events = trace.slices, trace.allocations
     row = ints(events["slice"])
     keep = row >= 0

@@ -69,16 +69,16 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``kind name count ts total_ns share``, a row a kind, longest first; empty if nothing was found.
+        ``kind name count ts total_ns share``, one row per kind, longest first; empty if nothing was found.
 
         - ``compilation``: of graphs and kernels (TorchDynamo, Inductor, Triton, XLA, NVRTC, CuPy);
-        - ``loading``: of code into a device, and for the recorder;
-        - ``graph-capture``: from begin to end of a capture, and instantiating the graph;
+        - ``loading``: of code onto a device, and for the recorder;
+        - ``graph-capture``: from start to end of a capture, and instantiation of the graph;
         - ``initialisation``: contexts, and calls of a runtime, other than copies, of over 1 ms that take at
           least 20 times as long as its other calls of this name while the devices are idle: they create a
           context or load lazily;
-        - ``first-step``: time of the first of at least four steps beyond the median of the others, if it is
-          at least twice as long, without the kinds above.
+        - ``first-step``: the time by which the first of at least four steps exceeds the median of the others,
+          if it is at least twice as long, without the kinds above.
 
     Notes
     -----
@@ -113,8 +113,8 @@ def one_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def steady_steps(trace: Trace, window: WindowLike = None) -> list[int]:
-    """Return the numbers of steps with less than 10 % one-time work, without a slow first one."""
-    # All steps if at most half would remain, since then the work does not happen once.
+    """Return the numbers of steps with less than 10 % one-time work, without a slow first step."""
+    # Return all steps if at most half would remain, since then the work is not one-time.
     steps = step_spans(trace, window)
     start, end = steps["ts"].to_numpy(), (steps["ts"] + steps["dur"]).to_numpy()
     once = _NOTHING
@@ -189,14 +189,14 @@ def _captures(stepping: Scope) -> Intervals:
 
 
 def _longest_name(slices: Scope) -> tuple[str, int, int]:
-    """Return the name that takes most, its number of slices, and its first begin."""
+    """Return the name that takes most time, its number of slices, and its first start."""
     names, code = slices.slices["name"].cat.categories, slices.codes("name")
     most = int(np.bincount(code, slices.end - slices.ts).argmax())
     return str(names[most]), len(slices.rows), int(slices.ts.min())
 
 
 def _excess(steps: pd.DataFrame) -> int:
-    """Return the first step's excess over the others' median; 0 if it is not unusual."""
+    """Return by how much the first step exceeds the others' median; 0 if it is not unusual."""
     dur = steps["dur"].to_numpy()
     if len(dur) < _ENOUGH:
         return 0

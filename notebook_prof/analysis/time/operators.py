@@ -1,4 +1,4 @@
-"""Time by operator on host and device, and what each computes and moves."""
+"""Time by operator on host and device, and the work and traffic of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALLS: Final = ("operator", "collective")
 
 
 def redispatched(trace: Trace) -> BoolArray:
-    """Return which slices are the only thing inside an operator of their own name: one call, seen twice."""
+    """Return a mask of slices that are alone in an operator of their own name: one call, recorded twice."""
     # PyTorch's dispatcher runs ``aten::div_`` inside ``aten::div_`` if a key (autograd, autocast) is handled
     # first; ``key_averages()`` counts both as one call, and so do we.
     slices = trace.slices
@@ -62,15 +62,15 @@ def operators(
     by : str or sequence of str
         ``name``, or any of ``name shapes module phase category line step track`` together.
     name, phase, category, line : str or iterable of str, optional
-        Keep these; a line is written as ``cell:12``. `name` filters rows of the result and does not change
-        any `share`.
+        Keep only these; a line is written as ``cell:12``. `name` filters rows of the result and does not
+        change any `share`.
     step : int or iterable of int, optional
         Keep these steps. Device work belongs to the step (and phase) that launched it.
     waits : bool, optional
-        True keeps the rows of calls that only wait, False the others. Names wait if all their slices are of
-        category ``sync``, if they synchronise a device (``cudaDeviceSynchronize``), or if they wait in Python
-        or a library for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
-        ``select``). Blocking copies are work. As with `name`, no `share` changes.
+        True keeps the rows of calls that only wait, False the others. A name waits if all its slices are of
+        category ``sync``, if it synchronises a device (``cudaDeviceSynchronize``), or if Python or a library
+        uses it to wait for a lock, thread, socket, process, the clock or a runtime (``lock.acquire``,
+        ``select``). Blocking copies count as work. As with `name`, no `share` changes.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def operators(
 
 
 def operator_times(trace: Trace, *, category: Texts = None) -> pd.DataFrame:
-    """Return `operators` by name without ``doubt``, which takes as long as the rest."""
+    """Return `operators` by name without ``doubt``, which takes as long as everything else."""
     return _operators(trace, "name", doubted=False, category=category)
 
 
@@ -204,7 +204,7 @@ def operator_work(
         The columns and rows of `operators`, and
 
         - ``flops``, ``bytes`` float64: of the operator itself if a formula is known, else of what ran inside
-          it (as with `total_ns`, they do not add up over rows); 0 if unknown;
+          it (like `total_ns`, they do not add up over rows); 0 if unknown;
         - ``flops_per_s``, ``bytes_per_s`` float64: over `device_ns`, or `total_ns` without device time.
 
     Raises

@@ -31,9 +31,9 @@ _COLUMNS: Final = Table(
 
 
 def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
-    """Return what recording added to each step, if it was measured.
+    """Return how much recording added to each step, if it was measured.
 
-    ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it with alternating
+    ``%%profile --measure-overhead`` and ``nbp.profile(measure_overhead=True)`` measure it with alternately
     recorded and unrecorded steps after the window.
 
     Parameters
@@ -46,8 +46,8 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     -------
     DataFrame
         ``part ratio low high overhead_ns share events``: a row ``all``, then ``launch-bound`` and ``other``;
-        empty if it was not measured. `ratio` of a part is the step's ratio with this part of the overhead
-        alone. Shares are NaN without recorded operators.
+        empty if it was not measured. The `ratio` of a part is that of a step with only this part of the
+        overhead. Shares are NaN without recorded operators.
 
     Notes
     -----
@@ -84,9 +84,7 @@ def overhead(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def overhead_ratio(recorded: Sequence[int], unrecorded: Sequence[int]) -> tuple[float, float, float]:
-    """Divide the median step times; return ratio, lower and upper end of a 95 % bootstrap interval over
-    pairs.
-    """
+    """Divide the median step times; return the ratio and the ends of a 95 % bootstrap interval over pairs."""
     on, off = np.asarray(recorded, np.float64), np.asarray(unrecorded, np.float64)
     rows = np.random.default_rng(0).integers(0, len(on), (ROUNDS, len(on)))
     ratios = np.median(on[rows], axis=1) / np.maximum(np.median(off[rows], axis=1), 1)

@@ -1,4 +1,4 @@
-"""A run at a glance: the hardware, and the time in a few tables."""
+"""A run at a glance: the hardware, and a few tables of its time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _COLUMNS: Final = {
 
 def overview_devices(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     """Return the host (-1, if its use was recorded) and the devices, with their utilization."""
-    # Formulas of VisualDL's and the PyTorch TensorBoard plugin's overviews, with the sum of the steps as
-    # window. ``sm_efficiency``: ``Σ min(blocks per SM, 1) · duration in the steps / window``, at most 1;
-    # ``occupancy`` is weighted by duration. Work outside the steps does not count, so no share of a device
-    # exceeds 1; the host's utilization may.
+    # These are the formulas of VisualDL's and the PyTorch TensorBoard plugin's overviews, with the sum of the
+    # steps as window. ``sm_efficiency``: ``Σ min(blocks per SM, 1) · duration in the steps / window``, at
+    # most 1; ``occupancy`` is weighted by duration. Work outside the steps does not count, so no share of a
+    # device exceeds 1; the host's utilization may.
     work = on_device(trace, window)
     where = device_of(trace, work)
     attributes = device_attributes(trace, work)
@@ -89,7 +89,7 @@ def _use(work: Scope, here: BoolArray, attributes: pd.DataFrame | None, whole: I
 
 
 def device_properties(trace: Trace, number: int) -> dict[str, Any]:
-    """Return a device's recorded ``name``, and ``memory_bytes`` and ``capability`` if known."""
+    """Return a device's recorded ``name``, and its ``memory_bytes`` and ``capability`` if known."""
     names = trace.metadata.get("devices")
     named = isinstance(names, list | tuple) and number < len(names)
     properties: dict[str, Any] = {
@@ -166,9 +166,9 @@ class Overview:
     Attributes
     ----------
     configuration : DataFrame
-        ``item value``, both str: facts on the recording and its content.
+        ``item value``, both str: facts about the recording and its content.
     devices : DataFrame
-        A row for the host and each device: utilization and, if recorded, power, temperature and memory.
+        One row for the host and each device: utilization and, if recorded, power, temperature and memory.
     phases : DataFrame
         A row for the step, then one a phase: ``phase calls host_ns host_mean_ns host_min_ns host_max_ns
         host_share device_ns device_mean_ns device_min_ns device_max_ns device_share``; over steps. Phases sum

@@ -30,7 +30,7 @@ from .account import ACCOUNT
 from .host_states import waits_by_name
 
 PRIORITY: Final = ("communication", "data", "optimizer", "backward", "forward", "evaluation")
-"""Priority of phases for an instant with several open."""
+"""Priority of phases for an instant at which several are open."""
 SHORT_GAP_NS: Final = 200_000
 """Python between two operators takes less."""
 _NOTHING: Final[Intervals] = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -63,18 +63,18 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
     -----
     The rule, on the thread that runs the steps:
 
-    1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation with
-       an open slice of that thread; backward also counts on an autograd thread. So forward work repeated
-       inside backward (checkpointing) is backward, and gradient exchange inside backward is communication. A
-       slice of the optimizer around forward or backward evaluates a closure: only its content counts.
+    1. An instant belongs to the first of communication, data, optimizer, backward, forward, evaluation that
+    has an open slice on that thread; backward also counts on an autograd thread. So forward work repeated
+    inside backward (checkpointing) is backward, and gradient exchange inside backward is communication. A
+    slice of the optimizer around forward or backward evaluates a closure: only its content counts.
     2. A gap between two pieces of the same phase, with no other phase between them and inside the step,
        belongs to that phase: it is the Python in between. A gap over 0.2 ms does not if it is longer than the
-       pieces beside it, or mostly one Python function or statement.
+       pieces next to it, or is mostly one Python function or statement.
     3. The rest belongs to communication while a collective runs on another thread of the process (the step
-       waits for it, as at the end of a distributed backward).
+    waits for it, as at the end of a distributed backward).
     4. Communication also covers the time in which a device that only communicates delays this thread,
-       whatever is open meanwhile: the thread waits for the device, or all its launches are queued behind a
-       collective.
+    whatever is open at the time: the thread waits for the device, or all its launches are queued behind a
+    collective.
     5. The rest is other.
 
     Examples
@@ -109,9 +109,9 @@ def phases(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> 
 def stepping_track(trace: Trace) -> int:
     """Return the track of the thread that runs the steps; -1 without host slices."""
     # The one with the most self time in data, forward, optimizer and evaluation slices; without any, the
-    # recorded Python thread, else the one with the most self time outside of system calls that wait by name
-    # (``futex``) and of ranges beside threads. DataLoader workers, and the thread that pins batches, never
-    # count.
+    # recorded Python thread, else the one with the most self time outside of system calls whose names say
+    # that they wait (``futex``) and of ranges beside threads. DataLoader workers, and the thread that pins
+    # batches, never count.
     return once(trace, "stepping track", lambda: _stepping_track(trace))
 
 
@@ -133,7 +133,7 @@ def _stepping_track(trace: Trace) -> int:
         words = trace.slices["name"].cat.categories
         waits = np.array([waits_by_name(str(word)) for word in words], dtype=bool)
         own = ~(host.among("category", ("io",)) & waits[host.codes("name")])
-        # tracks of ranges beside a thread are no thread
+        # tracks of ranges beside a thread are not threads
         own &= ~(of_kind(trace, ("process",))[host.rows] & host.among("category", ("annotation",)))
     chosen = own if own.any() else slice(None)
     return int(np.bincount(host.values("track")[chosen], host.self_ns[chosen]).argmax())
@@ -166,7 +166,7 @@ def _union(host: Scope, keep: BoolArray) -> Intervals:
 
 
 def _around_closures(host: Scope) -> BoolArray:
-    """Return slices of the optimizer around forward or backward: a closure is not the optimizer's."""
+    """Return a mask of optimizer slices around forward or backward: a closure is not the optimizer's."""
     phase = host.slices["phase"]
     words = [str(word) for word in phase.cat.categories]
     code = phase.cat.codes.to_numpy()

@@ -1,4 +1,4 @@
-"""Step traces inside a recording, as in MindSpore's folders."""
+"""Step traces stored in a recording, as in MindSpore's folders."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..scope import Numbers, WindowLike, many
 
 
 def recorded_table(trace: Trace, name: str) -> pd.DataFrame | None:
-    """Return a table kept beside the trace by its reader; None if missing or empty."""
+    """Return a table that the reader kept beside the trace; None if missing or empty."""
     table = (trace.metadata.get("tables") or {}).get(name)
     return table if isinstance(table, pd.DataFrame) and len(table) else None
 
 
 def recorded_steps(trace: Trace, window: WindowLike = None, step: Numbers = None) -> pd.DataFrame | None:
-    """Return recorded ``step rank ts dur fp_ts bp_ts``, cut at the window; None without."""
+    """Return the recorded ``step rank ts dur fp_ts bp_ts``, cut at the window; None if there are none."""
     table = recorded_table(trace, "step_trace")
     if table is None:
         return None

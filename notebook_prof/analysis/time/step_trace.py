@@ -74,7 +74,7 @@ def find_points(
 
 
 def _runs(trace: Trace) -> Scope:
-    """Return the operators on threads; without phases, what ran on devices."""
+    """Return the operators on threads or, without phases, everything that ran on devices."""
     host = on_host(trace)
     if host.among("phase", ("forward", "backward")).any() or not len(on_device(trace).rows):
         operators = host.among("category", ("operator",))
@@ -192,8 +192,8 @@ def step_trace(
         Keep these steps.
     fp_point, bp_point : str, optional
         Operators that begin the forward and end the backward, by full name or by the part after the last
-        ``/``. Default: the environment's ``FP_POINT`` and ``BP_POINT``, or else found points. Steps without
-        the operator keep the found point.
+        ``/``. Default: the environment's ``FP_POINT`` and ``BP_POINT``, or else points that are found. Steps
+        without the operator keep the point that was found.
 
     Returns
     -------
@@ -212,14 +212,14 @@ def step_trace(
     Raises
     ------
     OptionError
-        If an operator named by argument runs in no step. One named by the environment is then ignored, since
-        it may be meant for another run.
+        If an operator named by argument runs in no step. One named by the environment is ignored instead,
+        since it may be meant for another run.
 
     Notes
     -----
     Found points are the start of the first operator of phase forward, and the end of the last one of phase
     backward on any thread; without a backward, the end of the last one of phase forward. They are instants of
-    the host, or of the device if only that was recorded. A MindSpore folder has its own points, taken on the
+    the host, or on the device if only that was recorded. A MindSpore folder has its own points, taken on the
     device. Source of the parts: MindInsight's step trace.
 
     Examples

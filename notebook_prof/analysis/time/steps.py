@@ -39,14 +39,14 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
         By step; no rows for a trace without steps.
 
         - ``step`` int32, ``ts`` int64 ns, ``dur`` int64 ns;
-        - ``loop`` int32: number of its loop, from 0 by first step;
+        - ``loop`` int32: number of its loop, counted from 0 by first step;
         - ``source`` category: how it was found, ``mark hook loop file heuristic``;
         - ``host_busy_ns`` int64: time with a slice open on the thread that runs the steps;
         - ``device_busy_ns`` int64: time within the step with work on any stream of any device;
         - ``updates`` int64: optimizer steps in it (0 in most micro-batches of accumulated gradients);
         - ``slices`` int64: host and device slices that belong to the step;
-        - ``doubt`` str, only if there is any: codes of `trust` for unrepresentative steps
-          (``partial-first-step``, ``slow-first-step`` …) or with at least 1 % of wrong device work, as
+        - ``doubt`` str, only if there is any: codes of `trust` for steps that are unrepresentative
+          (``partial-first-step``, ``slow-first-step`` …) or have at least 1 % of wrong device work, as
           ``kernels-lost-at-start, throttled``; empty for other steps.
 
     Examples
@@ -76,7 +76,7 @@ def steps(trace: Trace, *, window: WindowLike = None, step: Numbers = None) -> p
 
 
 def _updates(trace: Trace) -> IntArray:
-    """Return the step of every optimizer step; one inside another is part of it."""
+    """Return the step of every optimizer step; one inside another is part of that one."""
     slices = trace.slices
     words = slices["name"].cat.categories
     named = np.flatnonzero(words.astype(str).str.startswith(_OPTIMIZER_STEP))
@@ -112,10 +112,10 @@ def breakdown(
     Returns
     -------
     DataFrame
-        By step; empty without steps or, with ``by="trace"``, without work. All times int64 ns.
+        By step; empty without steps or, with ``by="trace"``, without work. All times are int64 ns.
 
         - ``step`` Int32, missing with ``by="trace"``; ``ts``; ``step_ns``: from its start to the start of the
-          next one, for the last step to the end of its launched work;
+          next step; for the last step, to the end of its launched work;
         - ``compute_ns``: kernels on any stream; ``communication_ns``: collectives; ``overlap_ns``: both;
           ``exposed_ns``: communication without computation;
         - ``memory_ns``: copies and fills; ``exposed_memory_ns``: those with nothing else beside them;
@@ -176,7 +176,7 @@ def breakdown(
 
 
 def _work(trace: Trace, window: WindowLike, step: Numbers) -> tuple[Scope, BoolArray, BoolArray]:
-    """Return which slices are work, and which of them communicate or move memory."""
+    """Return a mask of the slices that are work, and of those that communicate or move memory."""
     work = on_device(trace, window).where(step=step)
     if not len(work.rows):
         host = on_host(trace, window).where(step=step)
@@ -240,13 +240,13 @@ def step_breakdown(trace: Trace, *, window: WindowLike = None, step: Numbers = N
     parser), equal to its own figures on its ResNet-50 sample:
 
     - an instant belongs to the first of kernel, memcpy, memset, communication, runtime call, DataLoader, any
-      other host slice with something running, on any thread or stream; the rest is other;
-    - a step begins when it began on the host or when the step before ended, whichever is later, and ends when
-      it ended on the host or when its last launched device work ended. A call across the edge of a step
-      belongs to none;
+      other host slice that has something running, on any thread or stream; the rest is other;
+    - a step begins when it began on the host or when the previous step ended, whichever is later, and ends
+      when it ended on the host or when its last launched device work ended, whichever is later. A call across
+      the edge of a step belongs to none;
     - the first step begins no earlier than the end of device work that no step launched and that ended
       before the first step's own began;
-    - last steps with less than 80 % of the device events of the step before are incomplete, and left out.
+    - last steps with less than 80 % of the device events of the previous step are incomplete, and left out.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def _union(scope: Scope, keep: npt.NDArray[np.bool_]) -> Intervals:
 def _extended(
     trace: Trace, steps: pd.DataFrame, host: Scope, device: Scope
 ) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-    """Return starts and ends of the steps with their device work, and which are complete."""
+    """Return starts and ends of the steps with their device work, and which steps are complete."""
     start = steps["ts"].to_numpy().copy()
     end = start + steps["dur"].to_numpy()
     count = len(steps)

@@ -1,4 +1,4 @@
-"""States of the thread of the steps: each instant is in exactly one."""
+"""States of the thread of the steps: it is in exactly one at each instant."""
 
 from __future__ import annotations
 
@@ -107,15 +107,15 @@ def thread_time(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
 
 
 def small_operators(scope: Scope) -> BoolArray:
-    """Return which operators have less self time than `SMALL_NS`, including their calls in C."""
-    # Python frames and ranges inside an operator are not its own time.
+    """Return a mask of the operators with less self time than `SMALL_NS`, including their calls in C."""
+    # Python frames and ranges inside an operator do not count as its own time.
     return np.asarray(scope.among("category", _OPERATORS) & (scope.self_ns < SMALL_NS), dtype=bool)
 
 
 def _called_by_operators(thread: Scope, operators: BoolArray, python: BoolArray) -> Intervals:
     """Return when Python runs that an operator called, without the operators that it calls in turn."""
     none: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
-    is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last one is for no parent
+    is_operator = np.zeros(len(thread.slices) + 1, dtype=bool)  # the last entry is for no parent
     is_operator[thread.rows[operators]] = True
     if not is_operator[thread.ints("parent")[python]].any():
         return none

@@ -20,7 +20,7 @@ from .finding import Finding
 CLOCK_STEP_NS: Final = 20_000
 """The least launch delay of one process on one machine varies by a few microseconds; more is the clock's."""
 CLOCK_NOISE_NS: Final = 1_000
-"""A kernel that begins by less before its launch is a rounding, not a shifted clock."""
+"""A kernel that begins before its launch by less than this is rounding, not a shifted clock."""
 MUCH: Final = 0.01
 """Share of device time from which something unknown is a loss."""
 
@@ -62,7 +62,7 @@ _OTHERWISE: Final = {
 
 
 def fault_advice(code: str, trace: Trace) -> str:
-    """Return what to do about a finding, by the version of CUPTI that recorded it; a guess if unknown."""
+    """Return the remedy for a finding, given the version of CUPTI that recorded it; a guess if unknown."""
     version: Any = trace.metadata.get("cupti_version") or 0
     fitting = [
         fault.advice
@@ -94,7 +94,7 @@ def device_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding
 
 
 def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Finding]:
-    """Find calls that must have started a kernel, but have none."""
+    """Find calls that must have started a kernel but have none."""
     host = on_host(trace, window)
     launching = host.slices["name"].cat.categories.isin(launch_names(trace))
     calls = host.only(np.append(launching, False)[host.codes("name")])
@@ -152,7 +152,7 @@ def _lost_kernels(trace: Trace, work: Scope, window: WindowLike) -> Iterator[Fin
 
 
 def _while_capturing(trace: Trace, calls: Scope) -> BoolArray:
-    """Return which calls only record a CUDA graph: between begin and end of a capture on their thread."""
+    """Return a mask of the calls that only record a CUDA graph, during a capture on their thread."""
     capture = [_CAPTURE.fullmatch(str(name)) for name in trace.slices["name"].cat.categories]
     if not any(capture):
         return np.zeros(len(calls.rows), dtype=bool)
@@ -227,7 +227,7 @@ def _unknown(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
 
 
 def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Find kernels of CUDA graphs linked to another call than the graph launch."""
+    """Find kernels of CUDA graphs that are linked to a call other than the graph launch."""
     attributes = device_attributes(trace, work)
     graph = [name for name in ("graph", "graph_node") if attributes is not None and name in attributes]
     if attributes is None or not graph:
@@ -255,7 +255,7 @@ def _wrong_graph_launches(trace: Trace, work: Scope, total: int) -> Iterator[Fin
 
 
 def _shifted(trace: Trace) -> Iterator[Finding]:
-    """Yield the shift of the device's clock from the first recording of the process."""
+    """Yield the shift of the device's clock since the first recording of the process."""
     before, now = trace.metadata.get("first_launch_delay_ns"), least_launch_delay(trace)
     if not isinstance(before, int) or now is None or abs(now - before) <= CLOCK_STEP_NS:
         return
@@ -273,7 +273,7 @@ def _shifted(trace: Trace) -> Iterator[Finding]:
 
 
 def _overlapping(trace: Trace, work: Scope, total: int) -> Iterator[Finding]:
-    """Find work that overlaps on one stream, which streams forbid."""
+    """Find work that overlaps on one stream, which streams rule out."""
     track = work.ints("track")
     count, doubled, example = 0, 0, ""
     both: list[IntArray] = [np.empty(0, np.int64)]

@@ -1,4 +1,4 @@
-"""Table rows affected by a loss or an error of the trust report."""
+"""Table rows affected by a loss or an error in the trust report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .finding import Finding
 from .run import card_findings, step_findings
 
 COLUMN: Final = "doubt"
-"""Column of tables: codes of the trust report, only if there are any."""
+"""Column of tables with codes of the trust report, present only if there are any."""
 LEAST: Final = 0.01
 """A row is marked if at least this share of it is affected."""
 
@@ -35,7 +35,7 @@ _OF_LAUNCHES: Final = (
 
 
 def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: WindowLike = None) -> list[str]:
-    """Return the doubts of groups of device work: codes, comma-separated; empty if 99 % of the time holds."""
+    """Return the doubts of groups of device work, as comma-separated codes; empty if 99 % is sound."""
     spent = (work.end - work.ts).astype(np.float64)
     total = np.bincount(code, spent, minlength=n)
     parts = []
@@ -48,9 +48,9 @@ def kernel_doubts(trace: Trace, work: Scope, code: IntArray, n: int, window: Win
 def operator_doubts(
     trace: Trace, host: Scope, work: Scope, groups: Groups, parent: IntArray, window: WindowLike = None
 ) -> list[str]:
-    """Return the doubts of operators' device times, a text a group, as `kernel_doubts`."""
-    # Calls that lost their kernels are counted against all that started some; work with wrong times is
-    # weighed by its time.
+    """Return the doubts of operators' device times, one text per group, as in `kernel_doubts`."""
+    # Calls that lost their kernels are counted as a share of all calls that started some; work with wrong
+    # times is weighted by its time.
     n = len(groups.keys)
     launcher = launching_rows(trace)[work.rows]
     spent = (work.end - work.ts).astype(np.float64)
@@ -70,8 +70,8 @@ def operator_doubts(
 
 
 def step_doubts(trace: Trace, steps: IntArray, window: WindowLike = None) -> list[str]:
-    """Return the doubts of steps, a text a step, as `kernel_doubts`; unrepresentative steps come first."""
-    # Lost kernels are counted against all work of the step.
+    """Return the doubts of steps, one text each, as in `kernel_doubts`; unrepresentative steps come first."""
+    # Lost kernels are counted as a share of all work in the step.
     n = len(steps)
     host, work = on_host(trace, window), on_device(trace, window)
     parts = [

@@ -54,7 +54,7 @@ def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
 
 
 def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Find first and last steps that lack part of the others' work."""
+    """Find first and last steps that lack part of the work that other steps do."""
     steps = step_spans(trace, window)
     if len(steps) < _ENOUGH:
         return
@@ -179,14 +179,14 @@ def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def _overlaps(work: Scope, during: Intervals) -> BoolArray:
-    """Return which work overlaps these intervals."""
+    """Return a mask of the work that overlaps these intervals."""
     begin, end = during
     next_interval = np.searchsorted(end, work.ts, side="right")
     return np.asarray((next_interval < len(begin)) & (np.append(begin, 0)[next_interval] < work.end))
 
 
 def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
-    """Return the counters' names without the number of the GPU, and their readings by time."""
+    """Return the counters' names, without the GPU's number, and their readings by time."""
     tracks = trace.tracks[trace.tracks["kind"] == "counter"]
     matches = [
         (int(key), _GPU.fullmatch(str(name)))
@@ -221,9 +221,9 @@ def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
 
 
 def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
-    """Yield the error of a share of sampled Python, if it is not all timed and samples are few."""
-    # Of n independent samples a share p has the standard error √(p (1 − p) / n); at p = ½ 95 % of them are
-    # within 0.98 / √n.
+    """Yield the error of a share of sampled Python, if not everything is timed and samples are few."""
+    # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
+    # are within 0.98 / √n.
     samples = sample_times(trace, window)
     if samples is None:
         return

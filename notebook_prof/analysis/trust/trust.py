@@ -23,19 +23,19 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     ----------
     trace : Trace
     window : (int, int), optional
-        Half-open, in ns: judge this part only. Findings of the recording itself are always listed.
+        Half-open, in ns: judge only this part. Findings about the recording as a whole are always listed.
 
     Returns
     -------
     DataFrame
         A row a finding: ``code severity count device_share effect advice example``; errors first, then
         losses, then information; empty if nothing was found. `device_share` (0–1) is the affected share of
-        the summed time of device work, NaN if it does not apply.
+        the summed time of device work, NaN if that does not apply.
 
         - Device: ``no-device-work``, ``kernels-lost-at-start``, ``kernels-lost-at-end``,
-          ``kernels-lost-between``: launches without a kernel, by their place; their time is estimated by the
-          mean of recorded ones. ``kernels-before-launch``, ``launch-not-recorded``, ``operator-unknown``,
-          ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
+          ``kernels-lost-between``: launches without a kernel, by where they are; their time is estimated from
+          the mean of the recorded ones. ``kernels-before-launch``, ``launch-not-recorded``,
+          ``operator-unknown``, ``graph-launch-wrong``, ``clock-shift``, ``stream-overlap``.
         - Run: ``partial-first-step``, ``partial-last-step``, ``compilation-inside``, ``slow-first-step``,
           ``throttled``, ``card-shared``, ``counters-missing``, ``cores-taken``, ``few-samples``,
           ``costly-recording``.
@@ -45,8 +45,8 @@ def trust(trace: Trace, *, window: WindowLike = None) -> pd.DataFrame:
     -----
     Launches are calls of the runtime that start a kernel or a graph: those of a known name, and those of a
     name most of whose calls started a kernel in this recording. Calls during a graph's capture do not count.
-    Copies and fills are not checked: with zero bytes they start nothing. A finding is a loss from a share of
-    1 %.
+    Copies and fills are not checked: with zero bytes they start nothing. A finding is a loss if its share is
+    at least 1 %.
 
     Examples
     --------

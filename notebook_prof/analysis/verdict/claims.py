@@ -14,17 +14,17 @@ from ...trace import Trace
 from ...units import format_ns, format_share
 
 METHODS: dict[str, str] = {}
-"""Analysis → method of a Profile, where the names differ; `profiles.topics` fills it in."""
+"""Analysis → method of a Profile, where the names differ; filled in by `profiles.topics`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """The source of a number: a column of a public table, reduced over the matching rows."""
 
-    # A function of `notebook_prof.analysis`, as ``account``.
+    # Name of a function in `notebook_prof.analysis`, as ``account``.
     table: str
     column: str
-    # The rows: by column a value, or a tuple of values; default all.
+    # The rows: for each column a value, or a tuple of values; all by default.
     where: Mapping[str, Any] = field(default_factory=dict)
     # Arguments of the analysis, as ``{"window": (0, 10)}``.
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Source:
         return table[keep]
 
     def value(self, trace: Trace) -> Any:
-        """Return the number, computed again; for a text column, the text of the first row."""
+        """Recompute the number and return it; for a text column, return the text of the first row."""
         rows = self.rows(trace)
         values = rows[self.column]
         if len(values) and isinstance(values.iloc[0], str):
@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A piece of a sentence proved by a public table.
+    """A piece of a sentence that a public table proves.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Claim:
     select : mapping
         A selection of the rows: ``p.selection.update(**claim.select)``.
     line, start : int
-        Position in the verdict: the line, and the first character in it.
+        Position in the verdict: the line, and the index of the first character in it.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Claim:
     start: int = 0
 
     def evaluate(self, trace: Trace) -> Any:
-        """Compute the value again from the public table."""
+        """Recompute the value from the public table."""
         value = Source(self.table, self.column, self.where, self.arguments, self.reduce).value(trace)
         if self.of is None:
             return value
@@ -107,7 +107,7 @@ class Claim:
 
     @property
     def call(self) -> str:
-        """The call of a Profile that returns the table, as ``p.memory.peak(window=(0, 10))``.
+        """The call on a Profile that returns the table, as ``p.memory.peak(window=(0, 10))``.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class Sentence:
         return Sentence((*self.parts, *more))
 
     def placed(self, line: int) -> tuple[Claim, ...]:
-        """Return the claims with their positions if this is the verdict's line of that number."""
+        """Return the claims with their positions if this is the line of that number in the verdict."""
         claims, at = [], 0
         for part in self.parts:
             if isinstance(part, str):
@@ -152,7 +152,7 @@ class Sentence:
 
 
 def _written(value: Any) -> str:
-    """Return the code of an argument; consecutive numbers become a range."""
+    """Return an argument as code; consecutive numbers become a range."""
     if isinstance(value, tuple) and len(value) > 2 and all(isinstance(one, int) for one in value):
         whole = range(value[0], value[-1] + 1)
         if tuple(whole) == value:
@@ -161,7 +161,7 @@ def _written(value: Any) -> str:
 
 
 def joined(pieces: Iterable[Sentence], between: str) -> Sentence:
-    """Join sentences with a text between each two."""
+    """Join sentences, with a text between each two."""
     parts: list[str | Claim] = []
     for piece in pieces:
         parts += [between, *piece.parts] if parts else piece.parts
@@ -179,7 +179,7 @@ def say(*parts: str | Claim | Sentence) -> Sentence:
 def cite(
     text: str, value: Any, source: Source, of: Source | None = None, select: Mapping[str, Any] | None = None
 ) -> Claim:
-    """Return a claim on the value of `source`, or on its share of `of`."""
+    """Return a claim about the value of `source`, or about its share of `of`."""
     return Claim(
         text,
         source.table,

@@ -1,4 +1,4 @@
-"""The line that takes the time of a cell outside of steps, and what it does."""
+"""The line that takes most of a cell's time outside of steps, and what it does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN: Final = 3
 _STATEMENTS: Final = ("code", "steps", "outside-window")
 _CALLED: Final = 2
 _WORTH: Final = 0.1
-"""Smallest share of the cell of a reported line below the hottest one."""
+"""Lines below the hottest one are reported from this share of the cell."""
 _IMPORT: Final = re.compile(r"(?:import|from)\s+(?P<module>[\w.]+)")
 
 
@@ -72,9 +72,7 @@ def _part(facts: Facts) -> Any:
 
 
 def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
-    """Return the innermost line that takes most, and its called lines, as rows of `lines`; None below half of
-    the cell.
-    """
+    """Return the innermost line that takes most, and the lines it calls, as rows; None below half."""
     cell_ns = int(facts.account["dur"].sum())
     hottest = facts.hot
     if part is not None and pd.notna(part["line"]) and int(part["dur"]) >= MOST * cell_ns:
@@ -90,7 +88,7 @@ def _hottest(facts: Facts, part: Any) -> tuple[Any, list[Any]]:
 
 
 def _called_lines(facts: Facts, rows: list[Any]) -> Sentence:
-    """Return the called lines, if no one of them is most of it."""
+    """Return the lines that it calls, unless one of them takes most of it."""
     big = [row for row in rows if int(row["total_ns"]) >= _WORTH * int(facts.account["dur"].sum())]
     if not big:
         return say()
@@ -143,7 +141,7 @@ def _spread(facts: Facts) -> Finding:
 
 
 def _outside(facts: Facts) -> Sentence:
-    """Return, if there are steps too, how small a part of the cell they are."""
+    """If there are steps, too, say how small a part of the cell they are."""
     if not len(facts.steps):
         return say()
     stepping = facts.account[facts.account["kind"].isin(["steps", "outside-window"])]
@@ -178,7 +176,7 @@ def _doing(facts: Facts, part: Any, row: Any) -> tuple[str, Sentence, dict[str, 
 
 
 def _waits(part: Any, row: Any, text: str, below: str) -> bool:
-    """Return whether the line waits: by its name and its callees', or by recorded CPU time."""
+    """Return whether the line waits, by its name and its callees' names, or by recorded CPU time."""
     # On a shared machine, a thread that wakes often is mostly ready to run, so its CPU time alone does not
     # show that it waits.
     if part is not None and part["line"] == row["line"] and pd.notna(part["wait_ns"]):
@@ -215,9 +213,7 @@ def _workers_meanwhile(facts: Facts, part: Any, row: Any) -> Sentence:
 
 
 def _most_below(facts: Facts, row: Any) -> tuple[tuple[str, str, str], int, int, int]:
-    """Return the entry with most self time below a line (name, file, function), its time, operators' and
-    total time.
-    """
+    """Return the entry with most self time below a line, its time, and operator and total time there."""
     trace = facts.trace
     slices = trace.slices
     select = line_select(row)["name"]

@@ -19,7 +19,7 @@ from .finding import Finding
 from .lines import short
 
 WAITING: Final = 0.25
-"""Share of the time in data, communication or synchronisation from which it bounds a run."""
+"""Data, communication or synchronisation bounds a run if it takes at least this share of the time."""
 BUSY_DEVICE: Final = 0.7
 NOTICEABLE: Final = 0.1
 """One-time work is reported from this share of the time."""
@@ -36,7 +36,7 @@ _FOR: Final = {
     "unknown": "for what was not recorded",
 }
 HOST: Final = ("launch-latency", "launch-call", "host-operator", "python", "overhead")
-"""Classes of the critical path with time of the host."""
+"""Classes of the critical path that are time of the host."""
 _BOUND: Final = {
     "input": "input-bound",
     "sync": "sync-bound",
@@ -53,7 +53,7 @@ _ONCE: Final = {
 
 
 def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
-    """Judge one-time work: a finding if it is most of the time, else a sentence if it is noticeable."""
+    """Judge one-time work: a finding if it is most of the time, a sentence if it is noticeable."""
     table = one_time(facts.trace, window=facts.window)
     share = float(table["share"].sum())
     if share < NOTICEABLE:
@@ -81,13 +81,13 @@ def judge_once(facts: Facts) -> tuple[Finding | None, Sentence | None]:
 
 
 def judge_device(facts: Facts, *, costly: bool) -> Finding:
-    """Judge a run with device work, of which communication and data are no large part."""
-    # The device is the busiest from the first step to the last. *Compute-bound* from 70 % busy, without steps
-    # also from its first work to its last; even then *launch-bound* if most of the critical path is the host,
-    # which no faster device shortens, and *copy-bound* if it computes and communicates for less than half of
-    # that. Else *sync-bound* if the thread waits for devices at least 25 % of the time. Else the cause of
-    # more than half of the idle time decides: *launch-bound* only if that is the host and the latency of
-    # launches, and recording is not what slows it.
+    """Judge a run with device work in which communication and data are no large part."""
+    # The device judged is the busiest from the first step to the last. *Compute-bound* from 70 % busy
+    # (without steps, also from its first work to its last); even then *launch-bound* if most of the critical
+    # path is the host, which no faster device shortens, and *copy-bound* if it computes and communicates for
+    # less than half of its busy time. Else *sync-bound* if the thread waits for devices at least 25 % of the
+    # time. Else the cause of more than half of the idle time decides: *launch-bound* only if that is the host
+    # and the latency of launches, and recording is not what slows it.
     busiest = facts.device.iloc[int(facts.device["busy_ns"].to_numpy().argmax())]
     number = int(busiest["device"])
     busy = int(busiest["busy_ns"]) / max(int(busiest["window_ns"]), 1)
@@ -118,7 +118,7 @@ def _one_time_share(facts: Facts, share: float, where: dict[str, Any]) -> Claim:
 
 
 def _span(facts: Facts) -> str:
-    """Return the window of devices' times: steps may have gaps between them."""
+    """Return the window for devices' times: steps may have gaps between them."""
     gaps = facts.extent.dur - facts.total_ns
     return "the time from the first step to the last" if gaps > 0.01 * facts.total_ns else facts.whole
 
@@ -144,8 +144,8 @@ def _busy(facts: Facts, busy: float, when: Sentence, evidence: dict[str, Any]) -
 
 
 def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a device that nobody waits for: most of the critical path is the host."""
-    # It lacks launches only if it is busy most of the time; else the host does other things.
+    """Judge a device that nothing waits for: most of the critical path is the host."""
+    # It lacks launches only if it is busy most of the time; otherwise the host does other things.
     if facts.path is None:
         return None
     host = float(facts.path.loc[facts.path.index.isin(HOST), "share"].sum())
@@ -173,7 +173,7 @@ def _host_decides(facts: Facts, busy: float, evidence: dict[str, Any]) -> Findin
 
 
 def _busy_while_it_works(facts: Facts, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a device that is idle only before its first and after its last work, as with one step."""
+    """Judge a device that is idle only before its first and after its last work, as with a single step."""
     number = evidence["device"]
     own = device(facts.trace, window=facts.window).set_index("device").loc[number]
     span, busy = int(own["window_ns"]), int(own["busy_ns"]) / max(int(own["window_ns"]), 1)
@@ -199,7 +199,7 @@ def _copies(
     facts: Facts,
     evidence: dict[str, Any],
 ) -> Finding | None:
-    """Judge a device that is busy with copies: its kernels take less than half of that."""
+    """Judge a device that is busy with copies: its kernels take less than half of its busy time."""
     number, busy = evidence["device"], int(row["busy_ns"])
     if int(row["compute_ns"]) + int(row["communication_ns"]) >= MOST * busy:
         return None
@@ -230,7 +230,7 @@ def _copies(
 
 
 def _waits(facts: Facts, busy: float, evidence: dict[str, Any]) -> Finding | None:
-    """Judge a thread of the steps that waits for idle devices."""
+    """Judge a steps' thread that waits for idle devices."""
     table = host_waits(facts.trace, window=facts.window)
     waits = table[table["kind"] == "waiting"]
     share = float(waits["share"].sum())

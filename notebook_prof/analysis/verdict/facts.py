@@ -30,47 +30,47 @@ TINY_NS: Final = SMALL_NS
 OPERATORS: Final = ("operator", "collective")
 _ENOUGH_STEPS: Final = 4
 _RUNTIME_CALLS: Final = ("kineto", "recording")
-"""Sources with all runtime calls: they show a wait for a device as such, not as host work."""
+"""Sources that record all runtime calls, and so show a wait for a device as such, not as host work."""
 MOST: Final = 0.5
-"""Share from which a part is most of a whole."""
+"""A part is most of a whole from this share."""
 _LINKED: Final = 0.9
 _MOST_UNKNOWN: Final = 0.5
 _MOST_SLICES: Final = 2_000_000
-"""Dependences of more slices take seconds, and the verdict is read first."""
+"""With more slices, dependences take seconds, and the verdict is what users read first."""
 _MOST_REPLAYED: Final = 200_000
 """The same of replays."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Measurements in the steps of a trace, or in all of it without steps."""
+    """Measurements in the steps of a trace or, without steps, in all of it."""
 
     trace: Trace
     window: WindowLike
-    # Wall time that shares refer to: the steps or, without any, the cell or from the first work to the last.
+    # Wall time that shares refer to: the steps, else the cell, else from the first work to the last.
     total_ns: int
     # The public table of `total_ns`.
     total: Source
     # From the first step to the last, or the extent of `total_ns`.
     extent: Window
     steps: pd.DataFrame
-    # Host time by phase, over all steps; without steps, only that of phase data, if any.
+    # Host time by phase, over all steps; without steps, only that of phase data, if there is any.
     phase_ns: dict[str, int]
     # Operators on the thread of the steps: count, self time of those shorter than `TINY_NS`, and time with
-    # any open.
+    # any operator open.
     calls: int
     tiny_ns: int
     operator_ns: int
-    # Self time in which that thread waits for a device.
+    # Self time during which that thread waits for a device.
     sync_ns: int
-    # That thread's operators by self time: ``name count self_ns``; everything, if it mostly ran no operators
-    # (`top_is_python`).
+    # That thread's operators by self time: ``name count self_ns``; or everything that it ran, if it mostly
+    # ran no operators (`top_is_python`).
     top: pd.DataFrame
     top_is_python: bool
     kernels: pd.DataFrame
     device: pd.DataFrame
     peak: pd.DataFrame
-    # Certain growth of memory a step, by device and source, for all of a trace.
+    # Certain growth of memory per step, by device and source, for a whole trace.
     growth_bytes: dict[tuple[int, str], int]
     # Slices of the thread of the steps.
     thread: Scope
@@ -82,29 +82,29 @@ class Facts:
 
     @property
     def whole(self) -> str:
-        """The whole that shares refer to, in words."""
+        """What shares are shares of, in words."""
         if len(self.steps):
             return "the steps"
         return "the cell" if self.is_cell else "the time"
 
     @property
     def has_time_line(self) -> bool:
-        """Whether slices are at the time when they ran, not mere sums."""
+        """Whether slices are at the time when they ran, rather than mere sums."""
         return self.trace.metadata.get("time_line", True) is not False
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """The label of each name, the same as in the views."""
+        """The label of each name, as in the views."""
         return name_labels(self.trace)
 
     def label(self, name: object) -> str:
-        """Return the label of a name: no other name of the trace has the same."""
+        """Return the label of a name, which no other name of the trace has."""
         return self.labels.get(str(name), str(name))
 
     @cached_property
     def own(self) -> tuple[int, Source, str]:
-        """The whole of self times: ns, its source, and in words."""
-        # The thread's self time may exceed the whole: work that begins in a step may end after it.
+        """The whole that self times refer to: ns, its source, and in words."""
+        # The thread's self time may exceed the whole, since work that begins in a step may end after it.
         spent = int(self.thread.self_ns.sum())
         if not len(self.steps) or spent <= self.total_ns:
             return self.total_ns, self.total, self.whole
@@ -114,17 +114,17 @@ class Facts:
 
     @property
     def is_cell(self) -> bool:
-        """Whether a recorded cell has an account, and all of it is judged."""
+        """Whether a recorded cell has an account, and all of the cell is judged."""
         return self.window is None and ACCOUNT in (self.trace.metadata.get("tables") or {})
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments of analyses for the same part."""
+        """Arguments of analyses for the same part of the trace."""
         return {} if self.window is None else {"window": tuple(self.window)}
 
     @property
     def in_steps(self) -> Mapping[str, Any]:
-        """The same for analyses that can only select steps."""
+        """The same, for analyses that can only select steps."""
         steps = {"step": tuple(self.steps["step"].tolist())} if len(self.steps) else {}
         return {**self.arguments, **steps}
 
@@ -140,12 +140,10 @@ class Facts:
 
     @cached_property
     def path(self) -> pd.DataFrame | None:
-        """The critical path by class, to the end of the last step or of later device work; None if
-        unreliable.
-        """
+        """The critical path by class, to the end of the last step or of later device work, if reliable."""
         # Unreliable: device work is not linked to its launches (except work queued before the recording),
-        # calls that wait were not recorded, there are neither operators nor device work, most of its thread's
-        # time was not recorded, or more than two million slices.
+        # calls that wait were not recorded, there are neither operators nor device work, most of the thread's
+        # time was not recorded, or there are more than two million slices.
         trace = self.trace
         if trace.metadata.get("source") not in _RUNTIME_CALLS or len(trace.slices) > _MOST_SLICES:
             return None
@@ -170,8 +168,8 @@ class Facts:
 
     @cached_property
     def next_class(self) -> dict[str, Any] | None:
-        """The largest class of the path without its largest class; None if unknown."""
-        # Unknown for communication: it waits for other ranks, which one recording does not have.
+        """The largest class of the path if its largest class took no time; None if unknown."""
+        # Unknown for communication, which waits for other ranks that a single recording does not have.
         if self.path is None or len(self.trace.slices) > _MOST_REPLAYED:
             return None
         if self.path.index[0] == "communication":
@@ -301,8 +299,8 @@ def _phase_times(trace: Trace, window: WindowLike) -> dict[str, int]:
 
 def _growth(trace: Trace) -> dict[tuple[int, str], int]:
     """Return the median growth from step to step, for devices with certain growth."""
-    # If blocks are known, some must stay: a queue of batches that fills up for a few steps is no leak. The
-    # growth must be worth reporting: see `matters`.
+    # If blocks are known, some must remain: a queue of batches that fills up over a few steps is no leak. The
+    # growth must be worth reporting; see `matters`.
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
     keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""One judgement of a run."""
+"""A single judgement of a run."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class Finding:
     share: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
     select: Mapping[str, Any] = field(default_factory=dict)
-    # Whether there is nothing to say beyond the sentence.
+    # Whether there is nothing to add to the sentence.
     nothing_else: bool = False

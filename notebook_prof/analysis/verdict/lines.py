@@ -21,7 +21,7 @@ from .facts import OPERATORS, Facts
 
 _SHOWN: Final = 3
 _SMALL: Final = 0.01
-"""Parts of the account below this share are summed up."""
+"""Parts of the account below this share are summed."""
 _SAMPLES_OF_A_NAME: Final = 3
 """A name in fewer samples may have taken no time. With n independent samples and no hit, the share is below 3
 / n in 95 of 100 cases (rule of three).
@@ -29,7 +29,7 @@ _SAMPLES_OF_A_NAME: Final = 3
 
 
 def supporting_lines(facts: Facts) -> list[Sentence]:
-    """Return at most eight lines, including one for what was not recorded."""
+    """Return at most eight lines, including one about what was not recorded."""
     lines = []
     if facts.is_cell and len(facts.account):
         lines.append(_account(facts))
@@ -69,7 +69,7 @@ def _account(facts: Facts) -> Sentence:
 
 
 def _compilations(facts: Facts) -> Sentence | None:
-    """Return the time of ``torch.compile`` in the cell, and the costliest reason for compiling again."""
+    """Return the time of ``torch.compile`` in the cell, and the costliest reason for recompiling."""
     if "compilations" not in (facts.trace.metadata.get("tables") or {}):
         return None
     from ..source.compilations import compilations, graph_breaks
@@ -106,7 +106,7 @@ def _compilations(facts: Facts) -> Sentence | None:
 
 
 def _cores(facts: Facts) -> Sentence | None:
-    """Return how long threads waited for cores that other programs had, if that is much."""
+    """Return how long threads waited for cores that other programs had, if that is significant."""
     arguments = {} if facts.window is None else {"window": facts.window}
     use = cpu_use(facts.trace, window=facts.window)
     if not cores_were_lost(use):
@@ -124,7 +124,7 @@ def _cores(facts: Facts) -> Sentence | None:
 
 
 def _part(row: Any) -> Sentence:
-    """Return a part of the account in words; a number of steps is its own claim."""
+    """Return a part of the account in words; a number of steps is a claim of its own."""
     words, text = str(row["part"]), str(row["text"])
     if row["kind"] == "code" and text and not pd.isna(row["line"]):
         return say(f"{words} `{short(text, 32)}`")
@@ -144,7 +144,7 @@ def _amount(spent: int, total: int, source: Source, whole: Source) -> tuple[str 
 
 
 def _updates(facts: Facts) -> Sentence | str:
-    """Say how often optimizers stepped, unless once a step: accumulated gradients, or several."""
+    """Say how often optimizers stepped, unless once per step: gradients are accumulated, or several step."""
     source = Source("steps", "updates", {}, facts.arguments)
     updates = int(source.value(facts.trace))
     if updates in (0, len(facts.steps)):

@@ -21,7 +21,7 @@ BOUNDS = {
 
 
 def bounding_loader(trace: Trace) -> dict[str, Any] | None:
-    """Return the row of `loader_bounds` with the longest waits; None if no loader bounds its loop."""
+    """Return the row of `loader_bounds` with the longest waits; None if no loader limits its loop."""
     table = loader_bounds(trace)
     table = table[~table["bound"].isin([NOT_THE_LOADER, TOO_FEW])]
     if not len(table):
@@ -32,7 +32,7 @@ def bounding_loader(trace: Trace) -> dict[str, Any] | None:
 
 
 def loader_words(trace: Trace) -> Sentence | None:
-    """Say what bounds the loader, and how many workers would suffice if there are fewer.
+    """Say what limits the loader and, if there are too few workers, how many would suffice.
 
     Without a full stop: ``the batches of `Slow` are bound by storage …; 3 workers would do``.
     """

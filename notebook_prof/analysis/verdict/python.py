@@ -1,4 +1,4 @@
-"""What bounds a run with only Python recorded: a line, a loop, a library, or waiting."""
+"""What bounds a run if only Python was recorded: a line, a loop, a library, or waiting."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _LITTLE: Final = 0.1
 
 
 def python_verdict(facts: Facts) -> Finding:
-    """Say where the time of a Python thread goes; `top` of `facts` is not empty."""
+    """Say where the time of a Python thread goes; the `top` of `facts` must not be empty."""
     # ``wait-bound``: at least half of the time waits for locks, sockets, processes or the clock;
-    # ``library-bound``: the longest function is a library's; ``mixed`` if the longest entry is not Python;
-    # else ``python-bound``.
+    # ``library-bound``: the longest function belongs to a library; ``mixed`` if the longest entry is not
+    # Python; otherwise ``python-bound``.
     trace, thread = facts.trace, facts.thread
     sync = thread.slices["name"].cat.categories[
         np.unique(thread.codes("name")[thread.among("category", ("sync",))])
@@ -86,7 +86,7 @@ def is_wait(scope: Scope) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def library_of(file: str, name: str) -> str:
-    """Return the installed package of a file or of a compiled function's name; empty for others."""
+    """Return the installed package of a file, or of a compiled function's name; empty for others."""
     if package := _PACKAGES.search(file):
         return PurePath(package["name"]).stem
     return "numpy" if _BINARY.search(name) else ""
@@ -133,7 +133,7 @@ def _waiting(facts: Facts, waits: np.ndarray[Any, np.dtype[np.bool_]], waited: i
 
 
 def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name: str) -> Finding:
-    """Say what a library takes by itself, its longest function, and the user's line calling it."""
+    """Name the time that a library takes by itself, its longest function, and the user's line calling it."""
     thread = facts.thread
     files = np.array([library_of(str(file), "") == library for file in source_lines.file], dtype=bool)
     inside = files[source_lines.code[thread.rows]]
@@ -163,7 +163,7 @@ def _in_library(facts: Facts, source_lines: Frames, row: int, library: str, name
 
 
 def _caller(thread: Scope, row: int) -> str:
-    """Return the nearest line around a slice outside libraries, as ``line in file:number``."""
+    """Return the nearest line around a slice that is outside libraries, as ``line in file:number``."""
     slices = thread.slices
     parent = ints(slices["parent"])
     words = slices["name"]

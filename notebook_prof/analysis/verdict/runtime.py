@@ -1,4 +1,4 @@
-"""Operators run by a runtime's own threads while the thread of the steps waits: XLA's on a CPU."""
+"""Operators that a runtime's own threads run while the steps' thread waits, as with XLA on a CPU."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def runtime_verdict(facts: Facts) -> Finding | None:
     """Judge a thread without operators: ``compute-bound`` if other threads' operators take longer than it; or
     None.
     """
-    # Python frames that do not wait are work, also while operators run. In an annotation, and in a call that
-    # waits, the thread is assumed to wait for the operators that run meanwhile.
+    # Python frames that do not wait are work, even while operators run. In an annotation, and in a call that
+    # waits, the thread is assumed to wait for the operators that run in the meantime.
     thread, trace = facts.thread, facts.trace
     others = on_host(trace, facts.window)
     others = others.only((others.ints("track") != _track(thread)) & others.among("category", _OPERATORS))
@@ -60,7 +60,7 @@ def _track(thread: Scope) -> int:
 
 
 def _own_inside(thread: Scope, busy: Intervals) -> IntArray:
-    """Return how much of each slice's self time is in `busy`: its content less that of its children."""
+    """Return how much of each slice's self time is in `busy`: its overlap minus that of its children."""
     whole: IntArray = _length_until(busy, thread.end) - _length_until(busy, thread.ts)
     position = np.full(len(thread.slices), -1, np.int64)
     position[thread.rows] = np.arange(len(thread.rows))

@@ -1,4 +1,4 @@
-"""What bounds the steps of a run, or a recording without known user's lines."""
+"""What bounds the steps of a run, or a recording in which the user's lines are unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COSTLY_RECORDING: Final = 1.2
 """From this ratio of recorded to unrecorded steps, the text begins with the cost of recording."""
 _ELSEWHERE: Final = "steps-in-another-thread"
 NO_FRAMEWORK: Final = frozenset({"trace_event", "viztracer", "speedscope", "collapsed"})
-"""Sources with slices of any kind: there are no operators with a framework around them."""
+"""Sources with slices of any kind, without operators of a framework."""
 
 
 def judge_steps(facts: Facts) -> Finding:

@@ -1,4 +1,4 @@
-"""The largest part of recordings with durations but no time line."""
+"""The largest part of recordings that have durations but no time line."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from .finding import Finding
 from .lines import supporting_lines
 
 TRIFLE_NS = 5_000_000
-"""A shorter cell has nothing to report, unless it has steps."""
+"""A shorter cell has nothing worth reporting, unless it has steps."""
 _JUMP_SHARE = 0.05
-"""Share of a recording: a clock set by more leaves no duration to judge."""
+"""Share of a recording: if the clock was set by more, no duration can be judged."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,9 +37,9 @@ class Verdict:
     share : float
         Share of `kind` in the measured time, 0–1.
     evidence : mapping of str to number or str
-        Its figures; units are in the names.
+        The figures of the verdict; units are in the names.
     select : mapping
-        A selection of its slices: ``p.selection.update(**p.verdict.select)``.
+        A selection of the verdict's slices: ``p.selection.update(**p.verdict.select)``.
     lines : tuple of str
         The verdict in a few lines: sentence, account of the cell, steps, phases, critical path, longest
         names, memory.
@@ -74,26 +74,26 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     Returns
     -------
     Verdict
-        Never None; ``nothing-recorded`` for a trace that is empty or has only instants.
+        Never None; ``nothing-recorded`` for a trace that is empty or contains only instants.
 
     Notes
     -----
     Shares are of the summed steps; without steps, of the cell (see `account`) or, in files, of the time from
-    the first work to the last. The sentence says which. Nothing is judged if the system's clock was set
-    meanwhile by a twentieth of the recording or more (``metadata["clock_jump_ns"]``). For durations without a
-    time line (``metadata["time_line"]`` is False) only the largest part is named. In this order:
+    the first work to the last. The sentence says which. Nothing is judged if the system's clock was set in
+    the meantime by a twentieth of the recording or more (``metadata["clock_jump_ns"]``). For durations
+    without a time line (``metadata["time_line"]`` is False) only the largest part is named. In this order:
 
     1. A recorded cell that takes less than 5 ms has nothing to report.
-    2. If code outside of steps takes more than half of a cell, without our own start and stop, or there are
-       no steps: the user's longest line, followed inwards as long as one line takes 70 % of its caller.
-       *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or its callees wait
-       by name; *import-bound* for an import; *library-bound* if the longest function below it is an installed
-       library's; *compute-bound* if operators of a framework take most of it; else *python-bound*. *mixed* if
-       no line takes half.
+    2. If code outside of steps takes more than half of a cell, not counting our own start and stop, or there
+    are no steps: the user's longest line, followed inwards as long as one line takes 70 % of its caller.
+    *wait-bound* if the cell's thread neither ran nor waited for a core for half of it, or the names of its
+    callees say that they wait; *import-bound* for an import; *library-bound* if the longest function below it
+    belongs to an installed library; *compute-bound* if operators of a framework take most of it; else
+    *python-bound*. *mixed* if no line takes half.
     3. *one-time* if more than half of the steps, or of the time of a file, is set-up: see `one_time`; from 10
-       % it follows the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps is in that
-       phase; the larger one. Without device work it comes second if another phase of the steps takes longer,
-       since that one bounds them.
+    % it follows the verdict. *communication-bound*, *input-bound*: at least 25 % of the steps is in that
+    phase; the larger one wins. Without device work it comes second if another phase of the steps takes
+    longer, since that phase bounds them.
     4. With device work: with the busiest device busy 70 % of the time, *launch-bound* if more than half of
        the critical path is still the host; else *copy-bound* if kernels are less than half of its busy time,
        else *compute-bound*. Below 70 %: *sync-bound* if the thread waits for devices at least 25 % of the
@@ -105,13 +105,13 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
     5. Without: *python-bound* if Python frames take half of the steps, with the line; *overhead-bound* if at
        least half is between operators or in operators of less than 10 µs; else *compute-bound*, or *mixed*.
 
-    A line below gives the classes of the critical path, also without device work, and the largest one without
-    the first (see `critical_path_next`; up to 200,000 slices, except for communication, which waits for other
-    ranks). On recordings with a known path the two agree: what bounds a run takes most of its path, or a
-    quarter for waiting.
+    A line below gives the classes of the critical path, also without device work, and the class that would be
+    largest without the first (see `critical_path_next`; up to 200,000 slices, except for communication, which
+    waits for other ranks). On recordings with a known path the two agree: what bounds a run takes most of its
+    path, or a quarter if it is waiting.
 
     If recording made steps more than 1.2 times as long, the text begins with that, and the verdict is neither
-    launch- nor overhead-bound.
+    launch-bound nor overhead-bound.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def verdict(trace: Trace, *, window: WindowLike = None) -> Verdict:
 
 
 def trifle_ns(trace: Trace) -> int | None:
-    """Return the duration of a cell too short to report on; None for any other."""
+    """Return the duration of a cell that is too short to report on; None for any other."""
     stretches = (trace.metadata.get("tables") or {}).get(ACCOUNT)
     if stretches is None or len(trace.steps) or trace.metadata.get("clock_jump_ns"):
         return None

@@ -1,4 +1,4 @@
-"""Waiting steps: for data, and for other ranks."""
+"""Steps that wait: for data, and for other ranks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
     """Judge waiting for data and communication, from a quarter of the steps; a finding, or a sentence for
     later.
     """
-    # It is a finding if it bounds the steps: with device work, and if no other phase of the steps takes
+    # It is a finding if it bounds the steps: if there is device work, or no other phase of the steps takes
     # longer.
     waiting = {name: facts.phase_ns.get(name, 0) for name in _WAITS}
     exposed = None if len(facts.steps) else _exposed(facts)
@@ -49,7 +49,7 @@ def judge_waits(facts: Facts) -> tuple[Finding | None, Sentence | None]:
 
 
 def _exposed(facts: Facts) -> tuple[int, int] | None:
-    """Return the device with most communication that no kernel hides, and that time."""
+    """Return the device with most communication that no kernel hides, and the time of that communication."""
     if not len(facts.device):
         return None
     row = facts.device.iloc[int(facts.device["exposed_communication_ns"].to_numpy().argmax())]
@@ -79,7 +79,7 @@ def _exposed_communication(facts: Facts, exposed: tuple[int, int]) -> Finding:
 
 
 def _longest_work(facts: Facts) -> int:
-    """Return the time of the longest phase that is not waiting, in ns."""
+    """Return the time of the longest phase that does not wait, in ns."""
     return max((ns for name, ns in facts.phase_ns.items() if name not in _WAITS), default=0)
 
 
@@ -109,9 +109,9 @@ def _waiting_words(facts: Facts, phase: str, spent: int) -> Sentence:
 
 def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Sentence | None:
     """Return the user's innermost line with more than half of the time for data, and little else."""
-    # If that line only calls others, as the head of a loop over a loader, the longest of them with a quarter
-    # is named. The share is the part of the time for data in the line: the line may do other things, such as
-    # making the iterator and its workers.
+    # If that line only calls others, like the head of a loop over a loader, the longest of them with a
+    # quarter is named. The share is the line's part of the time for data: the line may do other things, such
+    # as making the iterator and its workers.
     if phase != "data" or not facts.is_cell:
         return None
     spent, thread = facts.phase_ns.get(phase, 0), facts.thread
@@ -143,7 +143,7 @@ def _line_in_phase(facts: Facts, phase: str, whole_ns: int, whole: Source) -> Se
 def _share_in_line(
     facts: Facts, phase: str, row: Any, least: float, whole_ns: int, whole: Source
 ) -> Sentence | None:
-    """Return the share of a phase in a line, if it is more than the least."""
+    """Return the share of a phase in a line, if it exceeds the minimum."""
     label = line_select(row)["name"].partition("  ")[0]
     by: dict[str, Any] = {"by": ("phase", "line", "track"), **facts.in_steps}
     where = {"phase": phase, "line": label, "track": stepping_track(facts.trace)}

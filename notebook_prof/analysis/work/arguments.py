@@ -48,13 +48,13 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
         By `total_ns` and `device_ns`, longest first; empty if no shapes were recorded.
 
         - ``name``, ``shapes`` str: shapes as in `operators`;
-        - ``dtypes`` str: a JSON list of C++ element types, an entry an argument;
+        - ``dtypes`` str: a JSON list of C++ element types, one entry per argument;
         - ``strides`` str: a JSON list, of one of these calls;
-        - ``concrete`` str: a JSON list of the arguments that are not tensors, as text. Convolutions, pooling
+        - ``concrete`` str: a JSON list, as text, of the arguments that are not tensors. Convolutions, pooling
           and attention have a row for each; other operators have that of one call. These three are empty if
           not recorded;
         - ``count``, ``total_ns``, ``device_ns`` int64: as in ``operators(by=["name", "shapes"])``. Rows that
-          share name and shapes divide it by the number of their calls, so they sum to it.
+          share name and shapes divide that figure in proportion to their number of calls, so they sum to it.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def operator_arguments(trace: Trace, *, name: Texts = None, window: WindowLike =
 
 
 def _divided(total: IntArray, weight: IntArray, group: IntArray) -> IntArray:
-    """Divide the total of each (contiguous) group among its rows by weight, exactly in whole units."""
+    """Divide the total of each (contiguous) group among its rows by weight, exactly, in whole units."""
     if not len(total):
         return total
     order = np.argsort(group, kind="stable")

@@ -1,4 +1,4 @@
-"""Tokens and samples of a step: as given, or from shapes of its first operator."""
+"""Tokens and samples of a step: as given, or from the shapes of its first operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EMBEDDING: Final = "aten::embedding"
 _CONVOLUTIONS: Final = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
 _LINEAR: Final = "aten::linear"
 _FIRST: Final = (_EMBEDDING, *_CONVOLUTIONS, _LINEAR)
-"""First operators of models, whose input gives the batch."""
+"""First operators of models; their input shows the batch."""
 
 
 class Counts(NamedTuple):
@@ -31,11 +31,11 @@ class Counts(NamedTuple):
 
 def step_counts(trace: Trace, steps: pd.DataFrame, what: str) -> Counts:
     """Count the ``tokens`` or the ``samples`` of each step."""
-    # ``nbp.step(tokens=…, samples=…)`` comes first. Else the shapes of the first operator of the forward
-    # pass: the indices of an embedding, shape ``(samples, length)`` and as many tokens; the input of a
-    # convolution, ``(samples, channels, …)``; that of a linear layer, ``(samples, …)`` with at most three
-    # dimensions, the middle one being the length. All calls in the step with these shapes of weights count,
-    # for gradient accumulation; of a linear layer, the first.
+    # ``nbp.step(tokens=…, samples=…)`` comes first. Otherwise the shapes of the first operator of the forward
+    # pass: the indices of an embedding have the shape ``(samples, length)``, and as many tokens; the input of
+    # a convolution ``(samples, channels, …)``; that of a linear layer ``(samples, …)`` with at most three
+    # dimensions, the middle one being the length. All calls in the step with weights of these shapes count,
+    # for gradient accumulation; of a linear layer, only the first.
     begin = steps["ts"].to_numpy(np.int64)
     until = begin + steps["dur_ns"].to_numpy(np.int64)
     marked = recorded_table(trace, "step_counts")

@@ -1,4 +1,4 @@
-"""One recorded call of an operator, and its work."""
+"""A recorded call of an operator, and its work."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _NO_TENSOR: Final = frozenset({"", "Scalar", "ScalarList"})
 
 
 class Work(NamedTuple):
-    """The work of one call: each input is read once, each output written once."""
+    """The work of one call: each input is read once, each output is written once."""
 
     kind: str
-    # Floating-point operations; a multiplication and an addition are two.
+    # Floating-point operations; a multiplication and an addition count as two.
     flops: float
     bytes: float
 
@@ -61,11 +61,11 @@ class Call:
     ([(2, 3), (3, 4)], 12.0)
     """
 
-    # Without ``aten::``.
+    # Without the prefix ``aten::``.
     name: str
-    # One entry an argument; ``()`` for arguments that are not tensors, and for tensors without dimensions.
+    # One entry per argument; ``()`` for arguments that are not tensors, and for tensors without dimensions.
     shapes: Sequence[Any]
-    # Size of an element of each argument; 0 if it is not a tensor.
+    # Size of each argument's elements; 0 if it is not a tensor.
     element_bytes: Sequence[float]
     # Arguments that are not tensors, as text; empty if unknown.
     values: Sequence[str]
@@ -74,7 +74,7 @@ class Call:
     def read(
         cls, name: str, shapes: str, dtypes: str | None, concrete: str | None, default_bytes: float = 4
     ) -> Call:
-        """Read a call from the texts of a trace; ValueError or SyntaxError for malformed shapes."""
+        """Parse a call from the texts of a trace; ValueError or SyntaxError for malformed shapes."""
         sizes = [_shape(entry) for entry in ast.literal_eval(shapes)]
         types = json.loads(dtypes) if dtypes else None
         if types is None or len(types) != len(sizes):
@@ -84,7 +84,7 @@ class Call:
         return cls(name.removeprefix("aten::"), sizes, elements, values)
 
     def tensor(self, at: int) -> Shape:
-        """Return the shape of an argument; () without one."""
+        """Return the shape of an argument; () if there is no such argument."""
         return self.shapes[at] if at < len(self.shapes) and not _is_list(self.shapes[at]) else ()
 
     def elements_of(self, at: int) -> int:
@@ -95,7 +95,7 @@ class Call:
         return sum(map(math.prod, shape)) if _is_list(shape) else math.prod(shape)
 
     def bytes_of(self, *at: int) -> float:
-        """Return bytes of some arguments, by default of all."""
+        """Return the bytes of some arguments, by default of all."""
         chosen = at or range(len(self.shapes))
         return float(sum(self.elements_of(i) * self.element_bytes[i] for i in chosen if i < len(self.shapes)))
 

@@ -27,8 +27,8 @@ _TRANSPOSED: Final[_Positions] = (3, 4, 7, True, 5)
 
 def matmul(call: Call) -> Work | None:
     """Count 2·m·n·k for each matrix of a batch."""
-    # The formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
-    # ``with_flops`` and of MegEngine's footprint; the addition of a bias does not count.
+    # This is the formula of `torch.utils.flop_counter` (``mm_flop``, ``bmm_flop``), of torch.profiler's
+    # ``with_flops`` and of MegEngine's footprint; adding a bias does not count.
     at = _FIRST.get(call.name, 0)
     a, b = call.tensor(at), call.tensor(at + 1)
     if not a or not b:
@@ -58,7 +58,7 @@ def convolution(call: Call) -> Work | None:
     >>> convolution(Call.read("aten::conv2d", shapes, None, stride))
     Work(kind='convolution', flops=3456, bytes=1456.0)
     """
-    # The formula of `torch.utils.flop_counter.conv_flop_count`; None if strides and paddings were not
+    # This is the formula of `torch.utils.flop_counter.conv_flop_count`; None if strides and paddings were not
     # recorded.
     x, w = call.tensor(0), call.tensor(1)
     out = _output(call, x, w)
@@ -74,7 +74,7 @@ def convolution(call: Call) -> Work | None:
 
 def convolution_backward(call: Call) -> Work | None:
     """Count the forward convolution once for each requested gradient, of input and weight."""
-    # As in `torch.utils.flop_counter.conv_backward_flop`; the sum for the bias does not count.
+    # As in `torch.utils.flop_counter.conv_backward_flop`; the bias's sum does not count.
     grad, x, w = call.tensor(0), call.tensor(1), call.tensor(2)
     if not (grad and x and w):
         return None
@@ -91,8 +91,9 @@ def convolution_backward(call: Call) -> Work | None:
 
 def attention(call: Call) -> Work | None:
     """Count 2·batch·heads·queries·keys·(d_qk + d_v); (3 d_qk + 2 d_v) backward, recomputing scores."""
-    # The formulas of `torch.utils.flop_counter` (``sdpa_flop_count``, ``sdpa_backward_flop_count``). A causal
-    # mask is not subtracted, since implementations differ in how much they skip.
+    # These are the formulas of `torch.utils.flop_counter` (``sdpa_flop_count``,
+    # ``sdpa_backward_flop_count``). A causal mask is not subtracted, since implementations differ in how much
+    # they skip.
     backward = call.name.endswith("backward")
     q, k, v = (call.tensor(at + backward) for at in range(3))
     if min(len(q), len(k), len(v)) != 4:
@@ -125,7 +126,7 @@ def _groups(x: Shape, w: Shape) -> int:
 
 
 def _output(call: Call, x: Shape, w: Shape) -> tuple[Shape, bool] | None:
-    """Return the spatial size of a convolution's output, and whether it is transposed."""
+    """Return the spatial size of a convolution's output, and whether the convolution is transposed."""
     size = len(w) - 2
     if size < 1 or len(x) != len(w):
         return None

@@ -46,7 +46,7 @@ def work_of(
     element_bytes: float = 4,
     source: str = "",
 ) -> Work | None:
-    """Count FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded.
+    """Count the FLOPs and bytes of one call; None without a formula, or if its inputs were not recorded.
 
     >>> work_of("aten::addmm", "[[512], [141, 512], [512, 512], [], []]").flops
     73924608
@@ -57,7 +57,7 @@ def work_of(
     try:
         return formula(Call.read(name, shapes, dtypes, concrete, element_bytes))
     except (ValueError, SyntaxError, TypeError, IndexError):
-        return None  # unexpected shapes: another operator of the same name
+        return None  # unexpected shapes: a different operator of the same name
 
 
 def formula_of(name: str, source: str = "") -> Formula | None:

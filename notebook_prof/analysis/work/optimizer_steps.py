@@ -1,4 +1,4 @@
-"""Updates of optimizer steps: the parameters with gradients, and how PyTorch updated them."""
+"""Updates by optimizer steps: the parameters with gradients, and how PyTorch updated them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class OptimizerSteps:
 
 def optimizer_steps(trace: Trace, name: str) -> OptimizerSteps:
     """Return the updates of the range `name`, as ``Optimizer.step#Adam.step``; OptionError if ambiguous."""
-    # Parameters are counted by their gradients: autograd accumulates one a step for each. With several
-    # optimizers, or gradients summed over several backward passes, that does not work.
+    # Parameters are counted by their gradients: autograd accumulates one per step for each. This does not
+    # work with several optimizers, or with gradients summed over several backward passes.
     match = OPTIMIZER_STEP.fullmatch(name)
     others = [str(one) for one in trace.slices["name"].cat.categories if OPTIMIZER_STEP.fullmatch(str(one))]
     if match is None or len(others) > 1:

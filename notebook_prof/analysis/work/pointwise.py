@@ -29,7 +29,7 @@ def elementwise(call: Call) -> Work | None:
 
 
 def norm(call: Call) -> Work | None:
-    """Count 5 operations an element (statistics, difference, scale, shift), 8 in the backward."""
+    """Count 5 operations per element (statistics, difference, scale, shift), 8 in the backward."""
     backward = call.name.endswith("backward")
     elements = call.elements_of(0)
     each = _NORM_BACKWARD_FLOPS if backward else _NORM_FLOPS
@@ -38,7 +38,7 @@ def norm(call: Call) -> Work | None:
 
 
 def softmax(call: Call) -> Work | None:
-    """Count 4 operations an element, 3 in the backward."""
+    """Count 4 operations per element, 3 in the backward."""
     elements = call.elements_of(0)
     each = _SOFTMAX_BACKWARD_FLOPS if "backward" in call.name else _SOFTMAX_FLOPS
     return (
@@ -53,7 +53,7 @@ def reduction(call: Call) -> Work | None:
 
 
 def pooling(call: Call) -> Work | None:
-    """Count elements of the output × of the window; the input's elements if the window is adaptive."""
+    """Count elements of the output × elements of the window; the input's elements if it is adaptive."""
     x = call.tensor(0)
     if "backward" in call.name:
         elements = call.elements_of(0)
@@ -71,7 +71,7 @@ def pooling(call: Call) -> Work | None:
 
 
 def embedding(call: Call) -> Work | None:
-    """Count rows read and written, and no operations; the backward adds each of them once."""
+    """Count the rows read and written, and no operations; the backward adds each row once."""
     if "backward" in call.name:
         elements = call.elements_of(0)
         return Work("embedding", elements, 2 * call.bytes_of(0) + call.bytes_of(1))
@@ -85,7 +85,7 @@ def embedding(call: Call) -> Work | None:
 
 
 def copy(call: Call) -> Work | None:
-    """Count no operations; the inputs are read and as much is written."""
+    """Count no operations; the inputs are read, and as much is written."""
     if call.name in ("fill_", "zero_"):
         return Work("copy", 0, call.bytes_of(0))
     if call.name == "copy_":

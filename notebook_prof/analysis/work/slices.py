@@ -34,20 +34,20 @@ KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SliceWork:
-    """Work of each slice by itself (0 if unknown); all of shape (slices,)."""
+    """Work of each slice by itself (0 if unknown); all have the shape (slices,)."""
 
     flops: FloatArray
     bytes: FloatArray
     # Index into `KINDS`; -1 if the work is unknown.
     kind: IntArray
-    # Known work with no known work around it: these add up to all work.
+    # Slices with known work inside no other known work: these add up to all work.
     outermost: BoolArray
 
 
 def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
     """Return the work of every slice."""
-    # Formulas run once for each distinct call. If calls of one name and shapes differ in types or arguments,
-    # each gets their mean, so totals over the trace are exact.
+    # Formulas run once for each distinct call. If calls with the same name and shapes differ in types or
+    # arguments, each gets their mean, so totals over the trace are exact.
     slices = trace.slices
     parent = ints(slices["parent"])
     recorded = _recorded_work(trace)
@@ -77,7 +77,7 @@ def slice_work(trace: Trace, element_bytes: float = 4) -> SliceWork:
 def inclusive_work(
     work: SliceWork, depth: npt.NDArray[Any], parent: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return FLOPs and bytes of each slice: its own if known, else those of its content."""
+    """Return the FLOPs and bytes of each slice: its own if known, else those of its content."""
     flops, moved = work.flops.copy(), work.bytes.copy()
     busy = np.flatnonzero((parent >= 0) & (work.kind < 0)[parent])
     order = busy[np.argsort(-depth[busy].astype(np.int64), kind="stable")]
@@ -138,7 +138,7 @@ def _text(value: Any) -> str | None:
 
 
 def _recorded_work(trace: Trace) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Return the work that the file has for each operator by its number."""
+    """Return the work that the file has for each operator, by the operator's number."""
     tables = trace.metadata.get("tables")
     table = tables.get("operators") if isinstance(tables, dict) else None
     source = str(trace.metadata.get("source"))

@@ -1,4 +1,4 @@
-"""Published figures of training: tokens and samples a second, MFU, HFU, joules a step and token."""
+"""Published figures of training: tokens and samples per second, MFU, HFU, joules per step and token."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ def training(
     ----------
     trace : Trace
     tokens, samples : number or sequence of them, optional
-        Number in a step; a sequence has one for each counted step (without warm-up and cut steps). Default:
-        the arguments of ``nbp.step(tokens=…, samples=…)``, or else the shapes of the model's first operator.
+        Number per step; a sequence has one for each counted step (without warm-up and partial steps).
+        Default: the arguments of ``nbp.step(tokens=…, samples=…)``, or else the shapes of the model's first
+        operator.
     flops_per_s : float, optional
         The device's limit. Default: the result of `measure_device`.
 
@@ -80,9 +81,9 @@ def training(
         ``quantity value lower upper unit source reason``, always the same rows in this order:
 
         - ``step_time`` s; ``samples_per_s``, ``tokens_per_s``;
-        - ``model_flops``, ``hardware_flops`` a step: of forward and backward pass and optimizer, without and
-          with recomputation in the backward pass (activation checkpointing);
-        - ``mfu``, ``hfu``: these over the step's time and the limit of all devices that worked;
+        - ``model_flops``, ``hardware_flops`` per step: of forward and backward pass and optimizer, without
+          and with recomputation in the backward pass (activation checkpointing);
+        - ``mfu``, ``hfu``: these divided by the step's time and the limit of all devices that worked;
         - ``device_joules_per_step``, ``host_joules_per_step``: of the devices by NVML, of the processors by
           RAPL; ``joules_per_sample``, ``joules_per_token``: the sum of the known ones.
 
@@ -92,13 +93,13 @@ def training(
     Raises
     ------
     OptionError
-        If `tokens`, `samples` or `flops_per_s` is not positive, or a sequence does not have one for each
-        step.
+        If `tokens`, `samples` or `flops_per_s` is not positive, or a sequence does not have one number for
+        each step.
 
     Notes
     -----
-    FLOPs are counted from shapes, as in `operator_work`: matrix products, convolutions and attention, and
-    elementwise work. Papers count 6 FLOPs a parameter and token, without elementwise work. MFU and HFU:
+    FLOPs are counted from shapes, as in `operator_work`: matrix products, convolutions, attention, and
+    elementwise work. Papers count 6 FLOPs per parameter and token, without elementwise work. MFU and HFU:
     Chowdhery et al., *PaLM*, 2022, appendix B.
 
     Examples
@@ -210,7 +211,7 @@ def _flops(trace: Trace, steps: pd.DataFrame) -> tuple[_Quantity, _Quantity]:
 _HEAVY: Final = re.compile(
     r"aten::(?:\w*conv(?:olution|_|[123]d)\w*|\w*mm|\w*matmul\w*|(?:mkldnn_)?linear(?:_backward)?|\w*attention\w*)"
 )
-"""Operators with most of a model's FLOPs: if one cannot be counted, no sum is right."""
+"""Operators with most of a model's FLOPs: if one of them cannot be counted, no sum is right."""
 
 
 def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
@@ -240,7 +241,7 @@ def _heavy_work_unknown(trace: Trace, work: SliceWork) -> str:
 
 
 def _computed_anew(trace: Trace) -> Any:
-    """Return which slices are, or are in, operators that the backward pass would not run by itself."""
+    """Return a mask of slices that are, or are in, operators that the backward pass alone would not run."""
     slices = trace.slices
     anew = (slices["name"].isin(_FORWARD_ONLY) & (slices["phase"] == "backward")).to_numpy()
     parent = ints(slices["parent"])
@@ -284,7 +285,7 @@ _HOST_ENERGY: Final = (
 
 def _joules(trace: Trace, steps: pd.DataFrame, kind: tuple[str, str]) -> _Quantity:
     """Return the energy of a step: the mean power while steps ran, times their mean length."""
-    # With fewer than two readings in the steps, the mean power of the whole recording.
+    # With fewer than two readings during the steps, use the mean power of the whole recording.
     pattern, reason = kind
     tracks = trace.tracks[(trace.tracks["kind"] == "counter").to_numpy()]
     tracks = tracks[tracks["name"].astype(str).str.fullmatch(pattern)]

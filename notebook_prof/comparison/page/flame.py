@@ -1,4 +1,4 @@
-"""A differential flame graph: the stacks of b with the time of the same stack in a."""
+"""A differential flame graph: the stacks of b, with the time of the same stack in a."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _LEVELS: Final = 40
 
 
 def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the stacks of both recordings as `analysis.flame` without threads, in ns of a mean step."""
-    # ``path`` is the same number on both sides for the same names from the root (as the comparison matches
-    # them); ``other`` is the other side's time for that path, divided among its nodes by their totals; NaN if
-    # the other side lacks it.
+    """Return the stacks of both recordings like `analysis.flame` without threads, in ns of a mean step."""
+    # ``path`` is the same number on both sides for the same names from the root (as matched by the
+    # comparison); ``other`` is the other side's time for that path, divided among its nodes by their totals;
+    # NaN if the other side lacks the path.
     tables = [_stacks(sides, number) for number in (0, 1)]
     _number_paths(tables)
     sums = [table.groupby("path")["total"].sum() for table in tables]
@@ -37,7 +37,7 @@ def stacks_of_both(sides: LinkedSides) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def flame_picture(sides: LinkedSides) -> Drawn | None:
-    """Draw the stacks of b in colours of their difference from a; None without stacks of b."""
+    """Draw the stacks of b in colours that show the difference from a; None without stacks of b."""
     from ...views.figures import flame_difference
     from ...views.figures.drawn import patches
 
@@ -74,7 +74,7 @@ def _stacks(sides: LinkedSides, side: int) -> pd.DataFrame:
 def _number_paths(tables: list[pd.DataFrame]) -> None:
     """Add ``path``: level by level, by the number of the parent's path and the name."""
     keys = {name: name_key(name) for table in tables for name in table["name"].unique()}
-    paths = [np.zeros(len(table) + 1, np.int64) for table in tables]  # the last place is for roots
+    paths = [np.zeros(len(table) + 1, np.int64) for table in tables]  # the last entry is for roots
     for numbers in paths:
         numbers[-1] = -1
     after = 0

@@ -1,4 +1,4 @@
-"""The linked page beside its timelines: tables, phases, the source, the flame graph."""
+"""The linked page apart from its timelines: tables, phases, the source, the flame graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tables import ComparedTables
 from .flame import flame_picture
 
 MOST_ROWS: Final = 1000
-"""Maximum rows of a table in the page; Python has the rest."""
+"""Maximum number of rows of a table in the page; Python has the rest."""
 _MOST_LINES: Final = 3000
 _UNITS: Final = {
     "delta_ns": "delta",
@@ -29,10 +29,10 @@ _NOBODY: Final = {*IDLE.values(), SMALLER}
 
 
 def compared(c: ComparedTables) -> Answer:
-    """Return all of a comparison's content for the page, once."""
+    """Return all of a comparison's content for the page, at once."""
     # ``parts`` are those of a tab (`notebook_prof.views.tab_answers.panel`); ``phases`` has ``phase a_ns b_ns
-    # delta_ns sure colour``, ``source`` ``change a_line b_line text delta_ns sure line`` of each line of the
-    # cell.
+    # delta_ns sure colour``, ``source`` has ``change a_line b_line text delta_ns sure line`` for each line of
+    # the cell.
     parts: list[Part] = [_names(c, c.operators, "Operators", "c.operators")]
     if len(c.kernels):
         parts.append(_names(c, c.kernels, "Kernels", "c.kernels"))
@@ -93,7 +93,7 @@ def _phases(c: ComparedTables) -> list[dict[str, Any]]:
 
 
 def _source(c: ComparedTables) -> list[dict[str, Any]]:
-    """Return the lines of the cell in the order of b, gone ones at their old place."""
+    """Return the lines of the cell in the order of b, gone lines at their old place."""
     cell = c.source[c.source["file"] == "cell"].head(_MOST_LINES)
     labels = c.attribution("line")["line"]
     spent = dict(zip(labels, zip(c.lines["delta_ns"], c.lines["significant"], strict=True), strict=True))

@@ -1,4 +1,4 @@
-"""Answers to the page of a comparison; questions on a timeline are passed on to its side."""
+"""Answers for the page of a comparison; questions about a timeline are passed on to its side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..tables import ComparedTables
 
 SIDE_FIGURES: Final = {"a": ("timeline", "memory"), "b": ("timeline",)}
-"""Figures of the dashboard for each side: one memory figure has both curves."""
+"""Figures of the dashboard for each side; a single memory figure has both curves."""
 _MOST_STEPS: Final = 2000
 
 
@@ -36,7 +36,7 @@ class ComparisonProtocol:
         self._executor: LatestTaskExecutor[Answer] = LatestTaskExecutor()
 
     def document(self) -> str:
-        """Return the empty figures of both sides: a Bokeh document each, by ``a`` and ``b``, as JSON."""
+        """Return the empty figures of both sides as JSON: one Bokeh document each, by ``a`` and ``b``."""
         return json.dumps(page_document(self.c))
 
     def settings(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def page_document(c: ComparedTables) -> dict[str, Any]:
 
 
 def page_settings(c: ComparedTables) -> dict[str, Any]:
-    """Return small facts: the verdict, names of the sides, their steps, and counterparts."""
+    """Return small facts: the verdict, the names of the sides, their steps, and counterparts."""
     words = c.selection.counterparts.words
     return {
         "page": "comparison",
@@ -133,7 +133,7 @@ def page_settings(c: ComparedTables) -> dict[str, Any]:
 
 
 def _steps(c: ComparedTables, side: int) -> Any:
-    """Return ``step ts dur`` of the shown recording; of very many steps every n-th, and the aligned one."""
+    """Return ``step ts dur`` of the recording shown; of very many steps, every n-th and the aligned one."""
     at: AlignedStep = c.aligned[side]
     table = c.steps[(c.steps["side"] == c.names[side]) & (c.steps["run"] == at.run)].sort_values("ts")
     apart = max(1, len(table) // _MOST_STEPS)
@@ -143,5 +143,5 @@ def _steps(c: ComparedTables, side: int) -> Any:
 
 
 def _runs(c: ComparedTables, side: int) -> list[list[int]]:
-    """Return the number of each full recording, its step to align, and the step's duration."""
+    """Return the number of each full recording, the step to align it at, and the step's duration."""
     return [[at.run, at.step, at.dur_ns] for at in c.median_steps(side)]

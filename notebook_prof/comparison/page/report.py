@@ -24,8 +24,8 @@ _STYLE: Final = (
 
 def comparison_report(c: ComparedTables) -> str:
     """Return the whole HTML file as text: the page, with `fragment` as its static form."""
-    # Both recordings are in the file as in a single report (`notebook_prof.views.report.report`), each with
-    # half of the room. Their data is JSON with ``<`` escaped, base64 or escaped HTML, and the
+    # The file contains both recordings as in a single report (`notebook_prof.views.report.report`), each with
+    # half of the space. Their data is JSON with ``<`` escaped, base64 or escaped HTML, and the
     # Content-Security-Policy allows only the file's own scripts, by their hashes.
     scripts = [part.decode("utf-8") for part in bokehjs()]
     static = fragment(c)

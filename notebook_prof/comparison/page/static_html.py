@@ -73,7 +73,7 @@ def page(c: ComparedTables) -> str:
 
 
 def fragment(c: ComparedTables, uid: str = "") -> str:
-    """Return the HTML for a notebook without a kernel; `uid` lets a live view beside it hide it."""
+    """Return the HTML for a notebook without a kernel; a live view next to it hides it by `uid`."""
     first, *others = sentences(c)
     verdict = f"<p><b>{html.escape(first)}</b> {html.escape(' '.join(others))}</p>"
     parts = [f"<style>{_STYLE}</style>", verdict, _steps(c), _phases(c)]
@@ -92,7 +92,7 @@ def fragment(c: ComparedTables, uid: str = "") -> str:
 
 
 def _steps(c: ComparedTables) -> str:
-    """Draw every step of both sides as a dot by its time, and the interval of the change."""
+    """Draw every step of both sides as a dot at its time, and the interval of the change."""
     table = c.steps
     largest = float(table.loc[table["used"], "dur_ns"].quantile(0.98)) * 1.15
     left_out = int((~table["used"]).sum())
@@ -108,7 +108,7 @@ def _steps(c: ComparedTables) -> str:
 
 
 def _dots(c: ComparedTables, largest: float) -> Scene:
-    """Return the picture of all steps: a row of dots a side, uncounted ones hollow."""
+    """Return the picture of all steps: a row of dots per side, uncounted ones hollow."""
     table, scene = c.steps, Scene(_WIDE, 2 * _STRIP + _AXIS)
     room = _WIDE - _LEFT - 10
     for side, (name, colour) in enumerate(zip(c.names, _SIDES, strict=True)):
@@ -156,7 +156,7 @@ def _phases(c: ComparedTables) -> str:
 
 
 def _source(c: ComparedTables) -> str:
-    """Write the source of b, lines gone from a at their old place, with the difference of each line."""
+    """Write the source of b, with lines gone from a at their old place, and the difference of each line."""
     times = c.lines
     largest = float(times["delta_ns"].abs().max()) or 1.0
     of = {
@@ -225,12 +225,12 @@ def _memory(c: ComparedTables) -> str:
 
 
 def _words(text: str) -> str:
-    """Return a cell of text, aligned left even without styles of classes."""
+    """Return a cell of text, aligned left even if styles of classes are lost."""
     return f"<td {_LEFT_CELL}>{html.escape(text)}</td>"
 
 
 def _code(text: str) -> str:
-    """Return a cell of source with its indentation, even if white space is folded."""
+    """Return a cell of source that keeps its indentation even if white space is collapsed."""
     bare = text.lstrip(" ")
     indent = "&nbsp;" * (len(text) - len(bare))
     return f'<td {_LEFT_CELL} class="code"><code>{indent}{html.escape(bare)}</code></td>'

@@ -46,20 +46,20 @@ class RankAnswers(RankPaths[T]):
         return self._frame("memory")
 
     def collectives(self) -> pd.DataFrame:
-        """Return the collectives of all ranks; equal ones have the same number in ``match``.
+        """Return the collectives of all ranks; the same collective has the same number in ``match``.
 
         See `notebook_prof.analysis.collectives`.
         """
         return self._shared("matched")
 
     def arrivals(self) -> pd.DataFrame:
-        """Return when each rank came to each shared collective, and how long it waited."""
+        """Return when each rank arrived at each shared collective, and how long it waited."""
         return self._shared("arrivals")
 
     def stragglers(self) -> pd.DataFrame:
         """Return the ranks by how late they come to shared collectives, the latest first; see `stragglers`.
 
-        Sends and receives are left out: in a pipeline some rank always waits; see `pipeline`.
+        Sends and receives are left out, since in a pipeline some rank always waits; see `pipeline`.
         """
         arrived = self._shared("arrivals")
         return stragglers(arrived[~arrived["operation"].isin(POINT_TO_POINT)])
@@ -82,7 +82,8 @@ class RankAnswers(RankPaths[T]):
         Returns
         -------
         DataFrame
-            A row a sender and a column a receiver, of all ranks, float64; NaN if nothing was sent.
+            A row for each sender and a column for each receiver, of all ranks, float64; NaN if nothing was
+            sent.
 
         Raises
         ------
@@ -138,5 +139,5 @@ class RankAnswers(RankPaths[T]):
         return imbalance(self._frame(name), value, by)
 
     def fold(self) -> Folding:
-        """Fold ranks that run the same into groups: representatives, bands and outliers; see `fold`."""
+        """Fold ranks that run the same work into groups: representatives, bands and outliers; see `fold`."""
         return fold(self._frame("breakdown"), fingerprints(self._frame("operators")))

@@ -17,11 +17,11 @@ def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
     """Divide each matched collective into waiting for the last rank, and transfer.
 
     Rows of at least two aligned ranks, on the common clock (ns): ``late_ns`` after the first rank,
-    ``wait_ns`` up to
-    the last rank's start, ``transfer_ns`` the rest, ``skew_ns`` from first to last start, ``last`` if alone.
+    ``wait_ns`` until the last rank's start, ``transfer_ns`` the rest, ``skew_ns`` from first to last start,
+    ``last`` if no other rank came as late.
     """
-    # Matches are dropped if one rank left before another came, by more than the residual of the clocks and 1
-    # ms: they are not the same collective.
+    # Matches are dropped if one rank left before another arrived, by more than the clocks' residual and 1 ms:
+    # they are not the same collective.
     usable = clocks.loc[clocks["aligned"], "rank"]
     frame = matched[matched["match"].notna() & matched["rank"].isin(usable)]
     frame = frame[frame.groupby("match")["rank"].transform("nunique") > 1]
@@ -41,7 +41,7 @@ def arrivals(matched: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _possible(frame: pd.DataFrame, clocks: pd.DataFrame) -> Any:
-    """Return whether the ranks of a match were in the collective at one time."""
+    """Return whether the ranks of a match were all in the collective at some time."""
     residual = float(clocks["residual_ns"].max()) if "residual_ns" in clocks else 0.0
     slack = _SLACK_NS + (min(residual, _SLACK_NS) if np.isfinite(residual) else 0.0)
     match = frame["match"]
@@ -51,7 +51,7 @@ def _possible(frame: pd.DataFrame, clocks: pd.DataFrame) -> Any:
 
 
 def stragglers(arrived: pd.DataFrame) -> pd.DataFrame:
-    """Order the ranks by how late they come to shared collectives.
+    """Order the ranks by how late they arrive at shared collectives.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def stragglers(arrived: pd.DataFrame) -> pd.DataFrame:
         - ``rank`` int32; ``collectives`` int64; ``late_ns`` int64: sum over them; ``mean_late_ns`` float64;
         - ``last_count`` int64, ``last_share`` float64: how often it came last;
         - ``wait_ns``, ``transfer_ns`` int64: sums. A straggler waits least;
-        - ``before`` str, ``before_ns`` int64: the name with most of its time before the collectives to which
-          it came last; missing if it never did.
+        - ``before`` str, ``before_ns`` int64: the name that took most of its time before the collectives at
+          which it arrived last; missing if it never did.
 
     Notes
     -----
-    The order is by arrival, not by step time: collectives make all ranks' steps equally long, and give the
-    straggler the least communication.
+    The order is by arrival, not by step time: collectives make the steps of all ranks equally long, and the
+    straggler spends the least time in communication.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def _most_before(arrived: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_margins(arrived: pd.DataFrame) -> pd.DataFrame:
-    """Add how much later the last rank came to each collective than the one before it."""
+    """Add how much later the last rank arrived at each collective than the one before it."""
     ordered = arrived.sort_values(["match", "start_ns"], kind="stable")
     gap = ordered["start_ns"].diff().fillna(0).astype("int64")  # a float cannot hold all digits of Unix times
     return ordered.assign(margin_ns=gap.groupby(ordered["match"]).transform("last"))

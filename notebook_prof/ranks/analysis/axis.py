@@ -29,7 +29,7 @@ class RankAxis(RankTables[T]):
         -------
         DataFrame
             ``rank step start_ns end_ns`` by rank and step, from the start of the earliest recording, as in
-            `stacked`. Ranks whose clocks cannot be compared are left out; `clocks` has the reason.
+            `stacked`. Ranks whose clocks cannot be compared are left out; `clocks` gives the reason.
         """
         table = self._frame("breakdown")
         clocks = self.clocks().set_index("rank")
@@ -48,7 +48,7 @@ class RankAxis(RankTables[T]):
         ----------
         path : path
             Compressed with gzip if it ends in ``.gz``; an existing file is replaced. Only one rank is in
-            memory at a time. Ranks whose clocks cannot be compared keep their own.
+            memory at a time. Ranks whose clocks cannot be compared keep their own times.
         """
         base = self._base()
 

@@ -1,4 +1,4 @@
-"""Offsets between the ranks' clocks, from the collectives that they end together."""
+"""Offsets between the ranks' clocks, from collectives that end for all ranks at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...trace.intervals import as_ints
 
 _ROUNDS: Final = 20
 FEWEST: Final = 12
-"""Least number of shared collectives for a drift."""
+"""Minimum number of shared collectives to estimate a drift."""
 NOISE: Final = 4.0
 """Number of residuals that a difference must exceed."""
 FLOOR_NS: Final = 10_000
@@ -36,7 +36,7 @@ class ClockFit:
 
 
 def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
-    """Fit clocks so that all ranks see shared instants at one time.
+    """Fit clocks so that all ranks see shared instants at the same time.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def fit_clocks(instants: pd.DataFrame, count: int) -> ClockFit:
     Returns
     -------
     ClockFit
-        A rank has a drift only if it shares at least 12 instants, the drift sums to more than four residuals
-        and 10 µs over them, and it halves the residual.
+        A rank has a drift only if it shares at least 12 instants, if over them the drift amounts to more than
+        four residuals and 10 µs, and if it halves the residual.
 
     Notes
     -----
-    Offsets are medians, found from the lowest rank outwards and refined in turn with the instants, whose time
-    is the median over their ranks. A drift is the slope between the medians of the first and the last third
-    of a rank's instants. Medians of offset and drift over the ranks are 0.
+    Offsets are medians, found from the lowest rank outwards, then refined alternately with the instants,
+    whose time is the median over their ranks. A drift is the slope between the medians of the first and the
+    last third of a rank's instants. The medians of offset and drift over the ranks are 0.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _corrected(instants: pd.DataFrame, offset: FloatArray, drift: FloatArray) ->
 def _fit_against(
     instants: pd.DataFrame, offset: FloatArray, drift: FloatArray, drifts: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the offset and drift of every rank against the instants of ranks with an offset."""
+    """Return the offset and drift of every rank relative to the instants of ranks with an offset."""
     instant = _corrected(instants, offset, drift).groupby(instants["match"]).transform("median")
     ahead = instants["at"] - instant
     rank, count = instants["rank"], len(offset)
@@ -142,7 +142,7 @@ def _slopes(instants: pd.DataFrame, ahead: pd.Series[Any], count: int) -> FloatA
 
 
 def _is_better(instants: pd.DataFrame, steady: ClockFit, moving: ClockFit) -> bool:
-    """Return whether some rank's drift stands out of the noise, and is not its artefact."""
+    """Return whether some rank's drift exceeds the noise, and is not an artefact of it."""
     if not np.isfinite(moving.residual).any():
         return False
     at = instants["at"].groupby(instants["rank"])
@@ -160,7 +160,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
     matched : DataFrame
         Collectives of all ranks, numbered by ``match``.
     hosts : mapping of int to str, optional
-        Host of each rank, if known: ranks of one host have one clock.
+        Host of each rank, if known: ranks on the same host share a clock.
 
     Returns
     -------
@@ -168,8 +168,8 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
         A row a rank, by rank; no rows without ranks.
 
         - ``rank`` int32; ``offset_ns`` int64: to be subtracted, 0 for an unchanged clock; ``measured_ns``
-          float64: the estimate; ``residual_ns`` float64: median distance of its collectives' ends from the
-          others' after that; NaN without shared collectives;
+          float64: the estimate; ``residual_ns`` float64: median distance between the ends of its collectives
+          and the others' after that; NaN without shared collectives;
         - ``drift_ppm`` float64: how much faster the clock runs than the others, 0 unless collectives show it;
           ``reference_unix_ns`` int64: the instant (on its own clock) at which the offset holds;
         - ``shared`` int64: collectives used; ``aligned`` bool: whether times can be compared with those of
@@ -180,7 +180,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
     No rank can leave an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before the last one has
     come, and all leave it nearly together. So the end of a collective is the same instant on all clocks, up
     to the residual; see `fit_clocks`. An offset within four residuals plus 10 µs is noise, and the clock is
-    not changed unless it drifts. Clocks of ranks on one host are not changed either, unless a collective
+    not changed unless it drifts. Clocks of ranks on the same host are not changed either, unless a collective
     would end on one of them before it began on another.
 
     Examples
@@ -221,7 +221,7 @@ def clock_offsets(matched: pd.DataFrame, hosts: Mapping[int, str] | None = None)
 
 
 def on_common_clock(unix_ns: Any, rank: Any, clocks: pd.DataFrame) -> IntArray:
-    """Return Unix times of ranks on the common clock; ranks that `clocks` lacks keep their times."""
+    """Return Unix times of ranks on the common clock; ranks missing from `clocks` keep their times."""
     own, at = np.asarray(unix_ns, np.int64), pd.Index(clocks["rank"]).get_indexer(np.asarray(rank))
 
     def of(name: str, kind: Any) -> Any:

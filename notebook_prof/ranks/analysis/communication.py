@@ -37,7 +37,7 @@ def communication(
 
         - the columns of `by` (`size` as ``size_bytes`` Int64, missing without recorded sizes);
         - ``count`` int64: over all ranks; ``shared`` int64: those shared with other ranks; ``ranks`` int64;
-        - ``total_ns`` int64; ``wait_ns``, ``transfer_ns`` int64: of the shared ones, whose time they sum to;
+        - ``total_ns`` int64; ``wait_ns``, ``transfer_ns`` int64: of the shared ones; they sum to their time;
         - ``bytes`` Int64: sum of the recorded message sizes;
         - ``algorithm_bytes_per_s``, ``bus_bytes_per_s`` float64: of those, over their transfer, or over their
           whole duration if the wait is unknown; NaN without sizes.
@@ -113,8 +113,8 @@ def _with_parts(matched: pd.DataFrame, arrived: pd.DataFrame) -> pd.DataFrame:
 def imbalance(frame: pd.DataFrame, value: str, by: Sequence[str] = ("name",)) -> pd.DataFrame:
     """Compare one column (in its unit) between ranks, by group, the largest difference first.
 
-    ``lost`` is the highest less the mean, what balance would save; ``imbalance`` is that as a share of the
-    mean.
+    ``lost`` is the maximum minus the mean, which is what balance would save; ``imbalance`` is that as a share
+    of the mean.
     """
     keys = list(by)
     summed = frame.groupby([*keys, "rank"], as_index=False, observed=True, dropna=False)[value].sum()

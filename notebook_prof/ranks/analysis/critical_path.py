@@ -49,7 +49,7 @@ _COLLECTIVE: Final = ("collective", "host-collective")
 
 def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End) -> list[Span]:
     """Walk steps back from the end on the rank that ends last, or on `rank`."""
-    # With `rank` a step lasts from its begin to its end on this rank, else from its first begin on any rank.
+    # With `rank`, a step lasts from its start to its end on this rank, else from its first start on any rank.
     table = one.steps[one.steps["step"].isin(steps)]
     if rank is not None:
         table = table[table["rank"] == rank]
@@ -69,7 +69,7 @@ def spans_of_ranks(one: Joint, steps: Sequence[int], rank: int | None, end: End)
 
 def _ends(one: Joint, table: pd.DataFrame, end: End) -> pd.DataFrame:
     """Add each step's end ``until_ns``, and the ``row`` of the device work that ends it; -1 without."""
-    # Steps of ranks without a recorded thread end with device work.
+    # On ranks without a recorded thread, steps end with device work.
     table = table.assign(until_ns=table["end_ns"], row=-1)
     on_threads = table["rank"].map(one.graph.mains).to_numpy(np.int64) >= 0
     if not one.graph.streams or (end == "host" and on_threads.all()):
@@ -98,7 +98,7 @@ def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
     """Return the table of `RankAnswers.critical_path` for these paths."""
     pieces = pieces_table(one.graph, spans)
     track = pieces["track"].to_numpy(dtype=np.int64, na_value=-1)
-    # time without a recorded thread belongs to the rank that the path leaves there
+    # time without a recorded thread belongs to the rank where the path was before
     rank = pd.Series(_rank_of(one, track)).where(track >= 0).bfill().ffill().fillna(0).to_numpy(np.int64)
     row = pieces["slice"].to_numpy(dtype=np.int64, na_value=-1)
     own_row = np.append(one.own_row, -1)[row]
@@ -111,7 +111,7 @@ def path_table(one: Joint, spans: Sequence[Span]) -> pd.DataFrame:
 
 
 def _whole_collectives(table: pd.DataFrame) -> pd.DataFrame:
-    """Join a device's arrival at a collective and its transfer, if consecutive."""
+    """Join a device's arrival at a collective and its transfer, if they are consecutive."""
     first = np.ones(len(table), bool)
     follows = (table["class"] == "communication").to_numpy() & table["slice"].notna().to_numpy()
     for name in ("step", "rank", "slice", "class"):
@@ -149,7 +149,7 @@ def _resources(one: Joint, rank: IntArray, track: IntArray) -> Any:
 
 
 def path_sums(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sum a path by some of its columns, largest first; missing names are kept."""
+    """Sum a path by some of its columns, largest first; rows with missing names are kept."""
     groups = table.groupby(list(by), observed=True, dropna=False, sort=False)["dur_ns"]
     out = groups.agg(path_ns="sum", pieces="size").reset_index()
     out["share"] = out["path_ns"] / max(int(table["dur_ns"].sum()), 1)
@@ -197,7 +197,7 @@ def _open_at(one: Joint, tracks: IntArray, at: IntArray) -> IntArray:
 
 
 def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) -> pd.DataFrame:
-    """Return the critical path of replayed steps, as `path_table`; `slice` is a recorded row."""
+    """Return the critical path of replayed steps, as `path_table` does; `slice` is a recorded row."""
     start, until = replayed_times(replay)
     change, work = replay.change, replay.edges.work
     rank_of = one.trace.slices["rank"].to_numpy(np.int64)
@@ -223,7 +223,7 @@ def replayed_path(one: Joint, replay: Replay, steps: Sequence[int], end: End) ->
         arrived.append(shared[new_row[row] >= 0])
         traces.append((rank, changed))
         least[rank] = one.latencies[rank]
-        if rank in faster:  # with the recording's latencies, not those that the replay would show
+        if rank in faster:  # use the recording's latencies, not those that the replay would show
             least[rank] = replace(least[rank], launch=round(least[rank].launch * change.launch_latency))
     met = with_margins(pd.concat(arrived, ignore_index=True))
     after = joint(traces, met, start_unix_ns=0, latencies=least)

@@ -27,18 +27,18 @@ _SHARE: Final = 0.05
 class Folding:
     """Ranks grouped by the operators they run."""
 
-    # A row a rank: ``rank`` int32, ``group`` int64 (0 is the largest), ``fingerprint`` str, ``distance``
+    # One row per rank: ``rank`` int32, ``group`` int64 (0 is the largest), ``fingerprint`` str, ``distance``
     # float64 from the group's middle, ``representative`` bool, ``outlier`` bool, ``why`` str.
     ranks: pd.DataFrame
-    # A row a group and metric: ``group metric ranks low middle high representative outliers``; `low` and
-    # `high` are the 5th and 95th percentile of the ranks, in ns.
+    # One row per group and metric: ``group metric ranks low middle high representative outliers``; `low` and
+    # `high` are the 5th and 95th percentile over the ranks, in ns.
     bands: pd.DataFrame
 
 
 def fingerprints(operators: pd.DataFrame) -> pd.Series[Any]:
-    """Return a short text by rank, equal for ranks that run nearly the same operators."""
-    # Ranks are alike if their shares of calls by name differ by at most 5 % (Bray-Curtis); each rank joins
-    # the first one like it, in order. Shares, so that ranks with more steps are alike too.
+    """Return a short text per rank, equal for ranks that run nearly the same operators."""
+    # Ranks are alike if their shares of calls by name differ by at most 5 % (Bray-Curtis); each rank, in
+    # order, joins the first one that it resembles. Shares are used so that ranks with more steps match, too.
     counts = operators.pivot_table("count", "rank", "name", "sum", fill_value=0, observed=True)
     shares = counts.to_numpy(np.float64)
     shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
@@ -62,8 +62,8 @@ def fold(breakdown: pd.DataFrame, marks: pd.Series[Any]) -> Folding:
     breakdown : DataFrame
         A row a rank and step; see `notebook_prof.analysis.breakdown`.
     marks : Series of str
-        By rank: equal texts for ranks that run nearly the same operators. Ranks without one form their own
-        group.
+        By rank: equal texts for ranks that run nearly the same operators. Ranks without a text each form
+        their own group.
 
     Returns
     -------

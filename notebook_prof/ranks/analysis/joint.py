@@ -20,38 +20,38 @@ from ...trace.arrays import BoolArray, FloatArray, IntArray
 from .stacking import divided, stacked
 
 _ARRIVAL_NS: Final = 1
-"""Length of the arrival in a device collective without waiting."""
+"""Length of the arrival part of a device collective without waiting."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Ranks on one axis of time, with the waits of their threads and streams."""
+    """Ranks on one time axis, with the waits of their threads and streams."""
 
-    # Of all ranks. Collectives on devices are two slices each: until the last rank has come, and after.
+    # The Trace of all ranks. Each device collective is two slices: before and after the last rank's arrival.
     trace: Trace
-    # Of `trace`, including waits of collectives.
+    # The dependences of `trace`, including waits of collectives.
     graph: Dependences
     # By rank, its own recording on the common axis.
     own: Mapping[int, Trace]
-    # Of each slice and track of `trace`: row and track in its rank's own recording.
+    # For each slice and track of `trace`: the row and track in its rank's own recording.
     own_row: IntArray
     own_track: IntArray
     # ``rank step start_ns end_ns`` int64 on the common axis.
     steps: pd.DataFrame
-    # Factors that leave out waiting for other ranks, which a replay computes.
+    # Factors that remove the time waiting for other ranks, which a replay recomputes.
     waiting: FloatArray
-    # Waits for another rank that ended, by the clocks, before that rank came: not in a replay.
+    # Waits for another rank that ended, by the clocks, before that rank arrived: not used in a replay.
     apart: int
     # Waits for another rank.
     bound: int
-    # The arrivals it was made from.
+    # The arrivals from which it was made.
     arrived: pd.DataFrame
     # By rank, from its own recording.
     latencies: Mapping[int, Latencies]
 
 
 class _Meetings(NamedTuple):
-    """Collectives by participating rank: a row a collective and rank; arrays of one length."""
+    """Collectives by participating rank: one row per collective and rank; arrays of one length."""
 
     match: IntArray
     rank: IntArray
@@ -59,13 +59,13 @@ class _Meetings(NamedTuple):
     # ns; on the common axis.
     start: IntArray
     end: IntArray
-    # Position, among these, of the rank that came last.
+    # Index, among these, of the rank that arrived last.
     last: IntArray
-    # ns from the arrival before it to the last one.
+    # ns from the previous arrival to the last one.
     margin: IntArray
-    # Whether the last rank came while this one was in the collective.
+    # Whether the last rank arrived while this one was in the collective.
     bound: BoolArray
-    # Whether no rank can leave before all have come.
+    # Whether no rank can leave before all have arrived.
     symmetric: BoolArray
     on_stream: BoolArray
 
@@ -80,12 +80,11 @@ def joint(
     """Put ranks, with times on the common axis, into one graph.
 
     `arrived` has ``rank match slice operation`` and ``margin_ns`` of shared collectives; `latencies` default
-    to
-    those of each rank's own recording.
+    to those of each rank's own recording.
     """
     # Each rank's own waits come from its recording, as in `critical_path`. A rank that was in a collective
-    # when the last one came goes on from there: the path leaves it for the last rank, at the instant of its
-    # arrival.
+    # when the last one arrived resumes from there: the path leaves it for the last rank, at the instant of
+    # its arrival.
     met = _meetings(ranks, arrived)
     until = np.where(met.bound, met.start[met.last], met.start) + _ARRIVAL_NS
     cut = np.minimum(until, met.end - 1)
@@ -131,11 +130,13 @@ def _meetings(ranks: Sequence[tuple[int, Trace]], arrived: pd.DataFrame) -> _Mee
 
 
 class _Numbers(NamedTuple):
-    """Rows and tracks of ranks in the Trace of all."""
+    """Rows and tracks of ranks in the Trace of all ranks."""
 
-    # By rank: row in the Trace of all of each row of its divided Trace; -1 last, for missing ones.
+    # By rank: the row in the Trace of all ranks of each row of its divided Trace; the last entry, -1, is for
+    # missing rows.
     row: dict[int, IntArray]
-    # By rank: row of each slice of its own recording, or of its first part; and of its second part, or -1.
+    # By rank: row of each slice of its own recording, or of the slice's first part; and of the second part,
+    # or -1.
     whole: dict[int, IntArray]
     second: dict[int, IntArray]
     # By rank: offset of its tracks.
@@ -162,7 +163,7 @@ class _Numbers(NamedTuple):
 
 
 def _pooled(least: Sequence[Latencies]) -> Latencies:
-    """Return the ranks' middle latencies, and the most noise."""
+    """Return the median of the ranks' latencies, and the largest noise."""
     call, spacing, launch = (
         int(np.median([getattr(one, name) for one in least])) for name in ("call", "spacing", "launch")
     )
@@ -254,7 +255,7 @@ def _with_collectives(
 
 
 def _pairs(met: _Meetings) -> tuple[IntArray, IntArray]:
-    """Return positions of waits and of their causes: all others, or else the last if it bound."""
+    """Return indices of waits and of their causes: all other ranks, or else the last one if it bound."""
     table = pd.DataFrame({"match": met.match, "place": np.arange(len(met.match))})
     every = table[met.symmetric].merge(table, on="match")
     every = every[every["place_x"] != every["place_y"]]
@@ -281,7 +282,7 @@ def _bind_work(
 def _bind_threads(
     graph: Dependences, met: _Meetings, first: IntArray, places: IntArray
 ) -> tuple[dict[int, Waits], Waits]:
-    """Return the waits of all threads including collectives, and collectives that wait for nobody yet."""
+    """Return the waits of all threads, with collectives, and the collectives that do not wait yet."""
     track, kind = graph.resources.track, WAITS.index("host-collective")
     done = met.start[met.last]
 

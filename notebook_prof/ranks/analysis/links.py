@@ -31,19 +31,19 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
     arrived : DataFrame
         Arrivals of all ranks at shared collectives.
     by : sequence of str
-        Columns that separate messages (``step group operation``), as recorded by one end.
+        Columns that separate messages (``step group operation``), as recorded at one end.
 
     Returns
     -------
     DataFrame
-        A row for each pair that exchanged messages, by `src` and `dst`; empty without recorded peers (torch
+        One row for each pair that exchanged messages, by `src` and `dst`; empty without recorded peers (torch
         records them for NCCL's send and receive).
 
         - ``src``, ``dst`` int64: ranks; the columns of `by`; ``count`` int64: messages;
-        - ``bytes`` Int64: their sum, missing without recorded sizes;
+        - ``bytes`` Int64: sum of their sizes, missing without recorded sizes;
         - ``total_ns`` int64: the longer of both ends' durations; ``wait_ns`` int64: waiting for the other
-          end; ``transfer_ns`` int64: both ends in the message, or the whole duration if the other end is
-          unknown;
+          end; ``transfer_ns`` int64: time with both ends in the message, or the whole duration if the other
+          end is unknown;
         - ``bytes_per_s`` float64: over the transfer; NaN without sizes.
 
     Examples
@@ -90,7 +90,7 @@ def links(matched: pd.DataFrame, arrived: pd.DataFrame, *, by: Sequence[str] = (
 
 
 def _has_other_end(rows: pd.DataFrame) -> Any:
-    """Return unmatched receives whose sender has as many recorded sends: they are counted there."""
+    """Return unmatched receives whose sender has as many recorded sends, where they are counted."""
     sends = rows[rows["operation"] == "send"].groupby(["src", "dst"]).size()
     count = pd.MultiIndex.from_arrays([rows["src"], rows["dst"]]).map(sends).to_numpy()
     return (rows["operation"] == "recv").to_numpy() & (np.nan_to_num(count.astype(np.float64)) > 0)

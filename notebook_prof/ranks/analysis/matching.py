@@ -16,15 +16,15 @@ _UNKNOWN: Final = -1
 
 
 def matched(collectives: pd.DataFrame) -> pd.DataFrame:
-    """Number the collectives by rank and start so that the same one has the same ``match`` on every rank.
+    """Number collectives by rank and start, so that the same one has the same ``match`` on every rank.
 
-    ``match`` Int64 is missing without another rank; ``match_ranks`` int64 is the number of ranks.
+    ``match`` Int64 is missing if no other rank has the collective; ``match_ranks`` int64 counts the ranks.
     """
-    # Ranks issue the collectives of a process group in one order. So the n-th one of the same group,
-    # operation and size is the same on all ranks, if they have equally many over the same steps; else the
-    # n-th one of a step, for steps with equally many. Sizes count only for operations with the same message
-    # size on every rank. The n-th send to a rank is that rank's n-th receive from there; sends and receives
-    # without a recorded peer are not matched.
+    # Ranks issue the collectives of a process group in the same order. So the n-th one of the same group,
+    # operation and size is the same on all ranks, if they have equally many over the same steps; otherwise
+    # the n-th one in a step is, for steps with equally many. Sizes count only for operations whose message
+    # size is the same on every rank. The n-th send to a rank is that rank's n-th receive from there; sends
+    # and receives without a recorded peer are not matched.
     frame = collectives.sort_values(["rank", "unix_ns"], kind="stable").reset_index(drop=True)
     if not len(frame):
         return frame.assign(match=pd.array([], dtype="Int64"), match_ranks=np.empty(0, np.int64))
@@ -48,7 +48,7 @@ def matched(collectives: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(frame: pd.DataFrame) -> Any:
-    """Return group, operation and, if known and equal on all ranks, size."""
+    """Return the group, the operation and, if known and equal on all ranks, the size."""
     same = frame["operation"].isin(_SAME_SIZE)
     size = frame["bytes"].astype("Int64")
     outer = frame.groupby(["group", "operation"], sort=False).ngroup()
@@ -64,7 +64,7 @@ def _kinds(frame: pd.DataFrame) -> Any:
 
 
 def _number(kind: Any, part: Any, rank: Any, step: Any) -> Any:
-    """Return the n-th of a kind and part on its rank, as a number; -1 if ranks have different ones."""
+    """Return the ordinal of each in its kind and part on its rank; -1 if the counts of ranks differ."""
     table = pd.DataFrame({"kind": kind, "part": part, "rank": rank, "step": step})
     own = table.groupby(["kind", "part", "rank"], sort=False)
     nth = own.cumcount().to_numpy()

@@ -20,7 +20,7 @@ from .what_if import RanksWhatIf, what_if_of_ranks
 
 T = TypeVar("T")
 _MOST_SLICES: Final = 20_000_000
-"""Limit for ranks in memory together."""
+"""Limit for ranks that are in memory together."""
 
 
 class RankPaths(RankAxis[T]):
@@ -41,7 +41,7 @@ class RankPaths(RankAxis[T]):
         rank: int | None = None,
         end: End = "host",
     ) -> pd.DataFrame:
-        """List what decided how long steps took across ranks, by time, or sum it up.
+        """List what determined how long steps took across ranks, by time, or sum it up.
 
         Parameters
         ----------
@@ -72,15 +72,15 @@ class RankPaths(RankAxis[T]):
         OptionError
             If `by` or `end` is not known.
         SelectionError
-            If there is no such step or rank, if the clock of that rank cannot be compared, or if the ranks
-            have too many slices to be in memory together.
+            If there is no such step or rank, if that rank's clock cannot be compared, or if the ranks have
+            too many slices to be in memory together.
 
         Notes
         -----
-        On each rank the path is that of its own recording. In a collective for whose last rank this one
-        waited, the time from the last arrival is transfer, and the path goes on in the last rank. Ranks that
-        never come last are not on the path, and are not read again. The others stay in memory until `forget`.
-        `critical_path_hops` shows how certain the last rank is.
+        On each rank the path is that of its own recording. In a collective in which this rank waited for the
+        last one, the time from the last arrival is transfer, and the path continues on the last rank. Ranks
+        that never arrive last are not on the path, and are not read again. The others stay in memory until
+        `forget`. `critical_path_hops` shows how certain the last rank is.
 
         Examples
         --------
@@ -119,11 +119,11 @@ class RankPaths(RankAxis[T]):
         Returns
         -------
         DataFrame
-            A row a collective on the path in which a rank waited, by step, then time: ``step at_ns rank slice
-            name cause_rank cause_slice margin_ns near_tie``. ``cause_rank`` came last, at ``at_ns`` on the
-            common clock, ``margin_ns`` later than the rank before it; ``near_tie`` bool: that is less than
-            twice the largest residual of the clocks, or twice the noise of starts, so another rank may have
-            been the last.
+            One row for each collective on the path in which a rank waited, by step, then time: ``step at_ns
+            rank slice name cause_rank cause_slice margin_ns near_tie``. ``cause_rank`` arrived last, at
+            ``at_ns`` on the common clock, ``margin_ns`` later than the rank before it; ``near_tie`` bool:
+            that margin is less than twice the largest residual of the clocks, or twice the noise of starts,
+            so another rank may have been the last.
 
         Raises
         ------
@@ -156,18 +156,18 @@ class RankPaths(RankAxis[T]):
             Change this rank only. Default: all.
         scale : float or mapping of str to float, optional
             One factor for all operators, functions and kernels but communication, or factors by name as
-            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Unrecorded
-            time stays.
+            `notebook_prof.analysis.what_if` takes them; ``*`` alone leaves communication as it is. Time that
+            was not recorded does not change.
         line, phase, data, launch, remove
             As in `notebook_prof.analysis.what_if`.
         workers : int, optional
-            A DataLoader of this rank, or of each, with this many workers: torch's schedule with the recorded
-            batches, around steps in which none of these ranks waits for input.
+            Give this rank, or every rank, a DataLoader with this many workers: torch's schedule with the
+            recorded batches, around steps in which none of these ranks waits for input.
         overlap_communication : bool
-            On this rank, or on all, only further communication waits for communication of devices. The result
-            no longer depends on it, so the gain is an upper bound and `lower` is 0.
+            On this rank, or on all, let only further communication wait for a device's communication. The
+            result no longer depends on it, so the gain is an upper bound and `lower` is 0.
         step : int or iterable of int, optional
-            Mean of these steps. Default: all steps, or the whole recordings without steps.
+            Average over these steps. Default: all steps, or the whole recordings without steps.
         end : {"host", "device", "last"}
             Where a step of a rank ends.
 
@@ -186,10 +186,10 @@ class RankPaths(RankAxis[T]):
 
         Notes
         -----
-        All ranks are run forwards together: a collective ends when the last rank has come and its transfer is
-        done, which takes as long as it did after the last arrival. There is no answer if a rank is missing or
-        its clock cannot be compared, since it might come last; if ranks share no collective; or if the replay
-        of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule makes the
+        All ranks are run forwards together: a collective ends when the last rank has arrived and its transfer
+        is done, which takes as long as it did after the last arrival. There is no answer if a rank is missing
+        or its clock cannot be compared, since it might arrive last; if ranks share no collective; or if the
+        replay of the unchanged recordings is off by more than 5 %. With `workers`, torch's schedule makes the
         batches of all these ranks, and each step begins when the last of them has its batch; there is no
         answer if that schedule, with the recorded workers, is off by more than 5 %.
 
@@ -266,7 +266,7 @@ class RankPaths(RankAxis[T]):
         return aligned
 
     def _on_the_path(self, rank: int | None, end: End) -> list[int]:
-        """Return the ranks that the path can visit: those that come last, and that end last."""
+        """Return the ranks that the path can visit: those that arrive last, and those that end last."""
         aligned = self._aligned(rank)
         arrived, steps = self._shared("arrivals"), self.steps()
         if end != "host" or not len(steps):
@@ -295,7 +295,7 @@ class RankPaths(RankAxis[T]):
         return one
 
     def _doubt_ns(self) -> float:
-        """Return the difference below which the clocks cannot show who came last."""
+        """Return the difference below which the clocks cannot show which rank came last."""
         residual: Any = self.clocks()["residual_ns"].max()
         return 2 * float(residual) if np.isfinite(residual) else 0.0
 

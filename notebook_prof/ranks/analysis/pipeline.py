@@ -89,26 +89,27 @@ def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     work : DataFrame
-        A row a rank and step: ``rank step compute_ns other_ns sends receives``, ``first_ns`` and ``last_ns``
-        (first and last kernel) on one clock, and ``aligned`` bool: whether that clock is the common one.
+        One row per rank and step: ``rank step compute_ns other_ns sends receives``, ``first_ns`` and
+        ``last_ns`` (first and last kernel) on one clock, and ``aligned`` bool: whether that clock is the
+        common one.
     links : DataFrame
         Who sends to whom: ``src dst``; see `notebook_prof.ranks.analysis.links.links`.
 
     Returns
     -------
     DataFrame
-        A row a rank and step, by `pipeline`, `stage` and `step`; empty if no rank sends to another.
+        One row per rank and step, by `pipeline`, `stage` and `step`; empty if no rank sends to another.
 
-        - ``pipeline`` int64: lowest of the ranks connected by messages; ``stage`` int64: place in the
+        - ``pipeline`` int64: lowest of the ranks connected by messages; ``stage`` int64: index in the
           pipeline, by first computation; ``rank`` int32; ``step`` int32;
         - ``window_ns`` int64: from the step's first kernel on any of the pipeline's ranks to the end of the
-          last; for a rank whose clock cannot be compared, its own;
+          last kernel; for a rank whose clock cannot be compared, its own;
         - ``compute_ns`` int64; ``warmup_ns``, ``between_ns``, ``drain_ns`` int64: idle before the rank's
-          first, between its first and last, and after its last kernel; ``other_ns`` int64: collectives in
+          first kernel, between its first and last, and after its last; ``other_ns`` int64: collectives in
           between. These five sum to `window_ns`;
-        - ``bubble_share`` float64: warm-up, between and drain, of the window; ``microbatches`` int64:
-          messages of the first stage to the next in a step; ``ideal_share`` float64: ``(p - 1) / (m + p -
-          1)`` for *p* stages and *m* microbatches; NaN without counted messages.
+        - ``bubble_share`` float64: warm-up, between and drain as a share of the window; ``microbatches``
+          int64: messages from the first stage to the next in a step; ``ideal_share`` float64: ``(p - 1) / (m
+          + p - 1)`` for *p* stages and *m* microbatches; NaN without counted messages.
 
     Notes
     -----

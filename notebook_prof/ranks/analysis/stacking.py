@@ -25,11 +25,11 @@ Tables: TypeAlias = dict[str, pd.DataFrame]
 class RankClock(NamedTuple):
     """The transformation of a rank's times to the common axis."""
 
-    # Added to times.
+    # ns added to times.
     shift_ns: int
     # How much faster the clock runs than the others, in ns per ns.
     drift: float = 0.0
-    # Time (of the trace) at which `shift_ns` holds.
+    # Time (in the trace) at which `shift_ns` holds.
     reference_ns: int = 0
 
     def moved(self, ts: Any) -> IntArray:
@@ -69,7 +69,7 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
     Parameters
     ----------
     ranks : sequence of (int, Trace)
-        With times on one axis.
+        The ranks' traces, with times on one axis.
     start_unix_ns : int
         Unix time of the origin of that axis.
 
@@ -77,8 +77,8 @@ def stacked(ranks: Sequence[tuple[int, Trace]], *, start_unix_ns: int) -> Trace:
     -------
     Trace
         Tracks have their rank, slices a column ``rank`` (Int32) for `Selection`. Devices keep their numbers
-        if no two ranks have the same one, else ``rank × devices + number``. A step lasts from its first start
-        on any rank to its last end. Host memory is the sum over all ranks.
+        if no two ranks share one; otherwise the number is ``rank × devices + number``. A step lasts from its
+        first start on any rank to its last end. Host memory is the sum over all ranks.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _devices(ranks: Sequence[tuple[int, Trace]]) -> list[dict[int, int]]:
 
 
 def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str, int]) -> Tables:
-    """Return the tables of a rank with unique keys, devices and correlations."""
+    """Return a rank's tables with unique keys, devices and correlations."""
     tables: Tables = {table.name: getattr(trace, table.name) for table in TABLES}
     keys = {
         "slices": {"track": "track", "parent": "row", "stack": "stack"},
@@ -159,7 +159,7 @@ def _tables_of(rank: int, trace: Trace, devices: dict[int, int], first: dict[str
 
 
 def divided(trace: Trace, rows: IntArray, at: IntArray) -> Trace:
-    """Cut slices of streams in two at some instants; the launch of the whole launches both parts.
+    """Split slices of streams in two at some instants; the launch of a slice launches both parts.
 
     `slices` gets a column ``own_row`` (int64): the row in `trace`.
     """
@@ -187,7 +187,7 @@ def divided(trace: Trace, rows: IntArray, at: IntArray) -> Trace:
 def _device_events(
     ranks: Sequence[tuple[int, Trace]], devices: Sequence[dict[int, int]]
 ) -> pd.DataFrame | None:
-    """Return the files' waits for devices, with the new devices and correlations; else None."""
+    """Return the files' waits for devices, with the new devices and correlations; None if there are none."""
     parts = []
     for (rank, trace), new_numbers in zip(ranks, devices, strict=True):
         table = sync_table(trace)
@@ -202,7 +202,7 @@ def _device_events(
 
 
 def _raised(column: pd.Series[Any], by: int) -> Any:
-    """Raise keys of other rows; missing ones (-1 too) stay missing."""
+    """Shift the keys of other rows; missing ones (also -1) stay missing."""
     if not isinstance(column.dtype, np.dtype):
         return column + by
     numbers = column.to_numpy()
@@ -226,7 +226,7 @@ def _next_key(keys: pd.Series[Any]) -> int:
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate tables; categories are united."""
+    """Concatenate tables; categories are merged."""
     words = {
         name: union_categoricals([frame[name] for frame in frames])
         for name in frames[0]
@@ -237,7 +237,7 @@ def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _in_order(slices: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
-    """Sort by start, longest first, as in a Trace; return the new place of each row."""
+    """Sort by start, longest first, as in a Trace; return the new index of each row."""
     order = np.lexsort((-slices["dur"].to_numpy(), slices["ts"].to_numpy()))
     new_row = np.empty(len(order), np.int64)
     new_row[order] = np.arange(len(order))

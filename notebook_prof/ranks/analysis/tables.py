@@ -26,7 +26,7 @@ _OPERATORS: Final = ["name", "count", "total_ns", "self_ns", "device_ns"]
 
 
 def operator_sums(trace: Trace) -> pd.DataFrame:
-    """Sum operators outside communication, or kernels without any, to compare ranks by."""
+    """Sum operators other than communication or, without any, kernels, to compare ranks by."""
     table = operator_times(trace, category="operator")
     if len(table):
         communicates = table["name"].map(phase_of) == "communication"
@@ -72,7 +72,7 @@ T = TypeVar("T")
 class RankTables(RankSet[T]):
     """A `RankSet` that keeps the reductions of its ranks.
 
-    The first question reads each rank once for all questions, until `forget`.
+    The first question reads each rank once for all questions; `forget` drops the results.
     """
 
     _standard: dict[str, pd.DataFrame] | None = None
@@ -83,7 +83,7 @@ class RankTables(RankSet[T]):
         self._standard = self._between = None
 
     def clocks(self) -> pd.DataFrame:
-        """Return the offsets of the ranks' clocks, and which cannot be compared; see `clock_offsets`."""
+        """Return the ranks' clock offsets, and the clocks that cannot be compared; see `clock_offsets`."""
         return self._shared("clocks")
 
     def _origins(self) -> dict[int, int]:
@@ -137,7 +137,7 @@ class RankTables(RankSet[T]):
 
 
 def _with_all(clocks: pd.DataFrame, ranks: Sequence[int]) -> pd.DataFrame:
-    """Return a row for every rank read, with or without collectives."""
+    """Return a row for every rank that was read, with or without collectives."""
     missing = sorted(set(ranks) - set(clocks["rank"]))
     rows = [_row_of_lone_rank(rank, len(ranks)) for rank in missing]
     if not rows:

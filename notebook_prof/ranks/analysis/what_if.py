@@ -47,19 +47,19 @@ class RanksWhatIf:
     ----------
     question : str
     rank : int or None
-        The changed rank; None: all.
+        The changed rank; None for all.
     before : int
         ns; mean length of the steps, from the first begin on any rank to the last end on any.
     after, gain : int or None
         ns; the same in the replay, and ``before - after``. These and the next two are None if the answer is
         refused.
     lower, upper : int or None
-        The smallest and the largest gain, given what the recordings leave open: lags as recorded or as usual,
-        calls that wait only for what held them up or for everything they could wait for, and the error of the
-        clocks; for another number of workers, the error of the schedule.
+        The smallest and the largest gain, given what the recordings leave open: whether lags are as recorded
+        or as usual, whether calls wait only for what held them up or for everything they could wait for, and
+        the error of the clocks; for another number of workers, the error of the schedule.
     replay_error : float
         Error of replaying the unchanged recordings with the usual lag for each start and wait; for another
-        number of workers, the error of torch's schedule if larger. NaN without a replay.
+        number of workers, the error of torch's schedule if that is larger. NaN without a replay.
     refused : bool
     reason : str
         Why there is no answer; empty for one.
@@ -88,7 +88,7 @@ class RanksWhatIf:
     def critical_path(self) -> pd.DataFrame:
         """The critical path of the replay: the table of ``ranks.critical_path()``.
 
-        `slice` is a row of the recordings, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
+        `slice` is a row of the recordings; times are those of the replay. ``dur_ns`` sums to the ``after_ns``
         of `steps`. No rows if the answer is refused or is for another number of workers.
         """
         if self._joint is None or self._replay is None:
@@ -188,8 +188,8 @@ def _unreliable(error: float) -> str:
 
 
 def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[int]) -> Change:
-    """Return the changes on this rank, or on all; communication changes only if named."""
-    # Ranks of these `loaders` do not wait for input: torch's schedules give their wait.
+    """Return the changes on this rank, or on all; communication changes only if it is named."""
+    # Ranks of these `loaders` do not wait for input: torch's schedules determine their wait.
     graph = one.graph
     change = change_of(graph, question)
     factor = np.ones(len(one.waiting)) if change.factor is None else change.factor.copy()
@@ -219,7 +219,7 @@ def _change(one: Joint, question: Question, rank: int | None, loaders: Sequence[
 
 
 def _loaders(one: Joint, question: Question, rank: int | None) -> dict[int, Schedule] | str:
-    """Return the schedule of each rank's DataLoader; if it lacks one, the reason as text."""
+    """Return the schedule of each rank's DataLoader or, if one lacks it, the reason as text."""
     out: dict[int, Schedule] = {}
     if question.workers is None:
         return out
@@ -251,7 +251,7 @@ def _with_workers(
 ) -> RanksWhatIf:
     """Answer for another number of workers: torch's schedules around steps that wait for no input.
 
-    `hosts` are the machines by rank; `loops` the mean ns of these steps in replays, without receiving
+    `hosts` are the machines by rank; `loops` are the mean ns of these steps in replays, without receiving
     batches.
     """
     measured = batch_ns_together([*loaders.values()], loops[0])
@@ -286,13 +286,13 @@ def _with_workers(
 
 @dataclass(frozen=True)
 class _Lengths:
-    """Steps across ranks (ns), from the first begin to the last end on any rank."""
+    """Steps across ranks (ns), from the first start to the last end on any rank."""
 
     step: IntArray
-    # Without, and with, what devices fall behind.
+    # Without, and with, the time by which devices fall behind.
     length: IntArray
     whole: IntArray
-    # The rank that ends last, with it.
+    # The rank that ends last, including that time.
     last: IntArray
 
 

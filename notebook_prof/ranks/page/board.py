@@ -51,7 +51,7 @@ def page_sums(ranks: RankAnswers[Any]) -> PageSums:
 
 
 def _with_step_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Number steps; -1 outside of them."""
+    """Number the steps; -1 outside of steps."""
     step = table["step"].astype("Int64").fillna(-1).to_numpy(np.int64)
     return table.assign(step=step)
 
@@ -89,7 +89,7 @@ def _facts(ranks: RankAnswers[Any]) -> pd.DataFrame:
 
 _MOST_GROUPS: Final = 11
 _MOST_SLICES: Final = 2_000_000
-"""Limit for ranks whose critical path the page shows unasked."""
+"""Up to this size of ranks the page shows their critical path without being asked."""
 _CLASSES_IN_TEXT: Final = 3
 
 Stacking: TypeAlias = Callable[[Sequence[int] | None], Profile]
@@ -104,7 +104,7 @@ class RankBoard:
     ----------
     ranks : RankAnswers
     selection : Selection
-        Kept in step with the page, in both directions.
+        Kept in sync with the page, in both directions.
     timeline : callable
         Stacks the timelines of some ranks.
     """
@@ -126,7 +126,7 @@ class RankBoard:
 
     @property
     def headline(self) -> str:
-        """Findings and problems of the ranks, in lines."""
+        """Findings and problems of the ranks, as lines."""
         first, *further = self._of_path or [""]
         return "\n".join([_sentence(self.ranks) + first, *further, *map(str, self.ranks.report)])
 
@@ -151,7 +151,7 @@ class RankBoard:
         return self._groups
 
     def frames(self, state: Mapping[str, Any]) -> PageFrames:
-        """Return the tables of the figures under a selection, as `Selection.to_state` returns it."""
+        """Return the tables of the figures under a selection, in the form of `Selection.to_state`."""
         page = importlib.import_module("notebook_prof.ranks.page")  # loads Bokeh
         under: PageFrames = page.frames_under(self._sums, state)
         return under
@@ -177,11 +177,11 @@ class RankBoard:
         return widget_of(self)
 
     def _ipython_display_(self, **kwargs: Any) -> None:
-        """Show the page if a front-end supports it; see `Profile._ipython_display_`."""
+        """Show the page if the front-end supports it; see `Profile._ipython_display_`."""
         display(self, **kwargs)
 
     def _timelines_in_file(self, numbers: Sequence[int] | None) -> tuple[Profile | None, str]:
-        """Return the timelines of a file, and a sentence about them."""
+        """Return the timelines in a file, and a sentence about them."""
         ranks, why = (
             (list(numbers), "those asked for") if numbers is not None else self._ranks_worth_showing()
         )
@@ -221,9 +221,9 @@ def _groups(folded: pd.DataFrame) -> list[tuple[str, str, list[int]]]:
 
 
 def path_sentence(path: pd.DataFrame) -> list[str]:
-    """Say how much of the critical path is on the first rank, then on all, by class.
+    """Say how much of the critical path is on the first rank, then on all ranks, by class.
 
-    The first text continues the sentence of the late rank, the second is a line; empty without a path.
+    The first text continues the sentence about the late rank, the second is a line; empty without a path.
     """
     total = int(path["path_ns"].sum())
     if not total:

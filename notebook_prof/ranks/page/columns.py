@@ -1,4 +1,4 @@
-"""Tables under a selection as columns of the figures' sources, ranges and tooltips."""
+"""Tables under a selection, as columns of the figures' sources, ranges and tooltips."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ NOTES: Final = {
     "bubbles": "No step of a pipeline is in what is selected.",
     "together": "All ranks come to shared collectives at the same time.",
 }
-"""Text in place of an empty figure."""
+"""Text shown in place of an empty figure."""
 _HALF: Final = 0.5
 
 Drawn = dict[str, Any]
 
 
 def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Drawn]:
-    """Return everything that the figures show, by panel: sources, ranges, tips and what clicks select."""
+    """Return everything that the figures show, by panel: sources, ranges, tooltips, and click targets."""
     # Unselected ranks and steps are pale in figures with an axis for them; other figures show only the
     # selection. The heat map and Marey's figure have a row for each rank and step: the page makes their texts
-    # of ``x y value`` and ``y step left right``.
+    # from ``x y value`` and ``y step left right``.
     state = {**state, "rank": frames.emphasised}
     drawn = {
         "bars": _bars(frames, state),
@@ -56,7 +56,7 @@ def page_columns(frames: PageFrames, state: Mapping[str, Any]) -> dict[str, Draw
 
 
 def rank_rows(ranks: pd.DataFrame, most: int) -> dict[str, Any]:
-    """Return the table of the ranks as text: heads, cells by row, and the number of rows left out."""
+    """Return the table of the ranks as text: headings, cells by row, and the number of rows left out."""
     columns = [name for name in ranks if name != "rank"]
     heads = [_head(str(name)) for name in columns]
     shown = ranks.head(most)
@@ -127,7 +127,7 @@ def _part_texts(table: pd.DataFrame, parts: Mapping[str, tuple[str, str]]) -> li
 
 
 def _of_ranks(panel: str, table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], state: Any) -> Drawn:
-    """Stack bars, one bar a rank."""
+    """Stack bars, one bar per rank."""
     rank = table["rank"].tolist()
     columns = _stacked(table, parts, ("bottom", "top"))
     most = columns.pop("_most")

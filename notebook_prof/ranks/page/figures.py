@@ -48,7 +48,7 @@ _ENDS: Final = {"x": "to rank", "y": "from rank"}
 
 
 def page_document(panels: list[str]) -> str:
-    """Return the figures without data as the JSON of one Bokeh document; roots in the order given."""
+    """Return the figures without data as the JSON of one Bokeh document; roots in the given order."""
     document = Document()
     for name in panels:
         document.add_root(_FIGURES[name](_panel(name)))

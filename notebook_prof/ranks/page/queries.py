@@ -1,4 +1,4 @@
-"""Answers to the ranks' page; questions on an opened timeline are passed on to it."""
+"""Answers for the ranks' page; questions about an opened timeline are passed on to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Opened(Protocol):
 
     @property
     def trace(self) -> Trace:
-        """The Trace of all of them."""
+        """The Trace of all these ranks."""
 
     @property
     def headline(self) -> str:
@@ -41,7 +41,7 @@ class RankSource(Protocol):
 
     @property
     def headline(self) -> str:
-        """Findings of the ranks, in lines."""
+        """Findings about the ranks, as lines."""
 
     @property
     def groups(self) -> list[tuple[str, str, list[int]]]:
@@ -75,9 +75,9 @@ class RankProtocol:
         return {"page": "ranks", "bokeh": bokeh.__version__, "panels": panels, **facts}
 
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """Answer one question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline.
+        """Answer a question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline.
 
-        The answer is that of `notebook_prof.service.query_service.QueryService.answer`.
+        The answer is as for `notebook_prof.service.query_service.QueryService.answer`.
         """
         if "of" in request:
             opened = self._opened

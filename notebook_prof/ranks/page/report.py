@@ -1,4 +1,4 @@
-"""The ranks' page as one HTML file without kernel or network, and its static form."""
+"""The ranks' page as one HTML file that needs no kernel or network, and its static form."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def rank_report(source: RankSource, timelines: Opened | None = None, note: str =
     `note` says in a sentence which timelines the file contains.
     """
     # The file contains the figures and the table under the current selection, and the columns of `timelines`
-    # as far as it stays within the size of a single profile's report. Data of recordings is JSON with ``<``
-    # escaped, base64 or escaped HTML, and the Content-Security-Policy allows only the file's own scripts, by
-    # their hashes.
+    # within the size limit of a single profile's report. Data of recordings is JSON with ``<`` escaped,
+    # base64 or escaped HTML, and the Content-Security-Policy allows only the file's own scripts, by their
+    # hashes.
     page = RankProtocol(source)
     drawn, _ = page.answer({"t": "ranks"})
     shown = timelines is not None and len(timelines.trace.slices) > 0

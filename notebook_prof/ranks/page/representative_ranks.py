@@ -1,4 +1,4 @@
-"""The ranks whose timelines are shown if there is no room for all."""
+"""The ranks whose timelines are shown if there is no space for all."""
 
 from __future__ import annotations
 

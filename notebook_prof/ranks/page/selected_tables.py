@@ -18,8 +18,8 @@ MIDDLE: Final = ("step_ns", "compute_ns", "exposed_ns", "idle_ns")
 
 def frames_under(sums: PageSums, state: Mapping[str, Any]) -> PageFrames:
     """Return the tables of the figures under ``rank step window group``."""
-    # A process group selects its ranks: figures with ranks on an axis show others pale; lateness, messages
-    # and the heat map are of its collectives. Messages are kept if one of both ends is.
+    # A process group selects its ranks: figures with ranks on an axis show other ranks pale; lateness,
+    # messages and the heat map show only its collectives. Messages are kept if one of their ends is selected.
     steps = sums.steps.assign(kept=_inside_selection(sums.steps, state))
     pairs = None if steps["kept"].all() else _key(steps["rank"], steps["step"])[steps["kept"].to_numpy()]
     groups, emphasised = state.get("group"), _emphasised(sums, state)
@@ -71,7 +71,7 @@ def _key(rank: Any, step: Any) -> npt.NDArray[np.int64]:
 def _kept_rows(
     table: pd.DataFrame, pairs: npt.NDArray[np.int64] | None, groups: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Return rows of the kept ranks and steps (all for None, also outside steps), and of the groups."""
+    """Return the rows of the kept ranks and steps (all for None, also outside steps), and of the groups."""
     if pairs is not None:
         table = table[np.isin(_key(table["rank"], table["step"]), pairs)]
     return table if groups is None else table[table["group"].isin(groups)]

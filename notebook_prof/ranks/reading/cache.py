@@ -19,7 +19,7 @@ FOLDER: Final = ".notebook_prof"
 
 
 def twin_path(file: RankFile, cache: Cache) -> Path | None:
-    """Return the path of a file's native twin; None without a cache, and for native files."""
+    """Return the path of a file's native copy; None without a cache, and for native files."""
     # The name contains size and modification time, so that a changed file is read again.
     path = Path(file.path)
     if cache is None or cache is False or path.is_dir() or path.name.endswith(".nbprof.zip"):
@@ -30,7 +30,7 @@ def twin_path(file: RankFile, cache: Cache) -> Path | None:
 
 
 def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]:
-    """Read a rank from its native twin, or read it and write one; the report has problems of the cache."""
+    """Read a rank from its native copy, or read it and write one; the report has problems of the cache."""
     report = ImportReport()
     twin = twin_path(file, cache)
     if twin is not None and twin.exists():
@@ -56,7 +56,7 @@ def open_rank(file: RankFile, cache: Cache = None) -> tuple[Trace, ImportReport]
 
 
 def _keep(trace: Trace, twin: Path) -> None:
-    """Write a twin, unless another thread or process has written one meanwhile: no twin is replaced."""
+    """Write a copy, unless another thread or process has done so: existing copies are never replaced."""
     own = _temporary_path(twin)
     try:
         trace.save(own, "native")
@@ -71,7 +71,7 @@ def _keep(trace: Trace, twin: Path) -> None:
 
 def _take_away(twin: Path) -> None:
     aside = _temporary_path(twin)
-    with suppress(OSError):  # another process has done it
+    with suppress(OSError):  # another process was faster
         twin.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Reduce ranks on a Dask cluster, each next to its file; only reductions travel."""
+"""Reduce ranks on a Dask cluster, each close to its file; only the results travel."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _OVER: Final = frozenset({"finished", "error", "cancelled"})
 
 
 def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
-    """Return the files visible to the workers, with the facts in their heads."""
-    # `workers` of a file names those that see it, unless all do, as on a shared file system.
+    """Return the files visible to the workers, with the facts in their headers."""
+    # `workers` of a file names the workers that see it, unless all do, as on a shared file system.
     workers_of_file: dict[str, list[str]] = {}
     by_worker = client.run(listed, list(paths))
     for address, names in by_worker.items():
@@ -47,10 +47,10 @@ def find_there(paths: Sequence[str], client: Any) -> list[RankFile]:
 def run_there(
     files: Iterable[RankFile], analyses: Analyses, cache: Cache, client: Any, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Yield reductions in order of completion."""
+    """Yield results in order of completion."""
     # Dask itself runs a lost worker's tasks again on another one that sees the file, and `report` gets
-    # ``worker-lost``. If it gives up, or its scheduler is gone, the rank comes back as not read, with the
-    # reason. An interrupt cancels tasks that have not begun.
+    # ``worker-lost``. If Dask gives up, or its scheduler is gone, the rank comes back as not read, with the
+    # reason. An interrupt cancels the tasks that have not begun.
     as_completed = require("distributed", extra="ranks", purpose="reading ranks on a cluster").as_completed
     name = f"notebook-prof-{uuid.uuid4().hex[:8]}"
     waiting = {
@@ -90,7 +90,7 @@ def _tell_lost(workers: set[str], report: ImportReport) -> None:
 
 
 def _as_completed(completed: Any, client: Any) -> Iterator[Any]:
-    """Yield futures as they end; stop early when no worker is left to end them."""
+    """Yield futures as they end; stop early if no worker is left to end them."""
     alone_since: float | None = None
     while not completed.is_empty():
         if completed.has_ready():
@@ -116,7 +116,7 @@ def _result(future: Any, file: RankFile) -> Reduction:
         return _lost_rank(file, "the cluster gave the task up", "scheduler-lost")
     if future.status == "error":
         return _lost_rank(file, f"{future.exception()!r}", "rank-lost")
-    result: Reduction = future.result()  # waits if the result was just lost
+    result: Reduction = future.result()  # waits if the result has just been lost
     return result
 
 

@@ -31,8 +31,8 @@ _IN_NAME: Final = re.compile(r"(?:rank|worker|(?<![a-z])r)[-_ ]?(\d+)(?!\d)", re
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """Return the known of ``rank world_size host versions`` from the head of a file; empty if unreadable."""
-    # Reading the whole file will say why it is unreadable.
+    """Return what a file's header has of ``rank world_size host versions``; empty if unreadable."""
+    # Reading the whole file will report why it is unreadable.
     try:
         if path.is_dir():
             return _native((path / LAST).read_bytes()) if (path / LAST).is_file() else {}
@@ -49,7 +49,7 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 
 def rank_in_name(path: str) -> int | None:
-    """Return the rank in a file's name, or else in that of a folder around it."""
+    """Return the rank in a file's name, or else in the name of a folder around it."""
     for part in reversed(Path(path).parts):
         if match := _IN_NAME.search(part):
             return int(match[1])
@@ -99,7 +99,7 @@ _NO_TRACES: Final = (
     ".yml",
     ".out",
 )
-"""Files beside traces, read as a trace only if named explicitly."""
+"""Files beside traces that are read as traces only if named explicitly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def listed(paths: Paths) -> list[str]:
 
 
 def inspected(path: str) -> RankFile:
-    """Return a file with the facts in its head; rank -1 if neither these nor the name give one."""
+    """Return a file with the facts in its header; rank -1 if neither these nor the name give one."""
     facts = facts_of(Path(path))
     try:
         size = os.path.getsize(path) if os.path.isfile(path) else 0
@@ -155,7 +155,7 @@ def inspected(path: str) -> RankFile:
 
 
 def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankFile]:
-    """Return one file a rank, by rank; doubts go to the report. FormatError without files."""
+    """Return one file per rank, by rank; doubts go to the report. FormatError if there are no files."""
     if not files:
         raise FormatError('no file fits: give a pattern ("run/*.json.gz"), a folder, or a list of files')
     chosen: dict[int, RankFile] = {}
@@ -182,7 +182,7 @@ def arranged(files: Sequence[RankFile], report: ImportReport) -> dict[int, RankF
 
 
 def numbered(paths: Mapping[int, Any]) -> list[RankFile]:
-    """Return files with ranks given by the user; OptionError unless they are whole numbers from 0."""
+    """Return files with ranks given by the user; OptionError unless the ranks are whole numbers from 0."""
     files = []
     for rank, path in paths.items():
         if not isinstance(rank, int) or rank < 0:

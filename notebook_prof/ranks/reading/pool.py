@@ -1,4 +1,4 @@
-"""Reduce ranks on this machine's cores: one in memory for each process."""
+"""Reduce ranks on this machine's cores: each process has one rank in memory."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .reduction import Reduction
 
 Work: TypeAlias = Callable[[RankFile], Reduction]
 WORTH_BYTES: Final = 8 << 20
-"""With fewer bytes a process, starting processes takes longer than reading."""
+"""With fewer bytes per process, starting processes takes longer than reading."""
 
 
 def processes_for(files: Iterable[RankFile], processes: int | None) -> int:
-    """Return the number of processes: as requested, or as many cores as pay off."""
+    """Return the number of processes: as requested, or as many as pay off."""
     sizes = [file.bytes for file in files]
     if processes is not None:
         return max(1, min(processes, len(sizes)))
@@ -37,8 +37,8 @@ def processes_for(files: Iterable[RankFile], processes: int | None) -> int:
 def run_here(
     files: Iterable[RankFile], work: Work, processes: int, report: ImportReport
 ) -> Iterator[Reduction]:
-    """Yield reductions in order of completion; one process works in this one."""
-    # After a process died (``worker-died``), its ranks are read again, one at a time; a rank that kills a
+    """Yield results in order of completion; a single process means this one."""
+    # After a process has died (``worker-died``), its ranks are read again, one at a time; a rank that kills a
     # process again is left out.
     todo = list(files)
     packed = pack(work) if processes > 1 else None
@@ -68,8 +68,9 @@ def run_here(
 
 
 def pack(work: Work) -> bytes | None:
-    """Return the work as bytes for another process; None if it cannot travel."""
-    # Functions of a notebook travel by value if ``cloudpickle`` is installed, as with the extra ``ranks``.
+    """Return the work as bytes for another process; None if it cannot be pickled."""
+    # Functions of a notebook are pickled by value if ``cloudpickle`` is installed, as with the extra
+    # ``ranks``.
     with contextlib.suppress(Exception):
         return bytes(importlib.import_module("cloudpickle").dumps(work))
     with contextlib.suppress(Exception):
@@ -109,7 +110,7 @@ def _in_pool(
 
 
 def _stop(executor: ProcessPoolExecutor, busy: bool) -> None:
-    """Release the processes; busy ones are ended."""
+    """Release the processes; busy ones are terminated."""
     own = list((getattr(executor, "_processes", None) or {}).values())
     executor.shutdown(wait=not busy, cancel_futures=True)
     if busy:
@@ -138,7 +139,7 @@ def _end_with(first: Any) -> None:
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep new processes from running the user's script again: they do not need it."""
+    """Keep new processes from running the user's script again, which they do not need."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:

@@ -15,7 +15,7 @@ _WIDTH: Final = 30
 
 
 class Bar:
-    """Write ``ranks ███░░░ 12/256 · 40 s left`` on standard output, after two seconds and on one line."""
+    """Write ``ranks ███░░░ 12/256 · 40 s left`` to standard output, after two seconds and on one line."""
 
     def __init__(self, total: int, show: Progress = None) -> None:
         self._total, self._done, self._started = total, 0, time.monotonic()
@@ -25,7 +25,7 @@ class Bar:
         self._drawn = False
 
     def advance(self) -> None:
-        """Count one more rank as done."""
+        """Count another rank as done."""
         self._done += 1
         if self._call is not None:
             self._call(self._done, self._total)

@@ -23,14 +23,14 @@ Analyses: TypeAlias = Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 
 @dataclass(slots=True)
 class Reduction:
-    """The result of one rank; small, since it travels."""
+    """The result for one rank; small, since it is sent between processes."""
 
     rank: int
     # By name of the analysis, each with a `rank` column.
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     # Analyses that raised.
     failures: dict[str, Exception] = field(default_factory=dict)
-    # The trace's own, and problems while reading it.
+    # Problems of the trace itself, and those found while reading it.
     report: ImportReport = field(default_factory=ImportReport)
     # ``slices``, ``steps`` (first, last, count), ``start_unix_ns``, ``host``, ``rank`` of the trace.
     facts: dict[str, Any] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Reduction:
 
 def reduce_rank(file: RankFile, analyses: Analyses, cache: Cache = None) -> Reduction:
     """Read a rank, apply the analyses, and keep only their results."""
-    # Errors of a file or an analysis are not raised: the other ranks are still wanted.
+    # Errors of a file or an analysis are not raised: the other ranks are still needed.
     started = time.perf_counter()
     result = Reduction(file.rank)
     try:
@@ -74,7 +74,7 @@ def _apply(trace: Trace, analyses: Analyses, result: Reduction) -> None:
 
 
 def with_rank(value: Any, rank: int) -> pd.DataFrame:
-    """Return an analysis' result as a frame whose first column is the rank."""
+    """Return an analysis's result as a frame whose first column is the rank."""
     if isinstance(value, pd.DataFrame):
         frame = value.copy(deep=False)
     elif isinstance(value, pd.Series):
@@ -91,7 +91,7 @@ def with_rank(value: Any, rank: int) -> pd.DataFrame:
 
 
 def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the frames concatenated by rank; categories are united, dtypes stay."""
+    """Return the frames concatenated by rank; categories are merged, dtypes are kept."""
     if not frames:
         return pd.DataFrame({"rank": np.empty(0, np.int32)})
     parts = [frame for frame in frames if len(frame)] or [frames[0]]

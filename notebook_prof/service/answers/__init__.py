@@ -1,4 +1,4 @@
-"""Answers, one function a question: ``(store, state, request) -> Answer``."""
+"""Answers, one function per question: ``(store, state, request) -> Answer``."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ _SPANS: Final = ("ts", "dur", "part", "steps")
 
 
 def account(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the parts of the account and their stretches of time, ascending; neighbours of one part are
-    joined.
-    """
+    """Return the parts of the account and their stretches, ascending; neighbours of one part are joined."""
     content, columns = store.keep(("account",), lambda: _account(store))
     return pack(content, columns)
 
@@ -59,7 +57,7 @@ def joined_spans(
 
 
 def thinned(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut the time into `most` pieces of equal length and give each to one part."""
+    """Cut the time into `most` pieces of equal length, and assign each to one part."""
     edges = np.unique(np.linspace(int(ts[0]), int(ts[-1] + dur[-1]), most + 1).astype(np.int64))
     cuts = np.unique(np.concatenate([ts, edges]))
     owner = part[np.searchsorted(ts, cuts[:-1], side="right") - 1]
@@ -68,8 +66,8 @@ def thinned(ts: IntArray, dur: IntArray, part: IntArray, most: int) -> tuple[Int
     filled = np.bincount(piece * kinds + owner, weights=np.diff(cuts), minlength=size * kinds)
     filled = filled.reshape(size, kinds)
     winner, due = np.empty(size, np.int64), np.zeros(kinds)
-    # A part's share of a piece that goes to another part is carried to the next pieces, so that parts that
-    # alternate faster than the pieces keep their shares.
+    # A part's share of a piece that is assigned to another part is carried to the next pieces, so that parts
+    # that alternate faster than the pieces keep their shares.
     for k in range(size):  # a piece is a pixel
         due += filled[k]
         winner[k] = np.where(filled[k] > 0, due, -np.inf).argmax()

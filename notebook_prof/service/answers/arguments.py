@@ -1,4 +1,4 @@
-"""The arguments of a slice: what it was called or launched with."""
+"""The arguments of a slice: those of the call or of the launch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arguments_of(trace: Trace, row: int) -> list[list[str]]:
 
 
 def _fused(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the operators and the user's lines that a compiled kernel was made from."""
+    """Return the operators and the user's lines from which a compiled kernel was made."""
     if not len(rows):
         return {}
     distinct = rows[rows["line"] > 0].drop_duplicates(["file", "line"])

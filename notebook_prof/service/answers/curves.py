@@ -64,7 +64,7 @@ _MOST: Final = 24
 
 
 def counters(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the values of some counter tracks in a window, one track after the other."""
+    """Return the values of some counter tracks in a window, one track after another."""
     a, b, width = float(request["a"]), float(request["b"]), max(1, min(int(request.get("px", 1000)), 4000))
     drawn_tracks = {drawn.track for drawn in store.counters}
     tracks = [int(key) for key in request.get("tracks", ()) if int(key) in drawn_tracks][:_MOST]

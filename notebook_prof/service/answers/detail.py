@@ -19,7 +19,7 @@ _LONGEST: Final = 2000
 
 
 def detail(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the slice with row ``request["id"]``: arguments, stack (root first) and launch links."""
+    """Return the slice in row ``request["id"]``: arguments, stack (root first) and launch links."""
     c = store.columns
     row = request.get("id")
     if row is None or not 0 <= int(row) < c.n:

@@ -22,7 +22,7 @@ _MOST_MARKS: Final = 4000
 
 
 def find(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return the next (``by`` = 1) or previous (-1) slice with the name of slice `id` on its track."""
+    """Return the next (``by`` = 1) or previous (-1) slice on the track of slice `id` with the same name."""
     c = store.columns
     row, by = int(request.get("id", -1)), int(request.get("by", 1))
     if not 0 <= row < c.n:
@@ -90,7 +90,7 @@ def search(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def calls(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Sum the calls of some names in a step, unfiltered, and find one of their slices by number."""
+    """Sum the calls of some names in a step, ignoring filters, and find one of their slices by number."""
     names, step, device = request["names"], request.get("step"), bool(request.get("device"))
     clauses = {"name": names, "step": None if step is None else [int(step)]}
     rows = table(store, clauses, {"by": "name", "scope": "device" if device else "host", "top": 1})

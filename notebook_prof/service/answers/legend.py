@@ -18,7 +18,7 @@ _MOST: Final = 12
 
 
 def legend(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return up to 12 colours by share of all self time, largest first, and how many more there are."""
+    """Return up to 12 colours by share of all self time, largest first, and the number of further ones."""
     tint = str(request.get("tint", "name"))
     tint = tint if tint in TINTS else "name"
     content: dict[str, Any] = store.keep(("legend", tint), lambda: _legend(store, tint))
@@ -46,7 +46,7 @@ def _legend(store: ViewStore, tint: str) -> dict[str, Any]:
 
 
 def _families(store: ViewStore) -> tuple[npt.NDArray[np.integer], list[str], list[str]]:
-    """Return every slice's family, and texts and colours of families; ranges that only mark are one."""
+    """Return every slice's family, and the families' texts and colours; marking ranges are one family."""
     styles, name = store.name_styles, store.columns.name
     texts = [
         "annotations" if code == palette.HUES else family

@@ -1,4 +1,4 @@
-"""Facts a page needs once: span, tracks, steps, colours, names."""
+"""Facts that a page needs once: span, tracks, steps, colours, names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LONGEST_NAME: Final = 100_000
 _MOST_STEPS: Final = 20_000
 
 
-# ``busy`` of a stream is a share of its device's window, as in `analysis.device`; of any other track, of the
-# recording. Doubts take seconds for a long recording, so ``doubts="later"`` leaves them out.
+# ``busy`` of a stream is a share of its device's window, as in `analysis.device`; for any other track, of the
+# recording. Computing doubts takes seconds for a long recording, so ``doubts="later"`` leaves them out.
 def meta(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Return span, tracks with their rows and busy shares, the first 20,000 steps, categories and colours."""
     c, trace = store.columns, store.trace
@@ -87,7 +87,7 @@ def doubts(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any
 
 
 def names(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return about 400 kB of names from code ``start`` on; unabridged, because a click selects by name."""
+    """Return about 400 kB of names from code ``start`` on, unabridged, since a click selects by name."""
     every = store.columns.names
     start = int(request.get("start", 0))
     page: list[str] = []

@@ -51,7 +51,7 @@ def _path(store: ViewStore) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]
 
 
 def path_segments(track: IntArray, start: IntArray, end: IntArray) -> dict[str, npt.NDArray[Any]]:
-    """Join neighbouring pieces of a path on one track; return them as columns of an answer."""
+    """Join neighbouring pieces of a path on the same track; return them as columns of an answer."""
     first = np.flatnonzero(np.diff(track, prepend=-2))
     last = np.append(first[1:], len(track)) - 1
     return {

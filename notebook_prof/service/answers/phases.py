@@ -17,7 +17,7 @@ _MOST_BARS: Final = 300
 
 
 def phases(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return host time of every step by phase and its selected part, (bars, phases); at most 300 bars."""
+    """Return host time per step by phase, and its selected part, (bars, phases); at most 300 bars."""
     steps = store.trace.steps
     if not len(steps):
         empty = np.empty(0)

@@ -27,7 +27,7 @@ _SORTS: Final = ("label", "count", "total_ns", "self_ns", "device_ns")
 
 @dataclass(slots=True)
 class _Rows:
-    """All rows of the table: one a group on one side (host or device)."""
+    """All rows of the table: one per group on one side (host or device)."""
 
     group: IntArray
     count: IntArray
@@ -39,8 +39,8 @@ class _Rows:
     on_device: npt.NDArray[np.bool_]
 
 
-# With ``by_side`` total and self are sorted as times of the host; a kernel's self time counts as the
-# device's. ``share`` is of the self time of all rows of the same side, before the filter.
+# With ``by_side``, total and self are sorted as times of the host; a kernel's self time counts as the
+# device's. ``share`` is a share of the self time of all rows of the same side, before the filter.
 def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Return one row a group, number by number as ``analysis.operators`` (host) and ``analysis.kernels``
     (device).
@@ -103,14 +103,14 @@ def table(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]
 
 
 def _waits(store: ViewStore, names: npt.NDArray[np.integer]) -> BoolArray:
-    """Return which names only wait."""
+    """Return a mask of the names that only wait."""
     return np.asarray(np.append(store.waits, False)[names], bool)
 
 
 def _filter(
     store: ViewStore, text: str, state: Mapping[str, Any], own: tuple[str, ...]
 ) -> tuple[tuple[Query, Mapping[str, Any], tuple[str, ...]], str]:
-    """Return `narrowed` of a text, or of an empty one and the error."""
+    """Return `narrowed` for a text, or for an empty one together with the error."""
     try:
         return narrowed(store, Query.parse(text), state, own), ""
     except OptionError as error:
@@ -129,7 +129,7 @@ def _frame(by: str, rows: _Rows, labels: list[str], details: list[str]) -> pd.Da
 
 
 def table_is_slow(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> bool:
-    """Return whether a table needs sums of very many slices that are not built yet."""
+    """Return whether a table needs sums over very many slices that have not been built yet."""
     by, _, key = _grouped(state, request)
     if store.has_groups(by, key, windowed=state.get("window") is not None):
         return False

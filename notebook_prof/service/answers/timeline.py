@@ -29,8 +29,9 @@ _DEEPER_ROWS: Final = 256
 _NOT_FILTERED_BY: Final = ("window", "track")
 
 
-# Units: ``x0 dur`` ns; ``busy bright`` 0–255, 0 only where there is nothing. ``picture`` numbers the part
-# that does not depend on the selection: if the page has that number, only ``match`` and ``bright`` are sent.
+# Units: ``x0 dur`` ns; ``busy bright`` 0–255, 0 only where there is nothing. ``picture`` is the number of the
+# part that does not depend on the selection: if the page already has it, only ``match`` and ``bright`` are
+# sent.
 def lod(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
     """Return the slices of some rows in a window: wide ones one by one, and a density of rows × bins if some
     are left out.
@@ -223,7 +224,7 @@ def _longest(index: RowIndex, d: Density) -> npt.NDArray[np.integer]:
 
 
 def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArray[Any]]:
-    """Return the selected part of a picture: all that a new selection changes."""
+    """Return the selected part of a picture: everything that a new selection changes."""
     slices = picture.index.order[picture.at]
     marks: dict[str, npt.NDArray[Any]] = {"match": store.matches(key, slices).astype(np.uint8)}
     if picture.density is not None:
@@ -232,7 +233,7 @@ def _marks(store: ViewStore, picture: Picture, key: Key) -> dict[str, npt.NDArra
 
 
 def _search_marks(store: ViewStore, picture: Picture, text: str) -> dict[str, npt.NDArray[Any]]:
-    """Return which drawn slices match a text; empty for a text without conditions."""
+    """Return a mask of the drawn slices that match a text; empty for a text without conditions."""
     try:
         matches = matching_slices(store, text)
     except OptionError:  # the answer to the search says what is wrong with it
@@ -245,7 +246,7 @@ def _search_marks(store: ViewStore, picture: Picture, text: str) -> dict[str, np
 
 
 def _selected_brightness(store: ViewStore, index: RowIndex, d: Density, key: Key) -> npt.NDArray[np.uint8]:
-    """Return the selected part of the busy time of every cell, 0–255."""
+    """Return the selected part of every cell's busy time, 0–255."""
     any_ = (d.count > 0).ravel()
     chosen = store.chosen(key)
     if chosen is None:

@@ -1,4 +1,4 @@
-"""Step times if the selected work took longer or shorter."""
+"""Step times if the selected work took longer, or less time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SELECT: Final = (
 
 
 def what_if(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return `notebook_prof.analysis.what_if` of the selected work at a factor."""
+    """Return `notebook_prof.analysis.what_if` for the selected work and a factor."""
     return pack(what_if_content(store.trace, state, float(request.get("factor") or 0)), {})
 
 

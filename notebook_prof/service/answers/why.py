@@ -16,7 +16,7 @@ from .path import path_segments
 
 
 def why(store: ViewStore, state: Mapping[str, Any], request: Mapping[str, Any]) -> Answer:
-    """Return `notebook_prof.analysis.why` of a slice, or of a track and an instant."""
+    """Return `notebook_prof.analysis.why` for a slice, or for a track and an instant."""
     at, track, row = (int(request.get(name) or 0) for name in ("at", "track", "id"))
     of_slice = request.get("id") is not None
     try:

@@ -17,8 +17,8 @@ RowPositions = npt.NDArray[np.integer]
 class Chosen:
     """Selected stretches ``first:stop`` of a RowIndex: ascending, disjoint, none empty.
 
-    A name has as many stretches as slices, a step or a track a few a row. No slice outside the stretches is
-    read, so a view of some rows costs as much as is selected in them.
+    A name has as many stretches as slices; a step or a track has a few per row. No slice outside the
+    stretches is read, so the cost of a view depends only on what is selected in its rows.
     """
 
     def __init__(self, index: RowIndex, first: RowPositions, stop: RowPositions) -> None:
@@ -40,11 +40,11 @@ class Chosen:
 
     @cached_property
     def _counts(self) -> IntArray:
-        """The number of selected slices before each stretch, and of all."""
+        """The number of selected slices before each stretch, and the total."""
         return running_sum(self.stop.astype(np.int64) - self.first)
 
     def before(self, at: IntArray) -> IntArray:
-        """Return how many selected slices are before some positions."""
+        """Return how many selected slices precede some positions."""
         if not len(self):
             return np.zeros(at.shape, np.int64)
         k = np.searchsorted(self.first, at.astype(self.first.dtype), "left")
@@ -52,7 +52,7 @@ class Chosen:
         return np.asarray(self._counts[k] - over, np.int64)
 
     def nth(self, numbers: IntArray) -> IntArray:
-        """Return the positions of the selected slices with these numbers, from 0."""
+        """Return the positions of the selected slices with these numbers, counted from 0."""
         k = np.searchsorted(self._counts, numbers, "right") - 1
         return np.asarray(self.first[k] + (numbers - self._counts[k]), np.int64)
 
@@ -82,7 +82,7 @@ class Chosen:
         return Chosen(self._index, self.first[at], self.stop[at])
 
     def busy_until(self, stops: IntArray, open_ns: IntArray) -> IntArray:
-        """Return selected ns before the edges of bins, over all rows: differences within a row are exact."""
+        """Return selected ns before the edges of bins, over all rows; differences within a row are exact."""
         if not len(self):
             return np.zeros(stops.shape, np.int64)
         busy = self._index.busy_before
@@ -108,8 +108,8 @@ class Members:
     """Positions by value, for a column with many values that changes often (names)."""
 
     def __init__(self, index: RowIndex, order: RowPositions, pointer: IntArray) -> None:
-        # `order`: positions sorted by value, ascending within; `pointer`: where each value begins in it, the
-        # first is the missing one (-1)
+        # `order`: positions sorted by value, and ascending within a value; `pointer`: where each value begins
+        # in it, starting with the missing value (-1)
         self._index, self._order, self._pointer = index, order, pointer
 
     @property

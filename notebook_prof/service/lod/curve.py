@@ -14,7 +14,7 @@ _SMALLEST: Final = 1024
 
 
 class StepCurve:
-    """Values that hold from one instant (ns, ascending) to the next."""
+    """Values that each hold from one instant (ns, ascending) to the next."""
 
     def __init__(self, ts: IntArray, value: npt.NDArray[np.generic]) -> None:
         self.ts: IntArray = np.asarray(ts, np.int64)
@@ -29,7 +29,7 @@ class StepCurve:
     def sample(
         self, start: float, end: float, width_px: int
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return the curve in a window in at most about eight points a pixel, from `start` to `end`."""
+        """Return the curve in a window as at most about eight points per pixel, from `start` to `end`."""
         first = int(np.searchsorted(self.ts, int(start), "right")) - 1
         stop = int(np.searchsorted(self.ts, int(end), "left"))
         i = max(first, 0)
@@ -57,5 +57,5 @@ class StepCurve:
         value = np.empty(3 * len(heads))
         value[0::3] = np.minimum.reduceat(low[b0:b1], heads)
         value[1::3] = np.maximum.reduceat(high[b0:b1], heads)
-        value[2::3] = self.value[stops - 1]  # holds until the next change, however far that is
+        value[2::3] = self.value[stops - 1]  # holds until the next change, however far away
         return np.repeat(at[heads], 3), value

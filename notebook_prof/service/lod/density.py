@@ -24,32 +24,31 @@ _LONGEST_NS: Final = (1 << 31) - 1
 class Density:
     """Bins of some rows; arrays have shape (rows, bins), or (rows, bins + 1) for edges."""
 
-    # Left edge of the first bin and width of a bin, ns. Edges are multiples of the width, so that bins do not
-    # flicker while the view pans.
+    # Left edge of the first bin, and width of a bin, ns. Edges are multiples of the width, so that bins do
+    # not flicker while the view pans.
     start: float
     width: float
-    # Exact; the sum over bins is the busy time of the row in the window.
+    # Exact; summed over bins, it is the busy time of the row in the window.
     busy_ns: IntArray
     matched_ns: IntArray | None
-    # Slices that touch the bin.
+    # Number of slices that touch the bin.
     count: IntArray
-    # Position of the longest slice that touches the bin; -1 if it is empty.
+    # Position of the longest slice that touches the bin; -1 if the bin is empty.
     longest: IntArray
-    # `RowIndex.started_before` and `RowIndex.open_ns` of the edges.
+    # `RowIndex.started_before` and `RowIndex.open_ns` at the edges.
     stops: IntArray
     open_ns: IntArray
 
     def matched(self, chosen: Chosen) -> IntArray:
-        """Return the selected part of `busy_ns`: all that a new selection changes."""
+        """Return the selected part of `busy_ns`: everything that a new selection changes."""
         return np.asarray(np.diff(chosen.near(self.stops).busy_until(self.stops, self.open_ns), axis=1))
 
 
 class LongestBlocks:
     """The longest slice of every block of 16, 256, 4096 … positions.
 
-    With many slices a bin, a block counts for the bin in which it begins. The longest slice named for a bin
-    may
-    thus begin half a bin beside it; busy time and count stay exact.
+    If bins have many slices, a block counts for the bin in which it begins. The longest slice named for a bin
+    may thus begin half a bin away; busy time and count stay exact.
     """
 
     def __init__(self, index: RowIndex) -> None:
@@ -63,7 +62,7 @@ class LongestBlocks:
             self._levels.append(best)
 
     def longest(self, first: IntArray, stop: IntArray) -> IntArray:
-        """Return the position of the longest slice of every stretch ``first:stop``; -1 if it is empty."""
+        """Return the position of the longest slice in every stretch ``first:stop``; -1 if it is empty."""
         lo, hi = first.ravel(), stop.ravel()
         out = np.full(len(lo), -1, np.int64)
         full = np.flatnonzero(hi > lo)
@@ -94,7 +93,7 @@ def density(
     bins: int,
     chosen: Chosen | None = None,
 ) -> Density:
-    """Bin some rows in a window: at most 65,536 cells, none narrower than 1 ns."""
+    """Divide some rows in a window into bins: at most 65,536 cells, none narrower than 1 ns."""
     start, end = window
     bin_count = max(1, min(bins, MAX_CELLS // max(len(rows), 1) - 2))
     width = max((end - start) / bin_count, 1.0)

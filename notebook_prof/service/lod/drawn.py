@@ -1,4 +1,4 @@
-"""Pictures of rows: the slices wide enough to draw one by one, and the last pictures."""
+"""Pictures of rows: the slices wide enough to be drawn one by one, and the most recent pictures."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ _REMEMBERED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Some rows in a window, without any selection."""
+    """Some rows in a window, independent of any selection."""
 
     index: RowIndex
     total: int
-    # Positions of slices drawn one by one, ascending.
+    # Positions of slices that are drawn one by one, ascending.
     at: IntArray
-    # Of all slices, unless each is drawn by itself.
+    # Density of all slices, unless each is drawn by itself.
     density: Density | None
 
 
 class Pictures:
-    """A cache of six pictures by place."""
+    """A cache of six pictures, by place."""
 
     def __init__(self) -> None:
         self._cache: OrderedDict[Hashable, tuple[int, Picture]] = OrderedDict()
@@ -84,7 +84,7 @@ class Pictures:
         self._lock = threading.Lock()
 
     def get(self, where: Hashable, index: RowIndex, make: Callable[[], Picture]) -> tuple[int, Picture]:
-        """Return the picture of a place and its number; another index makes a new picture and number."""
+        """Return the picture of a place and its number; a new index gives a new picture and number."""
         with self._lock:
             entry = self._cache.get(where)
             if entry is None or entry[1].index is not index:
@@ -97,7 +97,7 @@ class Pictures:
 
 
 class DrawnIndex(NamedTuple):
-    """A RowIndex with the indexes of its widest and its longest slices."""
+    """A RowIndex with the indexes of its widest and of its longest slices."""
 
     rows: RowIndex
     wide: WideSlices
@@ -110,10 +110,10 @@ class DrawnIndex(NamedTuple):
 
 
 class EarlyIndex:
-    """An index of some rows only, ready long before that of all rows.
+    """An index of only some rows, ready long before that of all rows.
 
     For its rows it gives the same slices, busy times and counts as the full index. Other rows look empty, so
-    ask `holds` first.
+    check `holds` first.
     """
 
     def __init__(

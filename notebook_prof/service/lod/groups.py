@@ -25,14 +25,14 @@ class GroupTotals:
     # Slices are clipped at the window's edges, and recursion counts once.
     total_ns: IntArray
     self_ns: IntArray
-    # Device time launched by slices of the group, or by what ran inside them.
+    # Device time launched by slices of the group, or by slices inside them.
     device_ns: IntArray
     # Slices that touch the window.
     touched: IntArray
 
 
 class CrossesParent(NamedTuple):
-    """Slices that something inside outlives. For nesting they end where it begins, at `until` (ns)."""
+    """Slices that something inside them outlives. For nesting they end where that begins, at `until` (ns)."""
 
     slices: IntArray
     until: IntArray
@@ -44,7 +44,7 @@ class CrossesParent(NamedTuple):
         return cls(*(np.empty(0, np.int64) for _ in cls._fields))
 
     def cut(self, ts: IntArray, dur: IntArray) -> IntArray:
-        """Return the length of every slice with these cut at `until`."""
+        """Return the length of every slice, with these slices cut at `until`."""
         if not len(self.slices):
             return dur
         out = dur.copy()
@@ -56,12 +56,12 @@ T = TypeVar("T", bound=np.integer)
 
 
 class _Sums(NamedTuple):
-    """Slices by group and start: a key of both in one number, and running sums."""
+    """Slices by group and start: both in one key, and running sums."""
 
     key: IntArray
     total_ns: IntArray
     self_ns: IntArray
-    # Slices that are counted with the one around them.
+    # Slices that are counted together with the one around them.
     repeats: IntArray
 
 
@@ -71,14 +71,13 @@ _BYTES_A_SLICE: Final = 24
 class GroupIndex:
     """Totals of groups of slices; agrees with ``analysis.operators``.
 
-    Totals of the whole recording are plain sums. The first window builds running sums of slices sorted by
-    group
-    and start, 24 bytes a slice.
+    Totals of the whole recording are plain sums. The first window builds running sums over slices sorted by
+    group and start, 24 bytes per slice.
     """
 
     # Within a group and a track, every slice adds a *fresh* stretch to the union of the earlier ones (none if
     # it is nested in its own group). Fresh stretches are disjoint, so the total of a window is a difference
-    # of two running sums, corrected by the at most one slice a row that crosses each edge. Self times are
+    # of two running sums, corrected by the slice, at most one per row, that crosses each edge. Self times are
     # corrected by what is open inside the crossing slice.
     def __init__(
         self,
@@ -166,7 +165,7 @@ class GroupIndex:
         return touched - repeated, total - covered, own, touched
 
     def is_ready(self, windowed: bool) -> bool:
-        """Return whether `totals` of a window, or of the whole recording, are available at once."""
+        """Return whether `totals` of a window, or of the whole recording, are available immediately."""
         return is_cached(self, "_sums" if windowed else "_whole")
 
     def _keeps(self, slices: IntArray) -> BoolArray:
@@ -177,7 +176,7 @@ class GroupIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes with what a window needs, without the trace's own columns."""
+        """Memory in bytes, with what a window needs but without the trace's own columns."""
         chosen = 0 if self._chosen is None else self._chosen.nbytes
         slices = len(self._codes if self._chosen is None else self._chosen)
         return _BYTES_A_SLICE * slices + chosen
@@ -217,7 +216,7 @@ class GroupIndex:
         total: IntArray,
         own: IntArray,
     ) -> None:
-        """Add the slices that are open at the left edge, which running sums do not count."""
+        """Add the slices that are open at the left edge, which running sums do not include."""
         slices, rows = self._crossing(start)
         codes = self._codes[slices]
         np.add.at(touched, codes, 1)
@@ -226,7 +225,7 @@ class GroupIndex:
         np.add.at(own, codes, self._own_ns(slices, rows, row_below, start, end))
 
     def _leave(self, start: int, end: int, row_below: IntArray, total: IntArray, own: IntArray) -> None:
-        """Subtract what reaches beyond the right edge."""
+        """Subtract the time beyond the right edge."""
         slices, rows = self._crossing(end)
         inside = self._ts[slices] >= start
         slices, rows = slices[inside], rows[inside]

@@ -46,11 +46,11 @@ class LaunchedIndex:
         return key, running_sum(self._dur[at])
 
     def whole(self) -> IntArray:
-        """Return device ns of every group in the whole recording."""
+        """Return the device ns of every group in the whole recording."""
         return sums_by_code(self._groups, self._n_groups, self._dur[self._slices])[1]
 
     def totals(self, start: int, end: int) -> IntArray:
-        """Return device ns of every group in ``[start, end)``; work is clipped at the edges."""
+        """Return the device ns of every group in ``[start, end)``; work is clipped at the edges."""
         index, (key, total) = self._index(), self._sums
         stride = index.stride
         at = np.clip(np.array([start, end], np.int64) - index.origin, 0, stride - 1)

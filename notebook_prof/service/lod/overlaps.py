@@ -1,4 +1,4 @@
-"""Slices that earlier ones of their group and track cover: recursion counts once."""
+"""Slices covered by earlier ones of their group and track, so that recursion counts once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def late_inside(
 ) -> tuple[Codes, IntArray]:
     """Return slices covered at their start by one of their group and track, and until when."""
     # Whatever is open on a track when a slice begins is among the slices around it: the parent is the
-    # latest-started open one, its parent the latest-started one open then, and so on. So nothing is sorted,
-    # and only nested slices are read, once for each slice around them.
+    # latest-started open slice, its parent the latest-started slice open then, and so on. So nothing is
+    # sorted, and only nested slices are read, once for each slice around them.
     group = codes
     if chosen is not None and not len(chosen):
         return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -1,8 +1,8 @@
 """Slices sorted by drawn row (track × depth) and start.
 
-Slices of one row never overlap (a law of `trace.nesting`), so sorting by start also sorts by end. A window
-of a row is one stretch of positions, found by two binary searches; the busy time up to an instant is a
-running sum minus the rest of the open slice. Density and clipped totals follow from both, and are exact.
+Slices of one row never overlap (a law of `trace.nesting`), so sorting by start also sorts by end. A window of
+a row is one stretch of positions, found by two binary searches; the busy time up to an instant is a running
+sum minus the rest of the open slice. Density and clipped totals follow from both, and are exact.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENTRIES_A_CODE: Final = 4
 
 
 class RowIndex:
-    """Positions of slices by row and start; 20 bytes a slice (order, key, running sum of lengths).
+    """Positions of slices by row and start; 20 bytes per slice (order, key, running sum of lengths).
 
     >>> index = RowIndex(np.array([0, 10, 12]), np.array([5, 9, 3]), np.array([0, 0, 1]), 2)
     >>> index.busy_until(np.array([0, 1]), np.array([3, 12, 40])).tolist()
@@ -138,7 +138,7 @@ class RowIndex:
         return np.where(stop > self.pointer[rows][:, None], np.maximum(ends, 0, out=ends), 0)
 
     def busy_until(self, rows: IntArray, instants: IntArray) -> IntArray:
-        """Return busy ns of every row up to each instant; differences of columns are exact."""
+        """Return the busy ns of every row up to each instant; differences of columns are exact."""
         stop = self.started_before(rows, instants)
         return self._busy[stop] - self._busy[self.pointer[rows]][:, None] - self.open_ns(stop, rows, instants)
 
@@ -160,7 +160,7 @@ class RowIndex:
         return np.where(rows >= 0, sides[1] - sides[0], 0)
 
     def crossing(self, instant: int) -> IntArray:
-        """Return the positions of slices open at an instant that began before it: at most one a row."""
+        """Return the positions of slices open at an instant that began before it: at most one per row."""
         if not len(self):
             return np.empty(0, np.int64)
         rows = np.arange(self.n_rows, dtype=np.int64)
@@ -191,9 +191,9 @@ def running_sum(values: npt.NDArray[np.integer]) -> IntArray:
 
 
 def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) -> list[IntArray]:
-    """Return the number of entries of every code, then the sums of each column by code."""
-    # Chunks stay in the processor's cache after NumPy converts them. Sums of whole nanoseconds of a chunk are
-    # exact in float64 below 2**53 (104 days).
+    """Return the number of entries for every code, then the sums of each column by code."""
+    # Chunks stay in the processor's cache after NumPy has converted them. Sums of whole nanoseconds over a
+    # chunk are exact in float64 below 2**53 (104 days).
     out = [np.zeros(size, np.int64) for _ in range(1 + len(columns))]
     step = max(_PART, _ENTRIES_A_CODE * size)
     for first in range(0, len(codes), step):
@@ -206,7 +206,7 @@ def sums_by_code(codes: npt.NDArray[np.integer], size: int, *columns: IntArray) 
 
 
 def spread(first: npt.NDArray[np.integer], stop: npt.NDArray[np.integer]) -> IntArray:
-    """Return all positions of many stretches, one after the other."""
+    """Return all positions of many stretches, one after another."""
     count = np.maximum(np.asarray(stop, np.int64) - first, 0)
     total = int(count.sum())
     shift = np.repeat(np.asarray(first, np.int64) - (np.cumsum(count) - count), count)

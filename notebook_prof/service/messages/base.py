@@ -1,4 +1,4 @@
-"""Building blocks of messages: types with their TypeScript names, columns, answers, header."""
+"""Building blocks of messages: types with their TypeScript names, columns, answers, headers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Questions of a page; the kernel decodes each with these.
+"""Questions of a page; the kernel decodes each with these types.
 
-A field without a default is required; one that may be `UNSET` is optional. Our page always sends every
-other field; the defaults serve other clients.
+A field without a default is required; one that may be `UNSET` is optional. Our page always sends every other
+field; the defaults are for other clients.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def optional(hint: Any) -> str:
 
 
 def written(hint: Any) -> str:
-    """Return a type in TypeScript; ``extra["ts"]`` overrides it."""
+    """Return a type as TypeScript; ``extra["ts"]`` overrides it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return str(hint.__metadata__[0].extra["ts"])

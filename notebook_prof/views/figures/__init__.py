@@ -1,8 +1,8 @@
 """The four figures that the page fills, and those of the tabs, which have their own data.
 
 A tab's figure is a function ``(trace, selection, **options) -> Drawn | None`` for the rail, `p.plot` and the
-report; None means nothing to draw. Names are imported on first use (PEP 562): Bokeh's models take most of a
-second to import, and the first view needs none.
+report; None means that there is nothing to draw. Names are imported on first use (PEP 562): Bokeh's models
+take most of a second to import, and the first view does not need them.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ _SELECTABLE: Final = ("name", "category", "phase", "step")
 def operators_figure(
     trace: Trace, selection: Selection, *, side: str = "host", by: str = "name", top: int = TOP
 ) -> Drawn | None:
-    """Draw the longest operators, by self time on the host or by device time they launched.
+    """Draw the longest operators, by self time on the host or by the device time that they launched.
 
-    A click selects the operator. None without operators; OptionError for an unknown `side` or `by`.
+    A click selects the operator. None if there are no operators; OptionError for an unknown `side` or `by`.
     """
     if side not in SIDES:
         raise OptionError(f"operators have no {side!r} time to draw: {nearest(side, tuple(SIDES))}")
@@ -74,8 +74,7 @@ def kernels_figure(
     """Draw the longest kernels, with their occupancy and use of tensor cores.
 
     Bars are by ``name``, or by ``launch`` attributes; `category` None adds copies, fills and collectives.
-    None
-    without kernels; OptionError for an unknown grouping.
+    None if there are no kernels; OptionError for an unknown grouping.
     """
     if by not in ("name", "launch"):
         raise OptionError(f"kernels cannot be drawn by {by!r}: {nearest(by, ('name', 'launch'))}")

@@ -1,8 +1,8 @@
 """The four figures that the page fills: timeline, overview, memory and phases, on one axis of time.
 
 Figures only draw: gestures, tooltips, ticks and colours belong to the page (``js/src``). So no Bokeh tool
-swallows a wheel that should scroll the notebook, no template can run text of a trace, and themes can change
-while the page lives.
+captures a wheel that should scroll the notebook, no template can run text from a trace, and themes can change
+while the page is open.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _thin_lines(axis: LinearAxis) -> None:
 
 
 def timeline_figure(view: Range1d, lanes: int) -> figure:
-    """Build the timeline; the page changes its height when tracks fold."""
+    """Build the timeline; the page changes its height when tracks are folded."""
     plot = bare_figure(
         "timeline", AXIS_PX + LANE_PX * lanes, view, Range1d(lanes, 0, name="lanes"), axis="above"
     )
@@ -166,7 +166,7 @@ def overview_figure(start: float, end: float) -> figure:
 
 
 def memory_figure(view: Range1d) -> figure:
-    """Build the memory curve on the timeline's range."""
+    """Build the memory curve, which shares the timeline's range."""
     plot = bare_figure("memory", 50, view, Range1d(0, 1, name="bytes"))
     bytes_axis(plot, "memory")
     plot.ygrid.visible = True

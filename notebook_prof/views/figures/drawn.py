@@ -1,4 +1,4 @@
-"""The result of a tab's figure function, and shared parts of those functions."""
+"""The result of a tab's figure function, and common parts of those functions."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ PALE: Final = 0.3
 class Drawn:
     """A figure with its data.
 
-    Hover tools show escaped text columns; clickable sources have a column ``select`` with a JSON patch or
-    empty.
-    Text named ``themed`` takes the colour of the page's text. The legend maps text to ``#RRGGBB``.
+    Hover tools show escaped text columns; clickable sources have a column ``select`` with a JSON patch or an
+    empty text. Text named ``themed`` takes the colour of the page's text. The legend maps text to
+    ``#RRGGBB``.
     """
 
     figure: figure
@@ -47,7 +47,7 @@ class Drawn:
 
 
 def standalone(drawn: Drawn) -> figure:
-    """Return the figure with its title and legend inside, for a place that does not write them beside it."""
+    """Return the figure with title and legend inside, for places that do not show them beside it."""
     plot = drawn.figure
     plot.title = Title(text=PlainText(text=drawn.title), text_font_size="12px")
     items = []
@@ -64,7 +64,7 @@ def standalone(drawn: Drawn) -> figure:
 
 
 def canvas(height: int, tools: str = "", **options: Any) -> figure:
-    """Return a figure as wide as its place, without background; the wheel scrolls the page."""
+    """Return a figure as wide as its container, without background; the wheel scrolls the page."""
     plot = figure(
         height=height,
         **{
@@ -94,12 +94,12 @@ def canvas(height: int, tools: str = "", **options: Any) -> figure:
 
 
 def time_unit(longest_ns: float) -> tuple[float, str]:
-    """Return the ns and the name of the best unit for times up to this."""
+    """Return the name of the best unit for times up to this, and its length in ns."""
     return next((unit for unit in _TIMES if longest_ns >= unit[0]), _TIMES[-1])
 
 
 def byte_unit(most: float) -> tuple[float, str]:
-    """Return the bytes and the name of the best unit for sizes up to this."""
+    """Return the name of the best unit for sizes up to this, and its bytes."""
     return next((unit for unit in _BYTES if most >= unit[0]), _BYTES[-1])
 
 
@@ -111,8 +111,8 @@ def label_axis(axis: Sequence[Axis], text: str) -> None:
 
 
 def name_axis(axis: Sequence[Axis], names: Sequence[str], most: int = 40) -> None:
-    """Write a name at 0, 1, 2 …; long ones are cut in the middle."""
-    # Names are passed as plain text: Bokeh would read a string between ``$$`` as TeX.
+    """Write a name at each of 0, 1, 2 …; long names are cut in the middle."""
+    # Names are passed as plain text, since Bokeh would read a string between ``$$`` as TeX.
     for part in axis:
         part.ticker = FixedTicker(ticks=list(range(len(names))))
         part.major_label_overrides = {
@@ -131,7 +131,7 @@ def shortened(name: object, most: int) -> str:
 
 
 def patches(dimension: str, values: Iterable[Any]) -> list[str]:
-    """Return the JSON patch that a click on each value sets; empty if nothing."""
+    """Return the JSON patch that a click on each value sets; empty if it sets nothing."""
     return ["" if value is None else json.dumps({dimension: [value]}) for value in values]
 
 
@@ -154,7 +154,7 @@ def scope(selection: Selection, *dimensions: str) -> dict[str, Any]:
 
 
 def opacity(values: Iterable[Any], chosen: Sequence[Any] | None) -> npt.NDArray[np.float64]:
-    """Return the opacity of each: 1, or less if others are selected."""
+    """Return the opacity of each value: 1, or less if others are selected."""
     return np.array([1.0 if chosen is None or value in chosen else PALE for value in values])
 
 
@@ -205,5 +205,5 @@ def shares(values: Iterable[float], whole: float) -> list[str]:
 
 
 def counts(values: Iterable[Any]) -> list[str]:
-    """Write whole numbers with grouped digits."""
+    """Write whole numbers with digit grouping."""
     return [format_count(int(value)) for value in values]

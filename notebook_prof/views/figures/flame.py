@@ -1,4 +1,4 @@
-"""The icicle: stacks from the top down, as wide as their time."""
+"""The icicle: stacks from the top down, each as wide as its time."""
 
 from __future__ import annotations
 
@@ -53,13 +53,12 @@ def flame_figure(
     order: str = "left_heavy",
     only_my_code: bool = False,
 ) -> Drawn | None:
-    """Draw the stacks as an icicle: at most 3,000 nodes, the widest, on 40 levels; None without stacks.
+    """Draw the stacks as an icicle: the widest 3,000 nodes on at most 40 levels; None without stacks.
 
-    A click selects a name. `order` is as in `analysis.flame`, ``line`` with user's lines as roots, or
-    ``sandwich``
-    for the selected name. OptionError for an unknown metric or order.
+    A click selects a name. `order` is as in `analysis.flame`, or ``line`` with the user's lines as roots, or
+    ``sandwich`` for the selected name. OptionError for an unknown metric or order.
     """
-    # Without a selected track, threads without operators are left out, if others have some.
+    # Without a selected track, threads without operators are left out, if other threads have some.
     narrowed = scope(selection, "window", "step", "phase", "category", "track", "line")
     if category is not None:
         narrowed["category"] = category
@@ -81,7 +80,7 @@ def flame_figure(
 
 
 def _sandwich(trace: Trace, selection: Selection, metric: str, narrowed: dict[str, Any]) -> Drawn | None:
-    """Draw callers of the selected name above it, and callees below."""
+    """Draw the callers of the selected name above it, and its callees below."""
     names = selection.name or sandwich_names(trace, **narrowed)
     table = analysis.sandwich(trace, names, metric=metric, **narrowed)
     if not len(table) or not (whole := int(table["total"].iloc[0])):
@@ -92,7 +91,7 @@ def _sandwich(trace: Trace, selection: Selection, metric: str, narrowed: dict[st
 
 
 def sandwich_names(trace: Trace, **narrowed: Any) -> tuple[str, ...]:
-    """Return the default name of a sandwich, the one with most self time; empty for nothing."""
+    """Return the default name for a sandwich, the one with most self time; empty if there is none."""
     table = analysis.bottom_up(trace, levels=0, **narrowed)
     return tuple(table["name"].head(1)) if len(table) and table["self_ns"].iloc[0] else ()
 
@@ -135,10 +134,10 @@ def _draw(shown: pd.DataFrame, selected: Any, metric: str, whole: int, title: st
 def flame_difference(table: pd.DataFrame, title: str, labels: Sequence[str]) -> Drawn:
     """Draw an icicle as wide as one recording, coloured by its difference from another.
 
-    `table` has ``name depth start total`` in ns, ``before`` (time in the other recording, NaN without) and
-    ``select``.
+    `table` has ``name depth start total`` in ns, ``before`` (time in the other recording, NaN if it has none)
+    and ``select``.
     """
-    # Red took longer than in the other recording, green less; grey is the same, blue is new.
+    # Red took longer than in the other recording, green took less; grey is the same, blue is new.
     total, before = (table[name].to_numpy(np.float64) for name in ("total", "before"))
     most = np.fmax(np.fmax(total, before), 1.0)
     change = np.clip((total - before) / most, -1.0, 1.0)
@@ -178,7 +177,7 @@ def _icicle(
     looks: Mapping[str, Any],
     tooltips: Mapping[str, Sequence[str]],
 ) -> figure:
-    """Return boxes as wide as their totals, with names if they fit."""
+    """Return boxes as wide as their totals, with names where they fit."""
     scale, unit = scaled
     first = int(shown["depth"].min())
     levels = int(shown["depth"].max()) + 1 - first
@@ -217,7 +216,7 @@ def _icicle(
 
 
 def _selecting(trace: Trace, names: list[str], root: list[bool]) -> list[str]:
-    """Return what a click on each box selects: its name; the work of a line; nothing for a thread."""
+    """Return what a click on each box selects: its name; for a line, its work; for a thread, nothing."""
     lines = set(trace.slices["line"].cat.categories)
     by_name = [None if top or name in MERGED_STEPS else name for name, top in zip(names, root, strict=True)]
     matches = [LINE.fullmatch(name) if top else None for name, top in zip(names, root, strict=True)]

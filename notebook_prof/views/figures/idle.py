@@ -42,7 +42,7 @@ _COLUMN: Final = {"host-bound": "host_ns", "launch-latency": "launch_ns"}
 
 
 def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw the idle time of each device by cause; a click selects the largest gap. None without idle time."""
+    """Draw each device's idle time by cause; a click selects the largest gap. None without idle time."""
     table = analysis.device_idle(trace, **scope(selection, "window"))
     if not len(table):
         return None
@@ -82,7 +82,7 @@ def idle_figure(trace: Trace, selection: Selection) -> Drawn | None:
 
 
 def _causes(own: pd.DataFrame, device: object) -> pd.DataFrame:
-    """Make a row a cause: its time, the gaps in which it is largest, and the gap with most of it."""
+    """Make a row per cause: its time, the gaps that it dominates, and the gap with most of it."""
     start, end = own["ts"].to_numpy(), (own["ts"] + own["dur"]).to_numpy()
     rows = []
     for cause in CAUSES:

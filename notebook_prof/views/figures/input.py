@@ -27,14 +27,14 @@ _FETCH: Final = {
 
 
 def input_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw the time of each step for its data: waiting, working and pushing. None without fetches."""
+    """Draw each step's time for data: waiting, working and pushing. None without fetches."""
     table = analysis.input_pipeline(trace, **scope(selection, "window"))
     table["work_ns"] = (table["fetch_ns"] - table["wait_ns"] - table["push_ns"]).clip(lower=0)
     return stacked(table, _FETCH, selection, "Time to get the data, by step")
 
 
 def queues_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw the fill of each MindData queue over time, as a share of its capacity. None without queues."""
+    """Draw how full each MindData queue is over time, as a share of capacity. None without queues."""
     lines = _lines(trace, selection)
     if not lines:
         return None
@@ -90,9 +90,9 @@ _ROW_PX: Final = 84
 def pipeline_figure(trace: Trace, selection: Selection, *, rule: str = "2.3.1") -> Drawn | None:
     """Draw MindData's operators as boxes with the queues between them; suspects are framed.
 
-    `rule` is the version of MindInsight's bottleneck rule (OptionError for others). The first of several
-    ranks;
-    None without a pipeline. `selection` is unused: a pipeline has neither steps nor slices.
+    `rule` is the version of MindInsight's bottleneck rule (OptionError for others). With several ranks, the
+    first one is drawn; None without a pipeline. `selection` is unused: a pipeline has neither steps nor
+    slices.
     """
     del selection
     table = analysis.input_operators(trace, rule=rule)
@@ -165,7 +165,7 @@ def _boxes(table: pd.DataFrame, x: Any, y: Any) -> dict[str, Any]:
 
 
 def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
-    """Return column and row of each operator: the root at the right, feeders to its left."""
+    """Return the column and row of each operator: the root on the right, feeders to its left."""
     ids = [int(number) for number in table["op_id"]]
     above = dict(zip(ids, (int(number) for number in table["parent"]), strict=True))
     far = {number: len(_path_to_root(number, above)) for number in ids}
@@ -180,7 +180,7 @@ def operator_positions(table: pd.DataFrame) -> tuple[Any, Any]:
 
 
 def _path_to_root(number: int, above: dict[int, int]) -> list[int]:
-    """Follow an operator to the root; stop if a file goes round in a circle."""
+    """Follow an operator to the root; stop if the file contains a cycle."""
     way: list[int] = []
     while number in above and number not in way:
         way.append(number)

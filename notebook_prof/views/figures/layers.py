@@ -22,7 +22,7 @@ _PARTS: Final = ("forward", "backward", "optimizer")
 def layers_figure(trace: Trace, selection: Selection, *, depth: int | None = None) -> Drawn | None:
     """Draw the modules as a tree with bars of forward, backward and optimizer time.
 
-    Device time if there is any, else host time; at most 40 modules, the longest with those around them. None
+    Device time if there is any, else host time; at most 40 modules: the longest, and those around them. None
     without modules.
     """
     table = analysis.layers(trace, depth=depth, **scope(selection, "window", "step"))
@@ -78,6 +78,6 @@ def _written(path: str, kind: object) -> str:
 
 
 def _last(module: object, parent: object) -> str:
-    """Return the part of a module's name that its parent's lacks."""
+    """Return the part of a module's name that its parent's name lacks."""
     text = str(module)
     return text.removeprefix(f"{parent}.") if isinstance(parent, str) else text

@@ -1,4 +1,4 @@
-"""Memory over time, a line a device, and the address of each block."""
+"""Memory over time, one line per device, and the address of each block."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEVELS_HEIGHT: Final = 200
 
 
 def levels_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw allocated (solid) and reserved (dashed) memory of all devices, with peaks. None without events."""
+    """Draw each device's allocated (solid) and reserved (dashed) memory, with peaks. None without events."""
     table = analysis.memory(trace, window=selection.window)
     if not len(table):
         return None
@@ -95,11 +95,10 @@ def memory_flow_figure(
     """Draw each block as a rectangle: lifetime by addresses, at most 4,000 blocks, the largest (bytes ×
     time).
 
-    `device` -1 is the host; default the one with most memory. A click selects a block's lifetime. None
-    without an
-    allocator.
+    `device` -1 is the host; the default is the device with most memory. A click selects a block's lifetime.
+    None without an allocator.
     """
-    # Unused stretches of addresses are cut out, so that distant blocks are drawn together; the order of
+    # Unused stretches of addresses are cut out, so that distant blocks are drawn close together; the order of
     # addresses stays.
     blocks = analysis.memory_blocks(trace, min_bytes=min_bytes, **scope(selection, "window"))
     blocks = blocks[blocks["bytes"] > 0]

@@ -34,11 +34,10 @@ def roofline_figure(
     bytes_per_s: float | None = None,
     by: str = "name",
 ) -> Drawn | None:
-    """Draw achieved FLOP/s of operators over their intensity, both logarithmic.
+    """Draw the FLOP/s that operators achieve over their intensity, both logarithmic.
 
-    A point an operator, its area by time; a click selects one. Each known ceiling is drawn. None without
-    known
-    work; OptionError for an unknown `by` or a ceiling that is not positive.
+    Each operator is a point whose area shows its time; a click selects it. Each known ceiling is drawn. None
+    without known work; OptionError for an unknown `by` or a ceiling that is not positive.
     """
     narrowed = scope(selection, "window", "step", "phase")
     table = analysis.roofline(trace, by=by, flops_per_s=flops_per_s, bytes_per_s=bytes_per_s, **narrowed)
@@ -107,7 +106,7 @@ def _draw_points(trace: Trace, plot: figure, table: pd.DataFrame, by: str, selec
 
 
 def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
-    """Name the longest points, unless labels overlap."""
+    """Name the longest operators, unless labels overlap."""
     width = np.log10(plot.x_range.end / plot.x_range.start)
     height = np.log10(plot.y_range.end / plot.y_range.start)
     left = np.log10(table["intensity"].to_numpy() / plot.x_range.start) / width
@@ -124,7 +123,7 @@ def _labels(plot: figure, table: pd.DataFrame, names: list[str]) -> list[str]:
 
 
 def _rate(value: float, unit: str) -> str:
-    """Return a rate with a fitting prefix: ``15.7 TFLOP/s``."""
+    """Return a rate with a suitable prefix: ``15.7 TFLOP/s``."""
     for prefix, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if value >= size:
             return f"{value / size:.3g} {prefix}{unit}"
@@ -132,7 +131,7 @@ def _rate(value: float, unit: str) -> str:
 
 
 def _ranges(table: pd.DataFrame, flops: float | None, moved: float | None) -> tuple[Range1d, Range1d]:
-    """Leave a margin around the points and the ceilings, and room for labels at the right."""
+    """Leave a margin around the points and the ceilings, and room for labels on the right."""
     ridge = [flops / moved] if flops and moved else []
     x = [*table["intensity"], *ridge]
     y = [value / _GIGA for value in (*table["flops_per_s"], *([flops] if flops else []))]

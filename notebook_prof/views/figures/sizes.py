@@ -1,4 +1,4 @@
-"""Sizes of the dashboard's figures shared with the page, in pixels."""
+"""Sizes of the dashboard's figures that the page shares, in pixels."""
 
 from __future__ import annotations
 

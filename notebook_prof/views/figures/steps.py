@@ -58,8 +58,8 @@ KINDS: Final = ("breakdown", "step_trace")
 def steps_figure(trace: Trace, selection: Selection, *, kind: str = "breakdown") -> Drawn | None:
     """Draw a stacked bar for each of the first 600 steps; a click selects one. None without steps.
 
-    `kind` is ``breakdown`` (TensorBoard plugin's parts) or ``step_trace`` (MindInsight's); OptionError
-    otherwise.
+    `kind` is ``breakdown`` (the TensorBoard plugin's parts) or ``step_trace`` (MindInsight's); OptionError
+    for any other.
     """
     if kind not in KINDS:
         raise OptionError(f"steps cannot be divided by {kind!r}: {nearest(kind, KINDS)}")
@@ -69,8 +69,8 @@ def steps_figure(trace: Trace, selection: Selection, *, kind: str = "breakdown")
 
 
 def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
-    """Draw computation, communication and their overlap, a stacked bar a step. None without communication."""
-    # On the first device, or on the host without device work.
+    """Draw a stacked bar per step: computation, communication and overlap. None without communication."""
+    # On the first device, or on the host if there is no device work.
     table = analysis.distributed(trace, **scope(selection, "window"))
     if not len(table) or not int(table["communication_ns"].sum()):
         return None
@@ -85,9 +85,9 @@ def distributed_figure(trace: Trace, selection: Selection) -> Drawn | None:
 def stacked(
     table: pd.DataFrame, parts: Mapping[str, tuple[str, str]], selection: Selection, title: str
 ) -> Drawn | None:
-    """Draw bars over the column ``step``, one piece a column of ns; None without steps or time.
+    """Draw bars over the column ``step``, one piece per column of ns; None without steps or time.
 
-    `parts` maps a column to its label and colour, from below. The title counts rows without a step.
+    `parts` maps a column to its label and colour, from the bottom. The title counts rows without a step.
     """
     outside = table["step"].isna().any()
     table = table[table["step"].notna()].drop_duplicates("step")

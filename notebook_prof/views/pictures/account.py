@@ -1,4 +1,4 @@
-"""The account of the cell as a strip: a rectangle a span, in the colour of its part."""
+"""The account of the cell as a strip: one rectangle per span, in the colour of its part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def has_strip(store: ViewStore) -> bool:
 
 
 def account_colours(parts: list[dict[str, Any]]) -> list[tuple[str, float]]:
-    """Return the colour and alpha of every part: one a loop of steps, neutral for statements, else greys."""
+    """Return every part's colour and alpha: one per loop of steps, neutral for statements, else greys."""
     counts = dict.fromkeys(ACCOUNT, 0)
     out = []
     for part in parts:
@@ -66,7 +66,7 @@ def account_strip(
 
 
 def span_words(part: dict[str, Any], steps: int) -> str:
-    """Return the part in words for one of its spans: an interrupted loop has steps here and there."""
+    """Return the part in words for one of its spans: an interrupted loop has steps in several places."""
     if not steps or steps == part["steps"]:
         return str(part["part"])
     words = {"steps": "", "outside-window": " not recorded"}.get(part["kind"])
@@ -74,7 +74,7 @@ def span_words(part: dict[str, Any], steps: int) -> str:
 
 
 def _label(part: dict[str, Any], steps: int, dur: float, room: float) -> str:
-    """Return what and how long, or only what, as fits."""
+    """Return what ran and for how long, or only what, depending on the space."""
     if part["kind"] in ("not-recorded", "profiler"):
         return ""
     words = span_words(part, steps)

@@ -21,7 +21,7 @@ _RULE: Final = (205, 209, 214)
 
 
 def density_picture(store: ViewStore, width: int = 1000, lane: int = _LANE) -> npt.NDArray[np.uint8]:
-    """Return the whole timeline as an RGB image: a lane a row, at most 40, coloured by the longest slice.
+    """Return the whole timeline as an RGB image: one lane per row, at most 40, coloured by the longest slice.
 
     A trace without slices gives a blank image of 7 rows.
     """

@@ -19,7 +19,7 @@ _SPELLED: Final = str.maketrans({"µ": "u", "μ": "u", "×": "x", "–": "-", "�
 
 
 def pixels(scene: Scene, scale: int = 2) -> npt.NDArray[np.uint8]:
-    """Draw a scene as an RGB image with `scale` dots a pixel in both directions."""
+    """Draw a scene as an RGB image with `scale` dots per pixel in both directions."""
     image = Image.new("RGB", (scene.width * scale, scene.height * scale), scene.paper)
     draw = ImageDraw.Draw(image, "RGBA")
     for part in scene.parts:
@@ -47,7 +47,7 @@ def _line(image: Image.Image, draw: ImageDraw.ImageDraw, part: Line, scale: int)
     if not part.dashed:
         draw.line(points, fill=part.colour, width=scale)
         return
-    # Pillow draws no dashes: the line is a stencil without every other four columns.
+    # Pillow draws no dashes: the line is a stencil in which four of every eight columns are empty.
     stencil = Image.new("1", image.size)
     ImageDraw.Draw(stencil).line(points, fill=1, width=scale)
     shown = np.array(stencil) & (np.arange(image.width) // (4 * scale) % 2 == 0)

@@ -28,7 +28,7 @@ DARK: Final = {
     STRIPE: "#1A1B1D",
     FADED: "#3C3C3C",
 }
-"""Colours other than data on a dark background."""
+"""Colours other than those of data, on a dark background."""
 THEMES: Final = ("light", "dark")
 
 
@@ -101,7 +101,7 @@ class Scene:
 
 
 def fit(text: str, room_px: float) -> str:
-    """Return the beginning of a text that fits, with ``…``; empty if not even two characters do."""
+    """Return the beginning of a text that fits, with ``…``; empty if not even two characters fit."""
     most = int(room_px // CHARACTER_PX)
     if len(text) <= most:
         return text

@@ -42,8 +42,8 @@ _BYTES_CODE: Final = (
 
 
 def timeline(trace: Trace, selection: Selection) -> figure:
-    """Draw tracks over time, a lane for each depth; unselected slices are faded."""
-    # At most 4,000 slices that touch the selected window, the longest; the title says if there are more.
+    """Draw tracks over time, one lane per depth; unselected slices are faded."""
+    # At most the 4,000 longest slices that touch the selected window; the title says if there are more.
     store = ViewStore(trace)
     columns, slices = store.columns, trace.slices
     inside = Selection(window=selection.window).mask(slices) & (columns.row >= 0)
@@ -155,7 +155,7 @@ def memory_curve(trace: Trace, selection: Selection) -> figure:
 
 
 def phase_bars(trace: Trace, selection: Selection) -> figure:
-    """Draw a bar a step, divided into its phases; unselected steps are faded."""
+    """Draw a bar per step, divided into its phases; unselected steps are faded."""
     table = analysis.phases(trace, window=selection.window)
     host = table["host_ns"].to_numpy().reshape(-1, len(PHASES))  # a row a phase, in this order
     steps = table["step"].to_numpy(dtype=np.int64)[:: len(PHASES)]

@@ -56,7 +56,7 @@ _LEVELS: Final = 5
 
 
 def timeline(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Draw the account, and at most 120 tracks over time, a lane a depth; unselected slices are grey."""
+    """Draw the account, and at most 120 tracks over time, one lane per depth; unselected slices are grey."""
     c, (start, end) = store.columns, _window(store, selection)
     if not c.n_rows:
         return _nothing(width, "nothing was recorded")
@@ -180,7 +180,7 @@ def memory_curve(store: ViewStore, selection: Selection, width: int) -> Scene:
 
 
 def phase_bars(store: ViewStore, selection: Selection, width: int) -> Scene:
-    """Draw a bar a step, divided into its phases; unselected steps are pale."""
+    """Draw a bar per step, divided into its phases; unselected steps are pale."""
     answer = phases(store, selection.to_state(), {})
     bars, data = answer.content["bars"], answer.arrays()
     if not bars:
@@ -259,7 +259,7 @@ def _density(
     busy, bright, tint = (data[name].reshape(rows, bins) for name in ("busy", "bright", "dtint"))
     wide = content["bin_ns"] * scale
     for row in range(rows):
-        # equal neighbours are one rectangle
+        # equal neighbours form one rectangle
         look = (tint[row].astype(np.int64) * 4 + busy[row] // 86 + 1) * 2 + (bright[row] > 0)
         look = np.where(busy[row] > 0, look, 0)
         heads = np.flatnonzero(np.append(True, look[1:] != look[:-1]))

@@ -25,7 +25,7 @@ _MOST_DISTINCT: Final = 40_000
 def arguments_in_file(trace: Trace, keep: npt.NDArray[np.bool_] | None) -> dict[str, Any] | None:
     """Return arguments of the slices in a file (`keep`, or all), each distinct set once; None without any."""
     # ``columns``: ``row``, ascending numbers in the file, and ``code``; ``texts``: base64 of deflated JSON, a
-    # list of lists of names and values; ``left``: a sentence if some had no room.
+    # list of lists of names and values; ``left``: a sentence if some did not fit.
     rows, codes, facts = _coded(trace)
     if keep is not None and len(rows):
         inside = keep[rows]
@@ -76,7 +76,7 @@ def _pairs(parts: tuple[Any, ...]) -> list[list[str]]:
 
 
 def _coded(trace: Trace) -> tuple[IntArray, IntArray, list[tuple[Any, ...]]]:
-    """Return slices with arguments, the distinct set of each, and these sets."""
+    """Return the slices with arguments, the distinct set of each, and these sets."""
     n = len(trace.slices)
     parts: list[IntArray] = []
     words: list[list[Any]] = []

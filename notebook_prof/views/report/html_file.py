@@ -1,4 +1,4 @@
-"""One HTML file with its scripts and data: no network, no foreign scripts."""
+"""An HTML file that contains its scripts and data: no network, no foreign scripts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 def html_page(scripts: Sequence[str], modules: Sequence[str], body: str, style: str, title: str) -> str:
     """Return the file as text; its Content-Security-Policy allows only these scripts, by their hashes.
 
-    Scripts run in order after the body, then modules. Text of a trace in `body` must be escaped, or use
+    Scripts run in order after the body, then modules. Text from a trace in `body` must be escaped, or go into
     `data_blocks`.
     """
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in (*scripts, *modules)) or "'none'"
@@ -43,7 +43,7 @@ def data_blocks(parts: Mapping[str, str]) -> str:
 
 
 def json_text(value: object) -> str:
-    """Write JSON for a script element: nothing in it ends the element."""
+    """Write JSON for a script element, such that nothing in it ends the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

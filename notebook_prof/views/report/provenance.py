@@ -1,4 +1,4 @@
-"""The origin of a recording: the line on top of a report."""
+"""The origin of a recording: the line at the top of a report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST: Final = 120
 
 
 def provenance(trace: Trace) -> dict[str, str]:
-    """Return the known of ``file recorded format host devices versions options`` by label."""
+    """Return what is known of ``file recorded format host devices versions options``, by label."""
     metadata = trace.metadata
     kineto = metadata.get("kineto")
     kineto = kineto if isinstance(kineto, Mapping) else {}

@@ -11,10 +11,10 @@ from ...service.store import ViewStore
 from ...units import format_count, format_ns
 
 MOST_SLICES: Final = 1_000_000
-"""The number in a report of 12 MB."""
+"""The number of slices in a report of 12 MB."""
 
 _SHARED: Final = 0.5
-"""Share of a file's slices for the longest of every track, so that no track disappears."""
+"""Share of a file's slices reserved for the longest of every track, so that no track disappears."""
 
 
 def longest_slices(store: ViewStore, most: int) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The report: one HTML file with the linked views, without kernel or network.
+"""The report: one HTML file with the linked views, which needs no kernel or network.
 
 It contains the columns of the trace, delta-coded, byte-shuffled and compressed; the page answers its own
 questions (``js/src/report``) with the code of the live view.
@@ -24,11 +24,11 @@ from .report_columns import Part, payload
 from .tabs import embedded
 
 MOST_BYTES: Final = 15_000_000
-"""Limit of a report, except with very many names."""
+"""Size limit of a report, exceeded only with very many names."""
 MOST_EVENTS: Final = 100_000
-"""Limit of a device's memory events; the extremes of the others are kept."""
+"""Limit of a device's memory events; of the others, the extremes are kept."""
 _MOST_WITH_SUMS: Final = 750_000
-"""First number of slices if the file also has sums of others."""
+"""Number of slices to start with if the file also has sums of others."""
 _FEWEST: Final = 10_000
 _AROUND: Final = 4_000
 """Bytes of tags, policy and notice around the parts."""
@@ -51,9 +51,9 @@ def report_page(
     claims: Iterable[Claim] = (),
     title: str = "",
 ) -> str:
-    """Return the whole HTML file as text; `static` is shown without scripts."""
+    """Return the whole HTML file as text; `static` is shown if scripts do not run."""
     # With over a million slices, or if the file would exceed 15 MB, it contains the longest slices and sums
-    # of the others (`Part`); memory curves are thinned first. The file says what is left out. Data of the
+    # of the others (`Part`); memory curves are thinned first. The file says what is left out. Data from the
     # trace is JSON with ``<`` escaped, or base64; the Content-Security-Policy allows only the file's own
     # scripts, by their hashes.
     if not len(trace.slices):
@@ -104,7 +104,7 @@ def _page(scripts: list[str], modules: list[str], body: str, title: str) -> str:
 
 
 def _columns_that_fit(store: ViewStore, room: int) -> tuple[str, str, bool]:
-    """Return the columns that fit, as JSON; what is left out; whether every slice is in it."""
+    """Return the columns that fit, as JSON; what is left out; and whether every slice is included."""
     n = store.columns.n
     most, events = n if n <= MOST_SLICES else min(_MOST_WITH_SUMS, MOST_SLICES), MOST_SLICES
     while True:
@@ -133,7 +133,7 @@ def _thinned(store: ViewStore, most: int) -> str:
 
 
 def _what_is_missing(trace: Trace) -> str:
-    """Return what the file lacks, in a sentence; empty if nothing."""
+    """Return a sentence that says what the file lacks; empty if nothing."""
     if trace.slices["stack"].notna().any():
         return "Stacks are not in this file: open the profile in a notebook to see them."
     return ""

@@ -59,7 +59,7 @@ class Part:
 
     @property
     def number(self) -> npt.NDArray[np.int64]:
-        """The number in the file of every slice; -1 if it is not in it."""
+        """The number in the file of every slice; -1 if it is not included."""
         return np.where(self.keep, np.cumsum(self.keep) - 1, -1)
 
 
@@ -73,7 +73,7 @@ def payload(store: ViewStore, part: Part | None, events: int) -> dict[str, Any]:
     inside = c.dur - c.self_ns
     covered = store.rows.covered(c.row_below[c.row], c.ts, c.ts + c.drawn_ns)
     if part or not np.array_equal(inside, covered + (c.dur - c.drawn_ns)):
-        columns["inside"] = deflated(inside[kept])  # else the page computes it from the rows
+        columns["inside"] = deflated(inside[kept])  # otherwise the page computes it from the rows
     if store.extent is not None:
         columns["extent"] = deflated((store.extent - c.drawn_ns)[kept])
     columns |= _crossing(store, part)
@@ -201,7 +201,7 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
     resident = device == -1 and store.resident is not None
     none = np.zeros(0, np.int64)
     rows = extremes(allocated.value, most) if len(allocated.ts) > most else slice(None)
-    # the slice that allocated a block is known only if every event is there
+    # the slice that allocated a block is known only if every event is included
     blocks = curves.get("blocks", allocated)
     with_blocks = len(blocks.ts) <= most
     owner, size = store.memory_owners(device) if with_blocks else (none, none)
@@ -224,7 +224,7 @@ def _memory(store: ViewStore, part: Part | None, device: int, most: int) -> dict
 
 
 def _blocks(curve: StepCurve | None, most: int) -> dict[str, Any]:
-    """Return blocks inside resident memory, at times of their own."""
+    """Return blocks inside resident memory, at their own times."""
     if curve is None or not len(curve.ts):
         return {}
     rows = extremes(curve.value, most) if len(curve.ts) > most else slice(None)

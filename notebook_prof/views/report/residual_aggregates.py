@@ -1,9 +1,8 @@
 """Sums of the slices that are not in a file: how busy every row is, and totals by group.
 
-The *fine* grid has the busy time of every row and cell without the slices in the file: together they give the
-busy time between any two edges of cells exactly. The *coarse* grid spreads the totals of every name over
-time,
-to estimate a table under a selection; over the whole recording its totals are exact.
+The *fine* grid has the busy time of every row and cell without the slices in the file: together with them, it
+gives the exact busy time between any two edges of cells. The *coarse* grid spreads the totals of every name
+over time, to estimate a table under a selection; over the whole recording its totals are exact.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ SIDES = ("host", "device")
 
 
 def totals_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], by: str, side: str) -> GroupTotals:
-    """Return, for every group, the totals of the whole recording less those of the slices in the file."""
-    # Everything around a slice in the file must be in it too.
+    """Return, for every group, the totals of the whole recording minus those of the slices in the file."""
+    # Everything around a slice in the file must be in the file, too.
     span, below = store.trace.span, store.columns.row_below
     window = (int(span.start), int(span.end) + 1)
     whole = store.groups(by, (), side).totals(*window, below)
@@ -41,12 +40,12 @@ _MOST_CELLS_A_ROW: Final = 1 << 15
 _MOST_KINDS: Final = 20_000
 _COARSE: Final = 256
 _ENOUGH: Final = 32
-"""Coarse cells a row below which rows are summed instead of lengthening cells."""
+"""With fewer coarse cells per row than this, rows are summed instead of lengthening cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class BusyGrid:
-    """Cells of the fine grid with left-out slices: one entry a row and cell, ascending."""
+    """Cells of the fine grid with left-out slices: one entry per row and cell, ascending."""
 
     # Cell ``k`` of a row is ``[origin + k * width_ns, origin + (k + 1) * width_ns)``.
     origin: int
@@ -54,10 +53,10 @@ class BusyGrid:
     per_row: int
     # ``row * per_row + cell``.
     at: IntArray
-    # Time inside the cell, exact; slices that begin in it.
+    # Time inside the cell, exact, and number of slices that begin in it.
     busy_ns: IntArray
     count: IntArray
-    # Row of ``trace.slices`` of the longest of them.
+    # Row in ``trace.slices`` of the longest of them.
     longest: IntArray
 
 
@@ -65,22 +64,22 @@ class BusyGrid:
 class TotalsGrid:
     """Weights of left-out slices, by group of rows, stretch of time and kind; one entry each, ascending."""
 
-    # Coarse cells of a group of rows, and fine cells in each of them.
+    # Number of coarse cells of a group of rows, and of fine cells in each of them.
     per_group: int
     fine: int
-    # Rows are a group each or, if that were too many entries, tracks or the tracks of a kind.
+    # Each row is a group or, if that were too many entries, each track or all tracks of a kind.
     group_of_row: IntArray
     # ``group * per_group + coarse cell`` in which the slices begin.
     at: IntArray
     kind: IntArray
-    # Their ns, and one more a slice, so that instants count.
+    # Their ns, plus one per slice, so that instants count.
     weight: IntArray
     # The entry of every left-out slice, in the order of ``np.flatnonzero(~keep)``.
     of_slice: IntArray
 
 
 def cells_left_out(store: ViewStore, keep: npt.NDArray[np.bool_], most: int) -> BusyGrid:
-    """Return the finest grid with at most about `most` cells that are not empty."""
+    """Return the finest grid with at most about `most` non-empty cells."""
     c, out = store.columns, np.flatnonzero(~keep)
     index = RowIndex(c.ts[out], c.drawn_ns[out], c.row[out], c.n_rows)
     span = store.trace.span
@@ -118,8 +117,8 @@ def _cell_width(index: RowIndex, start: int, end: int, most: int) -> int:
 
 
 def kinds_of(store: ViewStore, slices: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the kinds (name, category, phase, module, line) of some slices, and a slice of each."""
-    # Without the module, or the line, if there were more than 20,000.
+    """Return the kinds (name, category, phase, module, line) of some slices, and a slice of each kind."""
+    # The module, or the line, is left out if there would be more than 20,000 kinds.
     c = store.columns
     key = c.name[slices].astype(np.int64) + 1
     for codes, values in ((c.category, c.categories), (c.phase, c.phases)):

@@ -36,7 +36,7 @@ _FEW: Final = 16
 
 
 def thumbnail(store: ViewStore, width: int = 1000) -> npt.NDArray[np.uint8]:
-    """Draw the timeline of at most 40 rows as an RGB image, with names, times and account."""
+    """Draw the timeline with at most 40 rows as an RGB image, with names, times and account."""
     rows = min(store.columns.n_rows, MOST_ROWS)
     lane = _HIGH if rows <= _FEW else _LOW
     lanes = density_picture(store, width - GUTTER - MARGIN, lane)
@@ -71,9 +71,9 @@ def fragment(
 ) -> str:
     """Write verdict, picture, account, lines, heaviest stack and operators as HTML without script or SVG.
 
-    `uid` lets a live view beside it hide it. Every text of the trace is escaped.
+    A live view next to it hides it by `uid`. Every text from the trace is escaped.
     """
-    # Untrusted notebooks, GitHub, nbviewer and nbconvert keep a table, an image as data URI and inline
+    # Untrusted notebooks, GitHub, nbviewer and nbconvert keep a table, an image as data URI, and inline
     # styles; only the rule of `without_kernel` may be lost.
     store = store or ViewStore(trace)
     mark = f"nbp-static nbp-static-{escape(uid, quote=True)}" if uid else "nbp-static"
@@ -90,16 +90,16 @@ def fragment(
 
 
 def without_kernel(uid: str) -> str:
-    """Return a style that hides the output below the static form while it contains only a word."""
-    # Jupyter writes such a word (``Error displaying widget``) if the widget of a saved notebook has no kernel
-    # any more; live views are elements. If styles are removed the word stays, and nothing else changes.
+    """Return a style that hides the output below the static form while it contains only text."""
+    # Jupyter writes a text (``Error displaying widget``) if the widget of a saved notebook no longer has a
+    # kernel; live views are elements. If styles are removed, the text stays and nothing else changes.
     output = ".jp-OutputArea-child"
     below = f"{output}:has(.nbp-static-{escape(uid, quote=True)}) + {output} > .jp-OutputArea-output"
     return f"<style>{below}:not(:has(*)) {{ display: none; }}</style>"
 
 
 def _heap(trace: Trace, most: int = 15) -> str:
-    """Return the heap of a recording without a timeline; empty without one."""
+    """Return the heap of a recording without a timeline; empty if there is none."""
     rows = analysis.memory_heap(trace).head(most).fillna({"line": "", "allocated_by": ""})
     if not len(rows):
         return ""
@@ -139,7 +139,7 @@ def write_report(
     claims: Iterable[Claim] = (),
 ) -> None:
     """Write the report: one HTML file with the four linked views, without kernel or network."""
-    from .report import report_page  # it imports Bokeh's models, for which no static form should wait
+    from .report import report_page  # it imports Bokeh's models, which the static form should not wait for
 
     static = fragment(trace, selection, verdict=verdict)
     title = Path(path).stem

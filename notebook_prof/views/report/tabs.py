@@ -1,4 +1,4 @@
-"""Tabs in a report: of the whole recording, small enough for a file."""
+"""Tabs in a report: computed over the whole recording, and small enough for a file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_BYTES: Final = 14_000
 
 
 def embedded(trace: Trace) -> dict[str, dict[str, str]]:
-    """Return every tab of the whole recording: ``{"missing": sentence}`` or ``{"data": text}``."""
+    """Return every tab for the whole recording: ``{"missing": sentence}`` or ``{"data": text}``."""
     # The text is base64 of a deflated JSON object ``{"content", "data"}`` for ``js/src/report/tabs.js``; a
-    # tab with choices has a text for each of them, by `choice_key`.
+    # tab with choices has a text for each combination, by `choice_key`.
     return {name: _embedded(name, tab, trace) for name, tab in TABS.items()}
 
 
 def choice_key(choices: Mapping[str, str]) -> str:
-    """Return the key of a tab's text for these choices; ``data`` without any."""
+    """Return the key of a tab's text for these choices; ``data`` if there are none."""
     return " ".join(["data", *(f"{key}={value}" for key, value in sorted(choices.items()))])
 
 

@@ -1,4 +1,4 @@
-"""The tabs of the dashboard: a file each, with its ``TAB``.
+"""The tabs of the dashboard: one file each, with its ``TAB``.
 
 The declaration is all that there is to a tab: the rail, the report, ``p.plot`` and the table in the guide are
 made of it. A new file here with a ``TAB`` is a new tab, as is what a package registers as an entry point of
@@ -42,7 +42,7 @@ TABS: dict[str, Tab]
 
 
 def __getattr__(name: str) -> Any:
-    # when somebody asks: a package's module with a tab imports this one
+    # on request: a package's module with a tab imports this one
     if name != "TABS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, _declared())

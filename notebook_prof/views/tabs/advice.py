@@ -1,4 +1,4 @@
-"""The advice tab: a card a rule, with its gain, remedy, and evidence on a click."""
+"""The advice tab: one card per rule, with its gain and remedy; a click selects its evidence."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _LONGEST_CALL: Final = 120
 
 
 def advice(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show cards of `analysis.advice`, the largest gain first, and rules that were not judged, with the
-    reason.
-    """
+    """Show cards of `analysis.advice`, largest gain first, and why other rules were not judged."""
     table = filtered(analysis.advice, trace, state)
     under = followed(analysis.advice)
     withheld = table.attrs.get("withheld", {})

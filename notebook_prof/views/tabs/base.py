@@ -1,4 +1,4 @@
-"""The content of a tab: a Panel of parts, or the sentence why there is none."""
+"""The content of a tab: a Panel of parts, or a sentence that says why there is none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number or word with its label: ``Fact("peak memory", "1.2 GiB", "GPU 0")``."""
+    """A number or word with its label: ``Fact("peak memory", "1.2 GiB", "GPU 0")``."""
 
     label: str
     value: str
@@ -68,28 +68,29 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; the page sorts it, writes its numbers with units and lets rows be chosen."""
+    """A table; the page sorts it, writes its numbers with units and lets users choose rows."""
 
-    # In display order. At most `MOST_ROWS` rows are sent, and the page shows how many there are.
+    # In display order. At most `MOST_ROWS` rows are sent, and the page shows the total number.
     frame: pd.DataFrame
-    # ``ns bytes share count number text name code instant flops flops/s bytes/s`` by column; ``""`` hides it.
-    # A ``name`` of slices is written short, with its colour, and in full in the tooltip. Other units follow
-    # from the column's name (``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` for an instant) and dtype.
+    # ``ns bytes share count number text name code instant flops flops/s bytes/s`` by column; ``""`` hides the
+    # column. A ``name`` of slices is written short, with its colour, and in full in the tooltip. Other units
+    # follow from the column's name (``_ns``, ``_bytes``, ``_share``, ``ts`` and ``_ts`` for an instant) and
+    # dtype.
     units: Mapping[str, str] = field(default_factory=dict)
-    # Text above a column; by default its name without the unit.
+    # Heading of a column; by default its name without the unit.
     heads: Mapping[str, str] = field(default_factory=dict)
-    # What a click on each sent row selects.
+    # What a click on each of the sent rows selects.
     select: Sequence[Patch | None] | None = None
     title: str = ""
-    # The same table in Python: ``p.steps.trace()``.
+    # The same table in Python, as ``p.steps.trace()``.
     call: str = ""
-    # Columns with a bar behind the number, all on one scale; shares have bars of their own.
+    # Columns with a bar behind the number, all on the same scale; shares have their own bars.
     bars: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Source(Table):
-    """Source code, a row a line in the order of the file; all rows are sent."""
+    """Source code, one row per line in the order of the file; all rows are sent."""
 
     # `frame` has the columns ``line`` and ``text``; the page shows how many lines a gap skips.
 
@@ -97,7 +98,7 @@ class Source(Table):
     file: str = ""
     # Time of each line over the steps, in n groups of steps.
     trends: npt.NDArray[np.float64] | None = None
-    # Whether only the title is shown until it is opened.
+    # Whether only the title is shown until the user opens it.
     folded: bool = False
 
 
@@ -106,17 +107,17 @@ class Tree(Table):
     """A table with rows to open and close; a click on one selects its name."""
 
     # `frame` has the columns ``parent`` (Int64, row of `frame`), ``depth``, ``name`` and ``category``, each
-    # row before those below it. A row shows how many rows below it were left out, and their sum of the first
+    # row before those below it. A row shows how many rows below it were left out, and the sum of their first
     # weight.
 
-    # Columns that decide which rows are kept: a row is as heavy as its largest share of them, and no heavier
-    # than the row above it.
+    # Columns that determine which rows are kept: a row is as heavy as its largest share of them, and no
+    # heavier than the row above it.
     weights: Sequence[str] = ("total_ns",)
 
 
 @dataclass(frozen=True, slots=True)
 class Stack(Table):
-    """One path of calls, the outermost first, beside the part above it."""
+    """A path of calls, outermost first, next to the part above it."""
 
     # `frame` has the columns ``name``, ``category`` and those shown. Below a `Tree`, it shows the heaviest
     # path through the chosen row.
@@ -143,9 +144,9 @@ class Panel:
 
     title: str
     parts: tuple[Part, ...]
-    # Dimensions of the selection that it follows; the page names the others.
+    # Dimensions of the selection that the tab follows; the page names the others.
     under: tuple[str, ...] = ()
-    # Whether a selection made in it also filters it.
+    # Whether a selection made in the tab also filters it.
     follows_own: bool = False
 
 
@@ -158,16 +159,16 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice in the head of a tab; the page remembers it for all tabs that have it."""
+    """A choice in the header of a tab; the page remembers it for all tabs that offer it."""
 
     # The argument of `Tab.build`.
     key: str
     label: str
-    # Text by value, the first is the default; none for on and off, at first off.
+    # Text by value, the first is the default; empty for on and off, with off as the default.
     options: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, text: object) -> str | bool:
-        """Return the text of a page as the argument; the default if it is not an option."""
+        """Return a page's text as the argument; the default if it is not an option."""
         if not self.options:
             return text == "on"
         return text if isinstance(text, str) and text in self.options else next(iter(self.options))
@@ -192,21 +193,21 @@ class Tab:
 
     # On the rail: one short word.
     title: str
-    # Called when the tab is shown, and when the selection changes while it is.
+    # Called when the tab is shown, and when the selection changes while it is shown.
     build: Build
-    # Trace → a sentence if nothing was recorded for it (the tab is then grey), else empty. Called for every
-    # display, so it must be quick.
+    # Trace → a sentence if nothing was recorded for the tab (which is then grey), else empty. Called for
+    # every display, so it must be quick.
     missing: Callable[[Trace], str] = _always
-    # Sort key of the rail.
+    # Sort key on the rail.
     place: int = 1000
     # One line for the documentation.
     summary: str = ""
     # The same in Python, for the documentation.
     calls: tuple[str, ...] = ()
-    # Names on ``p.plot``, and the function of `notebook_prof.views.figures` with the options of each, or
-    # empty. A plot of the tab's own name has all its pictures unless it has options.
+    # Names on ``p.plot``, and for each the function of `notebook_prof.views.figures` with its options, or
+    # empty. A plot with the tab's own name has all its pictures unless it has options.
     plots: Mapping[str, str] = field(default_factory=dict)
-    # Shown in the head of the tab, in this order.
+    # Shown in the header of the tab, in this order.
     choices: tuple[Choice, ...] = ()
 
     def chosen(self, choices: Mapping[str, Any]) -> dict[str, str | bool]:

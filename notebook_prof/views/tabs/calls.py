@@ -39,7 +39,7 @@ _HEADS: Final = {"share": "of all", "device_ns": "device", "track_name": "track"
 def calls(
     trace: Trace, state: Mapping[str, Any], *, mode: str = _TREE, only_my_code: bool = False
 ) -> Panel | Absent:
-    """Show one of the three, and the heaviest stack beside it."""
+    """Show one of the three, with the heaviest stack next to it."""
     narrowed = arguments(analysis.call_tree, state)
     options: dict[str, Any] = {"only_my_code": True} if only_my_code else {}
     threads = None if "track" in narrowed else working_threads(trace)
@@ -69,7 +69,7 @@ def calls(
 
 
 def _one_name(state: Mapping[str, Any]) -> str | None:
-    """Return the selected name, if it is one: it filters the log, not the trees."""
+    """Return the selected name, if there is exactly one: it filters the log, not the trees."""
     names = list(state.get("name") or [])
     return str(names[0]) if len(names) == 1 else None
 
@@ -104,7 +104,7 @@ def _log(trace: Trace, state: Mapping[str, Any], only_my_code: bool) -> Table:
 
 
 def _call(name: str, options: Mapping[str, Any]) -> str:
-    """Return the Python call for the same."""
+    """Return the Python call that gives the same."""
     return f"p.{name}({', '.join(f'{key}={value!r}' for key, value in options.items())})"
 
 

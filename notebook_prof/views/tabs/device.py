@@ -21,7 +21,7 @@ _MOST_GAPS = 100
 
 
 def device(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Show shares of `analysis.overview` with their wholes, busy time, and gaps with their causes."""
+    """Show shares of `analysis.overview` and what they are shares of, busy time, and gaps with causes."""
     busy = filtered(analysis.device, trace, state)
     if not len(busy):
         return Absent(without_device(trace) or "No device work lies in what is selected.")

@@ -31,7 +31,7 @@ ONLY_MY_CODE: Final = Choice("only_my_code", "only my code")
 def flame(
     trace: Trace, state: Mapping[str, Any], *, order: str = "left_heavy", only_my_code: bool = False
 ) -> Panel | Absent:
-    """Show two icicles, by host and by device time; the second only with known launches."""
+    """Show two icicles, by host time and by device time; the second only if launches are known."""
     selection = selection_of(state)
     drawn = pictures(
         *(

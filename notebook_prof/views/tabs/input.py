@@ -116,16 +116,16 @@ def _steps(table: pd.DataFrame) -> Table:
 
 
 def _lone_rank(table: pd.DataFrame) -> list[str]:
-    """Return the column of ranks if there is one rank."""
+    """Return the column of ranks, to be dropped, if there is only one rank."""
     return ["rank"] if table["rank"].nunique() < 2 else []
 
 
 MOST_BATCHES: Final = 500
-"""The batches with the longest waits; the call has all."""
+"""The batches with the longest waits; the Python call returns all."""
 
 
 def loader_notes(trace: Trace) -> list[Note]:
-    """Say what bounds each loader, and which workers failed."""
+    """Say what limits each loader, and which workers failed."""
     notes = [note for row in analysis.loader_bounds(trace).to_dict("records") if (note := _bound(row))]
     workers = analysis.loader_workers(trace)
     ended = workers[workers["exit"].notna() & (workers["exit"] != 0)]
@@ -221,7 +221,7 @@ def _batches(batches: pd.DataFrame) -> Table:
 
 
 def _short(table: pd.DataFrame) -> pd.DataFrame:
-    """Drop numbers of loaders and the like if there is one, and empty columns."""
+    """Drop the numbers of loaders and the like if there is only one, and empty columns."""
     lone = [name for name in ("loader", "iterator", "epoch") if name in table and table[name].nunique() < 2]
     table = table.drop(columns=lone)
     return table.drop(columns=[name for name in table if table[name].isna().all()])

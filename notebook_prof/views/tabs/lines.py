@@ -54,7 +54,7 @@ def lines(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _constant_columns(table: pd.DataFrame) -> list[str]:
-    """Return columns with one value, and costs that no line has."""
+    """Return the columns with a single value, and the costs that no line has."""
     constant = {
         "file": (table["file"] == CELL).all(),
         "count": table["count"].isna().all(),

@@ -128,7 +128,7 @@ def _where(device: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _unseen(trace: Trace) -> list[Note]:
-    """Return what the walk from names to memory left out."""
+    """Return what the search from names to memory left out."""
     notes = []
     for walk in trace.metadata["tables"]["memory_walks"].tail(1).to_dict("records"):
         if walk["left"]:
@@ -162,7 +162,7 @@ def _growth(trace: Trace) -> list[Part]:
 
 
 def _live(trace: Trace, at: int) -> list[Part]:
-    """Return the live blocks at an instant: by category, by operator, one by one."""
+    """Return the live blocks at an instant: by category, by operator, and one by one."""
     kinds = analysis.memory_by(trace, "kind", at=at)
     if not len(kinds):
         return []

@@ -18,7 +18,7 @@ _EMPTY_PHASES = ("calls", "device_ns", "device_mean_ns", "device_min_ns", "devic
 
 
 def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Return the tables of `analysis.overview`, with the main figures on top."""
+    """Return the tables of `analysis.overview`, with the main figures at the top."""
     tables = analysis.overview(trace, window=state.get("window"))
     drawn = figures.operators_figure(trace, selection_of({**state, "name": None}), top=8)
     parts: list[Part] = [_facts(trace, tables), *pictures(drawn)]
@@ -49,7 +49,7 @@ def overview(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _compilations(trace: Trace) -> list[Part]:
-    """Return the compilations of ``torch.compile``, and its graph breaks."""
+    """Return the compilations by ``torch.compile``, and its graph breaks."""
     table, breaks = analysis.compilations(trace), analysis.graph_breaks(trace)
     parts: list[Part] = []
     if len(table):
@@ -64,7 +64,7 @@ def _compilations(trace: Trace) -> list[Part]:
 
 
 def _fused_kernels(kernels: pd.DataFrame) -> Table:
-    """Return kernels with their operators and lines; a click on one selects its slices."""
+    """Return kernels with their operators and lines; a click on a kernel selects its slices."""
     line = (kernels["file"] + ":" + kernels["line"].astype("str")).where(kernels["line"] > 0, "")
     return Table(
         kernels.assign(place=line)[["kernel", "total_ns", "operators", "place", "text", "exact", "backward"]],
@@ -133,7 +133,7 @@ def _phases(phases: pd.DataFrame) -> Table:
 
 
 def _without_facts(configuration: pd.DataFrame) -> pd.DataFrame:
-    """Drop rows that the facts on top show in better units."""
+    """Drop rows that the facts at the top show in better units."""
     return configuration[~configuration["item"].isin(["recorded_ns", "slices", "steps"])]
 
 

@@ -38,13 +38,13 @@ _AROUND: Final = 3
 _MOST_FILES: Final = 8
 _MOST_NAMED: Final = 4
 _WORTH_TELLING: Final = 0.01
-"""Statements outside the recording are named from this share of the cell."""
+"""Statements outside the recording are named if they took at least this share of the cell."""
 _MOST_STEPS: Final = 32
-"""Maximum bars of the time over the steps."""
+"""Maximum number of bars for the time over the steps."""
 
 
 def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
-    """Return the cell and the user's other files that took time, as `analysis.annotated_source`."""
+    """Return the cell and the user's other files that took time, as `analysis.annotated_source` does."""
     table = filtered(analysis.lines, trace, state)
     if not len(table):
         return Absent(without_lines(trace) or "No line of yours ran in what is selected.")
@@ -62,7 +62,7 @@ def source(trace: Trace, state: Mapping[str, Any]) -> Panel | Absent:
 
 
 def _not_recorded(trace: Trace) -> tuple[Note, ...]:
-    """Name the statements of the cell outside the recording: their lines have no time here."""
+    """Name the statements of the cell outside the recording, whose lines have no time here."""
     account = analysis.account(trace)
     lines = f"{CELL}:" + account["line"].astype("str")
     unseen = ~lines.isin(trace.slices["line"].cat.categories)

@@ -1,1 +1,1 @@
-"""In the place of ``cupti-python``."""
+"""A stand-in for ``cupti-python``."""

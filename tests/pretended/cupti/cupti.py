@@ -1,4 +1,4 @@
-"""CUPTI that is played, on this machine's clock."""
+"""A simulated CUPTI on this machine's clock."""
 
 import sys
 import time

@@ -1,1 +1,1 @@
-"""The recorded dependences run forwards with changed durations."""
+"""Replay of the recorded dependences with changed durations."""

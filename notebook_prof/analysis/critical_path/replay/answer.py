@@ -47,15 +47,16 @@ class WhatIf:
     after : int or None
         ns; the same in the replay. This and the next three are None if the answer is refused.
     gain : int or None
-        ``before - after``; negative if the steps would be longer.
+        ``before - after``; negative if the steps would take longer.
     lower, upper : int or None
-        The smallest and the largest gain, given what the recording leaves open: lags as recorded or as usual,
-        calls that wait only for what held them up or for everything they could wait for, communication that
-        shrinks or waits for other ranks; for another number of workers, the error of the schedule.
+        The smallest and the largest gain, given what the recording leaves open: whether lags are as recorded
+        or as usual, whether calls wait only for what held them up or for everything they could wait for, and
+        whether communication shrinks or waits for other ranks; for another number of workers, the error of
+        the schedule.
     replay_error : float
         Error of replaying the unchanged recording with the usual lag for each start and wait: the sum of
-        ``|usual_ns - before_ns|`` of `steps` over that of ``before_ns``. For another number of workers, the
-        error of torch's schedule if larger. NaN without a replay.
+        ``|usual_ns - before_ns|`` of `steps` over the sum of ``before_ns``. For another number of workers,
+        the error of torch's schedule if that is larger. NaN without a replay.
     refused : bool
         Whether the answer is withheld because it cannot be trusted.
     reason : str
@@ -82,20 +83,20 @@ class WhatIf:
 
     @functools.cached_property
     def trace(self) -> Trace:
-        """Slices, links and steps at the replayed times; empty if the answer is refused."""
+        """Slices, links and steps at their times in the replay; empty if the answer is refused."""
         return self._retimed[0]
 
     @functools.cached_property
     def critical_path(self) -> pd.DataFrame:
         """The critical path of the replay: the table of `critical_path`.
 
-        `slice` is a row of the recording, times are those of the replay; ``dur_ns`` sums to the ``after_ns``
+        `slice` is a row of the recording; times are those of the replay. ``dur_ns`` sums to the ``after_ns``
         of `steps`. No rows if the answer is refused.
         """
         trace, rows = self._retimed
         if self._replay is None or self._spans is None:
             return pieces_table(dependences(trace, latency=0, spacing=0), [])
-        # with the recording's latencies, not those that the replay would show
+        # use the latencies of the recording, not those that the replay would show
         least, factor = self._replay.edges.graph.latencies, self._replay.change.launch_latency
         graph = dependences(trace, latency=round(least.launch * factor), spacing=least.spacing)
         bounds = self._spans.bounds(self._replay)
@@ -224,7 +225,7 @@ def _by_class(pieces: pd.DataFrame) -> pd.Series[int]:
 
 
 def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
-    """Return slices, links and steps at the replayed times, and each slice's row in the recording."""
+    """Return slices, links and steps at their replayed times, and each slice's row in the recording."""
     steps = trace.steps
     main = np.full(len(steps), replay.edges.graph.main)
     begin = replay.now(main, steps["ts"].to_numpy(np.int64))
@@ -233,7 +234,7 @@ def retimed(trace: Trace, replay: Replay) -> tuple[Trace, IntArray]:
 
 
 def replayed_times(replay: Replay) -> tuple[IntArray, IntArray]:
-    """Return begins and ends of thread slices and device work in the replay; -1 for others."""
+    """Return the begins and ends of thread slices and device work in the replay; -1 for other slices."""
     work, resources = replay.edges.work, replay.edges.graph.resources
     start, end = np.full(len(resources.ts), -1), np.full(len(resources.ts), -1)
     track = resources.track

@@ -1,4 +1,4 @@
-"""The replay backwards: how much later each instant could be without moving ends of steps. Pure numpy."""
+"""The replay in reverse: how much later each instant could be without moving ends of steps. Pure numpy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .spans import Spans
 
 
 class Backward:
-    """The slack of all thread instants and all device work for the ends of some spans.
+    """The slack of all thread instants and all device work with respect to the ends of some spans.
 
     `work` has the ns by which each piece of device work could begin and end later; `FAR` if no end depends on
     it.
@@ -22,9 +22,9 @@ class Backward:
 
     # In the unchanged replay each instant is the recorded one. An edge from *u* to *v* has the margin ``v -
     # (u + lag)``, and ``slack(u) = min(margin(u, v) + slack(v))`` over all edges from *u*; the slack of the
-    # end of a span is 0. On a thread, an instant is followed by all later ones of its piece, and in a run of
-    # work each piece of work by the next: these are minima over what comes after, the same for all at once.
-    # The rest is a loop over waits and runs of work, from the last to the first.
+    # end of a span is 0. On a thread, each instant precedes all later ones of its piece, and in a run each
+    # piece of work precedes the next: these are minima over everything that follows, computed for all at
+    # once. The rest is a loop over waits and runs of work, from last to first.
     def __init__(self, edges: Constraints, spans: Spans) -> None:
         self.edges = edges
         self._forward = forward = Forward(edges, Change())
@@ -59,9 +59,7 @@ class Backward:
         return out
 
     def _entries(self) -> IntArray:
-        """Return the entry of nodes: 0 for pieces of threads; for runs, when everything but a launch allows
-        it.
-        """
+        """Return the entry of each node: 0 for pieces of threads; when all but launches allow it for runs."""
         forward, arcs = self._forward, self._arcs
         pieces, begins = forward.pieces, forward.runs.begins
         out = np.concatenate([np.zeros(pieces, np.int64), np.full(len(begins), -FAR)])
@@ -70,7 +68,7 @@ class Backward:
         return out
 
     def _of_nodes(self, done: IntArray) -> IntArray:
-        """Return the slack of each piece of a thread and of the entry of each run."""
+        """Return the slack of each piece of a thread, and of the entry of each run."""
         forward, arcs, work, entry = self._forward, self._arcs, self.edges.work, self._entry
         pieces, runs = forward.pieces, forward.runs
         launcher = np.concatenate([np.full(pieces, -1), runs.piece])
@@ -88,7 +86,7 @@ class Backward:
         return _loop(forward.order(), arcs, plain, launched, launcher, slack)
 
     def _of_work(self) -> IntArray:
-        """Return the slack of work: the least over everything that follows in its run."""
+        """Return the slack of work: the minimum over everything that follows in its run."""
         forward, arcs = self._forward, self._arcs
         start, number = self.edges.work.start, forward.runs.number
         out = np.full(len(start), FAR)
@@ -117,7 +115,7 @@ class Backward:
         return piece, instant, _least_after(slack, np.cumsum(np.diff(piece, prepend=piece[:1]) != 0))
 
     def _launch_margin(self, begun: IntArray) -> IntArray:
-        """Return how much later each work could be launched without beginning later."""
+        """Return how much later each work could be launched without a later begin."""
         work = self.edges.work
         return work.start[begun] - work.launched[begun] - self._forward.latency[begun]
 
@@ -138,7 +136,7 @@ class Backward:
 
 
 _NEVER: Final = FAR // 2
-"""From this slack on, nothing depends on it."""
+"""With at least this slack, no end depends on an instant."""
 
 
 def _or_none(slack: IntArray) -> IntArray:
@@ -146,7 +144,7 @@ def _or_none(slack: IntArray) -> IntArray:
 
 
 def _least_after(value: IntArray, group: IntArray) -> IntArray:
-    """Return the least value from each place to the end of its (ascending) group."""
+    """Return the minimum from each index to the end of its (ascending) group."""
     order = np.argsort(-value, kind="stable")
     rank = np.empty(len(value), np.int64)
     rank[order] = np.arange(len(value))

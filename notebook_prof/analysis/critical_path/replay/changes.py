@@ -1,4 +1,4 @@
-"""The changes of a what-if question: factors of slices and removed waits."""
+"""The changes of a what-if question: factors of slices, and removed waits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Question:
     overlap_communication: bool = False
 
     def __post_init__(self) -> None:
-        """Check numbers and words; OptionError, SelectionError."""
+        """Check numbers and words; raises OptionError and SelectionError."""
         for name, factors in (("scale", self.scale), ("line", self.line), ("phase", self.phase)):
             if not isinstance(factors, Mapping):
                 raise OptionError(f"{name}={factors!r} is not a dict of what to scale and by how much")
@@ -85,7 +85,7 @@ def _check_factor(name: str, value: Any) -> None:
 
 
 def change_of(graph: Dependences, question: Question) -> Change:
-    """Return the changes of a question; SelectionError for a name or line that does not occur."""
+    """Return the changes that a question asks for; SelectionError for a name or line that does not occur."""
     resources = graph.resources
     factor = np.ones(len(resources.ts))
     if question.scale:
@@ -99,7 +99,7 @@ def change_of(graph: Dependences, question: Question) -> Change:
             existing = phases.remove_unused_categories().cat.categories
             raise SelectionError(f"no slice is in phase {key!r}: {_choice(key, existing, 'phase')}")
         factor[in_phase] *= value
-    by_data = question.data if question.workers is None else 0.0  # the schedule gives the wait of steps
+    by_data = question.data if question.workers is None else 0.0  # the schedule says how long steps wait
     removed = np.zeros(len(factor), bool)
     if by_data != 1:
         factor[_is_word(phases, "data") | np.isin(resources.track, sorted(graph.loader_workers))] *= by_data
@@ -159,7 +159,7 @@ def _of_line(graph: Dependences, line: int | str) -> BoolArray:
 
 
 def _by_name(graph: Dependences, scale: Mapping[str, float]) -> FloatArray:
-    """Return factors by name or filter: a slice counts for its content and the work launched there."""
+    """Return factors by name or filter; each applies to a slice's content and to the work launched there."""
     resources = graph.resources
     own = np.full(len(resources.ts), np.nan)
     for key, value in scale.items():
@@ -206,7 +206,7 @@ def _near(key: str, words: Iterable[str]) -> str:
 
 
 def _inherited(own: FloatArray, parent: IntArray) -> FloatArray:
-    """Return each slice's own value or that of the nearest slice around it that has one."""
+    """Return each slice's own value, or that of the nearest slice around it that has one."""
     source = np.append(np.where(np.isnan(own), parent, np.arange(len(own))), -1)
     while (source[source] != source).any():
         source = source[source]

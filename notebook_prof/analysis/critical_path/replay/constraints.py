@@ -1,7 +1,7 @@
-"""What must end before each wait of a thread and each piece of device work, with its lag. Pure numpy.
+"""What must end before each wait of a thread ends and each piece of device work begins. Pure numpy.
 
 A *piece* of a thread is the time from the end of one wait to the end of the next: its instants move together,
-except for work that gets faster or slower. A thread has a first piece, and one more for each wait.
+except for work that gets faster or slower. Each thread has a first piece, and one more for each wait.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Constraints:
     """The dependences of a recording as edges."""
 
     graph: Dependences
-    # Tracks of the threads, ascending; a thread's number is its position here.
+    # Tracks of the threads, ascending; a thread's number is its index here.
     threads: IntArray
     work: Work
     waits: ThreadWaits
-    # Number of the first piece of each thread; the piece after wait *k* of all is ``k + 1 + thread``.
+    # Number of the first piece of each thread; wait *k* (of all threads) precedes piece ``k + 1 + thread``.
     first_piece: IntArray
     # Waits for the end of work, for the start of work, and for an instant of a thread.
     of_work: Edges
     of_start: Edges
     of_thread: Edges
-    # Work that waits for the end of another stream's work.
+    # Work that waits for the end of work on another stream.
     events: Edges
-    # ns that a call takes that waits for a device which is already done.
+    # ns that a call takes if it waits for a device that is already done.
     usual_wait: int
-    # All launches that could wait for room in a queue, as `launch_queues`.
+    # All launches that could wait for room in a queue; see `launch_queues`.
     queues: Edges
 
     def piece_of_wait(self, wait: IntArray) -> IntArray:
@@ -50,7 +50,7 @@ class Constraints:
         return np.asarray(wait + 1 + self.waits.thread[wait], dtype=np.int64)
 
     def piece(self, thread: IntArray, instants: IntArray) -> IntArray:
-        """Return the piece of a thread that contains each instant; the end of a wait is in the next one."""
+        """Return the piece of a thread that contains each instant; the end of a wait is in the next piece."""
         out = np.empty(len(instants), np.int64)
         for number in np.flatnonzero(np.bincount(thread)).tolist():
             here = thread == number
@@ -58,7 +58,7 @@ class Constraints:
         return out
 
     def pieces_of_thread(self, number: int, instants: IntArray) -> IntArray:
-        """Return the piece of one thread that contains each instant."""
+        """Return the piece of this thread that contains each instant."""
         first = int(self.first_piece[number])
         ends = self.waits.end[first - number : int(self.first_piece[number + 1]) - number - 1]
         return first + np.searchsorted(ends, instants, side="right")
@@ -71,7 +71,7 @@ class Constraints:
 def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constraints:
     """Collect what must end before what.
 
-    `queued` selects `launch_queues` that wait for room; by default those that bound.
+    `queued` selects the `launch_queues` that wait for room; by default those that bind.
     """
     threads = np.array(sorted(graph.resources.threads), np.int64)
     work, position = _all_work(graph, threads)
@@ -93,7 +93,7 @@ def constraints(graph: Dependences, queued: BoolArray | None = None) -> Constrai
 
 
 def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
-    """Return all work, and each slice's position in it (-1 for others)."""
+    """Return all work, and each slice's index in it (-1 for other slices)."""
     resources = graph.resources
     position = np.full(len(resources.ts) + 1, -1, np.int64)
     parts: list[tuple[IntArray, ...]] = []
@@ -118,7 +118,7 @@ def _all_work(graph: Dependences, threads: IntArray) -> tuple[Work, IntArray]:
 
 
 class _Places(NamedTuple):
-    """Positions among all waits: recorded ones, calls that found the device done, launches."""
+    """Indices into all waits: of recorded waits, calls that found the device done, and launches."""
 
     recorded: IntArray
     done: IntArray
@@ -138,7 +138,7 @@ def _recorded_waits(graph: Dependences) -> Waits:
 def _all_waits(
     graph: Dependences, threads: IntArray, recorded: Waits, queues: Edges
 ) -> tuple[ThreadWaits, _Places]:
-    """Return all waits in order, and the positions of those from each source."""
+    """Return all waits in order, and the indices of those from each source."""
     resources = graph.resources
     ts, end, track = resources.ts, resources.end, resources.track
     done = np.flatnonzero(waiting_calls(resources))
@@ -176,7 +176,7 @@ def _owners(graph: Dependences, threads: IntArray, waits: ThreadWaits) -> IntArr
 
 
 def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) -> Edges:
-    """Return the edges that bound the recorded waits in `keep`."""
+    """Return the edges that bind the recorded waits in `keep`."""
     lag = recorded.end - recorded.done
     binds = np.ones(len(keep), np.int64)
     return Edges(*(column[keep] for column in (places.recorded, source, recorded.done, lag, binds)))
@@ -185,7 +185,7 @@ def _bound(recorded: Waits, places: _Places, keep: BoolArray, source: IntArray) 
 def _of_work(
     graph: Dependences, position: IntArray, waits: ThreadWaits, recorded: Waits, places: _Places
 ) -> Edges:
-    """Return edges from ends of work to waits: to actual and to possible ones."""
+    """Return edges from ends of work to waits: for actual and for possible causes."""
     bound = _bound(recorded, places, (recorded.row >= 0) & (recorded.kind != QUEUE), position[recorded.row])
     device = recorded.kind == DEVICE_WAIT
     number = np.concatenate([places.recorded[device], places.done])
@@ -223,7 +223,7 @@ def _joined(parts: list[Edges]) -> Edges:
 def _possible(
     graph: Dependences, position: IntArray, waits: ThreadWaits, number: IntArray, cause: IntArray
 ) -> list[Edges]:
-    """Return edges from work that a call could have waited for but that was done earlier."""
+    """Return edges from work that a call could have waited for, had it not been done earlier."""
     resources = graph.resources
     calls, work = waitable_work(resources, graph.streams, sync_table(resources.trace))
     order = np.argsort(waits.slice[number], kind="stable")
@@ -239,7 +239,7 @@ def _possible(
 
 
 def _events(graph: Dependences, work: Work, position: IntArray) -> Edges:
-    """Return edges from work to other streams' work that waited for its event."""
+    """Return edges from work to work on other streams that waited for its event."""
     resources = graph.resources
     parts: list[tuple[IntArray, IntArray, IntArray]] = []
     first = 0

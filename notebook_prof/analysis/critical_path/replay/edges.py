@@ -16,62 +16,61 @@ DEVICE_WAIT, COPY, QUEUE, HAND_OVER, LOADER, HOST_COLLECTIVE = range(len(WAITS))
 
 
 class Work(NamedTuple):
-    """All device work, stream after stream, each by start; columns of int64."""
+    """All device work, one stream after another, each by start; columns of int64."""
 
     rows: IntArray
     start: IntArray
     end: IntArray
-    # Position of the stream's work that ended last before; -1 without any.
+    # Index of the work on the same stream that had ended last; -1 if there is none.
     before: IntArray
     # As in `StreamWork`.
     call: IntArray
     launched: IntArray
     bound: IntArray
-    # Number of the launching thread; the main one without a recorded cause; else -1.
+    # Number of the launching thread; the main thread if no cause is recorded; else -1.
     thread: IntArray
 
 
 class ThreadWaits(NamedTuple):
-    """All waits of threads, with and without something to wait for; by thread, then end."""
+    """All waits of threads, with and without something to wait for; by thread, then by end."""
 
     thread: IntArray
     begin: IntArray
     end: IntArray
-    # Position in `WAITS`.
+    # Index into `WAITS`.
     kind: IntArray
-    # Row of the call; -1 without one.
+    # Row of the call; -1 if there is none.
     slice: IntArray
-    # 1 if something it waited for ended inside.
+    # 1 if something that it waited for ended during the wait.
     waited: IntArray
-    # 1 if nobody waited, but a launch queue could be full.
+    # 1 if nothing waited, but a launch queue could be full.
     added: IntArray
-    # Row of the call or, without one, of the slice that owns the begin; -1 for nobody.
+    # Row of the call or, without one, of the slice that owns the begin; -1 if neither exists.
     owner: IntArray
 
 
 class Edges(NamedTuple):
-    """What must be done before a wait ends or work begins; columns of int64."""
+    """What must happen before a wait ends or work begins; columns of int64."""
 
     # Numbers of waits, threads or work, as the name of the edges says.
     target: IntArray
     source: IntArray
     # Recorded instant of the source.
     at: IntArray
-    # From there to the target, as recorded.
+    # Recorded time from there to the target.
     lag: IntArray
-    # 1 if this and nothing else made the target so late.
+    # 1 if only this edge delayed the target to its recorded time.
     binds: IntArray
 
 
 def launch_queues(graph: Dependences) -> Edges:
-    """Pair each launch with the work that must begin first, so that its stream's queue has room.
+    """Pair each launch with the work that must begin first for its stream's queue to have room.
 
     `target` is the row of the call, `source` the number of the work. An edge binds if a call on a stream with
-    a
-    full queue returned just when the work began.
+    a full queue returned just when the work began.
     """
-    # A stream holds as many launches as it or another stream held when calls were blocked; else `QUEUE_SIZE`,
-    # or as many as were seen.
+    # A stream holds as many launches as it, or another stream, held when calls were blocked; otherwise
+    # `QUEUE_SIZE`, or as many as were seen.
     resources = graph.resources
     recorded = list(graph.threads.values())
     full = {int(t) for waits in recorded for t in np.unique(waits.track[waits.kind == QUEUE])}
@@ -102,11 +101,11 @@ def launch_queues(graph: Dependences) -> Edges:
 
 
 QUEUE_SIZE: Final = 1024
-"""Launches that a stream holds by default: that of NVIDIA's."""
+"""Launches that a stream holds by default, as NVIDIA's do."""
 
 
 def _greatest_depth(graph: Dependences, stream: StreamWork) -> int:
-    """Return the most launches that a stream held."""
+    """Return the greatest number of launches that a stream held."""
     call = stream.call[stream.order]
     returned = np.where(call >= 0, graph.resources.end[call], FAR)
     ahead = np.arange(len(call)) - np.searchsorted(np.sort(stream.start), returned, side="right")

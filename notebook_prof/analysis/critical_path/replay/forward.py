@@ -19,19 +19,19 @@ from .scans import Clocks, running_maximum, runs_of
 
 @dataclass(frozen=True)
 class Change:
-    """The changes of a replay."""
+    """What a replay changes."""
 
-    # Of a thread slice's self time, and of the length of device work.
+    # Factors of the self time of thread slices, and of the length of device work.
     factor: FloatArray | None = None
     # Factor of the time from a launch to the start of its work.
     launch_latency: float = 1.0
-    # The work that this factor applies to; by default all.
+    # The work that this factor applies to; all by default.
     launched: BoolArray | None = None
-    # Slices without waits: calls, and owners of a resting thread. A full queue stays full.
+    # Slices that no longer wait: calls, and owners of a resting thread. A full queue stays full.
     removed: BoolArray | None = None
-    # Communication that only other communication waits for, of this rank or another.
+    # Communication that only other communication waits for, on this rank or another.
     detached: BoolArray | None = None
-    # Give all edges of a kind the same lag, as if their own were unknown.
+    # Give all edges of a kind the same lag, as if their own lags were unknown.
     usual_lags: bool = False
     # Let calls wait only for what held them up in the recording.
     only_binding: bool = False
@@ -39,16 +39,16 @@ class Change:
 
 @dataclass
 class Replay:
-    """When everything would have happened."""
+    """The times of everything in the replay."""
 
     edges: Constraints
     change: Change
     clocks: Clocks
-    # Added to the work of a thread, by piece.
+    # Time added to a thread's work, by piece.
     offset: IntArray
-    # ns; end of the wait that ends each piece; `FAR` for the last of a thread.
+    # ns; end of the wait that ends each piece; `FAR` for a thread's last piece.
     until: IntArray
-    # ns; of device work.
+    # ns; times of device work.
     start: IntArray
     end: IntArray
 
@@ -61,12 +61,12 @@ class Replay:
 
 
 def replay(edges: Constraints, change: Change = Change()) -> Replay:
-    """Run the recorded dependences forwards; without a change, every instant stays the recorded one."""
-    # Max-plus algebra: a wait ends, and work begins, at the latest of what must be before, each with its lag.
-    # The edge that bound keeps its recorded lag; every other edge has the least lag of its kind, or the
-    # recorded one if shorter. In a run of work of one stream launched by one piece of a thread this is a scan
-    # (``cumsum`` and a running maximum), the same for all runs at once. The rest is a loop over runs and
-    # waits, by recorded time.
+    """Run the recorded dependences forwards; without a change, every instant stays as recorded."""
+    # Max-plus algebra: a wait ends, or work begins, at the latest of everything that must come before, each
+    # with its lag. The edge that bound keeps its recorded lag; every other edge has the least lag of its
+    # kind, or its recorded one if shorter. In a run of one stream's work launched by one piece of a thread,
+    # this is a scan (``cumsum`` and a running maximum), computed for all runs at once. The rest is a loop
+    # over runs and waits, by recorded time.
     return Forward(edges, change).run()
 
 
@@ -79,7 +79,7 @@ def replay_within_queues(edges: Constraints, changes: Sequence[Change]) -> list[
     again.
     """
     # Only launches that would find a queue full wait for room: those are added as waits, and everything is
-    # replayed, until there are none. Each round only delays, so this ends.
+    # replayed until there are none. Each round can only delay, so this ends.
     graph, queues = edges.graph, edges.queues
     chosen = queues.binds == 1
     for _ in range(_ROUNDS):
@@ -101,19 +101,19 @@ class Arcs(NamedTuple):
 
     target: IntArray
     source: IntArray
-    # Added to the entry, and to the launch, of the source.
+    # Time after the entry, and after the launch, of the source.
     plain: IntArray
     launched: IntArray
-    # Place in the source: recorded instant of a piece of a thread, number of the work of a run.
+    # Where in the source: a recorded instant of a thread's piece, or the number of a work in a run.
     origin: IntArray
 
 
 class Forward:
-    """One run forwards over a graph of nodes: pieces of threads, then runs of device work."""
+    """One forward run over a graph of nodes: pieces of threads, then runs of device work."""
 
-    # `own`: the piece that begins with the end of each wait. `since`, `latest`: ns from the entry, and from
-    # the launch, of its run to the start of work. `dur`, `spacing`, `latency`: ns; length of work, and what
-    # it needs at least after the work before and after its launch.
+    # `own`: the piece that begins with the end of each wait. `since`, `latest`: ns from the run's entry, and
+    # from its launch, to the start of each work. `dur`, `spacing`, `latency`: ns; length of work, and the
+    # least time that it needs after the previous work and after its launch.
     def __init__(self, edges: Constraints, change: Change) -> None:
         work, free = edges.work, change.detached
         self.edges, self.change = edges, change
@@ -149,7 +149,7 @@ class Forward:
         return as_ints(np.rint(spent * np.append(self.change.factor, 1.0)[rows]))
 
     def _time_runs(self) -> None:
-        """Compute when work begins after its run: by the work before, and by launches inside."""
+        """Compute how long after its run each work begins, given the previous work and launches inside."""
         work, runs, latencies = self.edges.work, self.runs, self.edges.graph.latencies
         self.dur = self.scaled(work.rows, work.end - work.start)
         gap = np.where(work.before >= 0, work.start - np.append(work.end, 0)[work.before], 0)
@@ -183,7 +183,7 @@ class Forward:
         self.parts.append(Arcs(target, piece, more, np.full(len(target), -2 * FAR), at))
 
     def _edges_of_work(self) -> None:
-        """Add edges to runs: from earlier work that is not the previous one, and from events."""
+        """Add the edges to runs: from earlier work other than the previous one, and from events."""
         work, begins, events = self.edges.work, self.runs.begins, self._events
         follows = begins[(work.before[begins] >= 0) & ~self._loose[begins]]
         self._from_work(self.pieces + self.runs.number[follows], work.before[follows], self.spacing[follows])
@@ -217,7 +217,7 @@ class Forward:
         return until
 
     def _least_waits(self) -> IntArray:
-        """Return the least length of each wait, for any cause."""
+        """Return the least length of each wait, whatever its cause."""
         waits = self.edges.waits
         length, waited = waits.end - waits.begin, waits.waited == 1
         calls = (waits.kind == COPY) | (waits.kind == QUEUE)
@@ -226,7 +226,7 @@ class Forward:
         return self.scaled(waits.slice, np.where(waited, np.minimum(length, usual), length))
 
     def _wake(self, one: Edges) -> IntArray:
-        """Return lags of waits: as recorded if they bound, else as usual for the kind of wait."""
+        """Return the lags of waits: as recorded if they bound, else as usual for the kind of wait."""
         kind = self.edges.waits.kind[one.target]
         out = one.lag.copy()
         for number in np.unique(kind):
@@ -261,7 +261,7 @@ class Forward:
         return Replay(self.edges, self.change, self.clocks, entry[:pieces], ends, start, start + self.dur)
 
     def order(self) -> IntArray:
-        """Return all nodes but the first pieces of threads, by recorded time, sources before targets."""
+        """Return all nodes except the first pieces of threads, by recorded time, sources before targets."""
         waits, begins = self.edges.waits, self.runs.begins
         node = np.concatenate([self.own, self.pieces + np.arange(len(begins))])
         time, rank = (np.full(self.pieces + len(begins), value) for value in (-FAR, 0))
@@ -289,7 +289,7 @@ def _loop(
     launcher: IntArray,
     less: IntArray,
 ) -> tuple[IntArray, IntArray]:
-    """Compute nodes one after another: the sources of each end at its `last`."""
+    """Compute nodes one after another; `last` is the end of each node's sources."""
     source, plain, launched = (column.tolist() for column in sources)
     entry, launch = [0] * len(base), [-FAR] * len(base)
     bases, pieces, minus = base.tolist(), launcher.tolist(), less.tolist()

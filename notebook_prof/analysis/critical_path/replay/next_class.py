@@ -1,4 +1,4 @@
-"""What would decide step times if the largest classes of their critical path took no time."""
+"""What would determine step times if the largest classes of their critical path took no time."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _ARGUMENTS: Final[dict[str, dict[str, Any]]] = {
     "sync": {"remove": "sync"},
     "wait-wakeup": {"remove": "sync"},
 }
-"""Arguments of `what_if` for classes that are not the time of some categories."""
+"""Arguments of `what_if` for classes that are not defined by categories."""
 
 
 @sharing
 def critical_path_next(
     trace: Trace, *, count: int = 3, window: WindowLike = None, step: Numbers = None, end: End = "host"
 ) -> pd.DataFrame:
-    """List what would decide step times if the largest classes of the critical path took no time.
+    """List what would determine step times if the largest classes of the critical path took no time.
 
     Parameters
     ----------
     trace : Trace
     count : int
-        Number of classes, the largest first.
+        How many of the largest classes to list.
     window, step, end
         As `critical_path`.
 
@@ -56,14 +56,14 @@ def critical_path_next(
     -------
     DataFrame
         A row a class, by `path_ns`, largest first: ``class path_ns share left_ns left_share next next_ns
-        next_share reason``. ``left_ns`` is the length of the paths without this class, by `what_if`; `next`
-        is the largest class that remains. Classes that cannot be changed by themselves (``idle device-gap
-        event-latency``) are left out. If `what_if` refuses, `reason` says why.
+        next_share reason``. ``left_ns`` is the length of the paths without this class, according to
+        `what_if`; `next` is the largest class that remains. Classes that cannot be changed on their own
+        (``idle device-gap event-latency``) are left out. If `what_if` refuses to answer, `reason` says why.
 
     Raises
     ------
     OptionError
-        If `count` is not a number of classes, or as `critical_path`.
+        If `count` is not a number of classes, or for the reasons of `critical_path`.
     SelectionError
         As `critical_path`.
 
@@ -99,7 +99,7 @@ def _without(trace: Trace, name: str) -> dict[str, Any] | None:
     here = {word for word in existing if name in (ON_THREAD.get(word), ON_STREAM.get(word))}
     if not here:
         return None
-    # everything else, inner slices and launched work included, stays as it is
+    # everything else, including inner slices and launched work, stays as it is
     factors = {f"category={word}": 0.0 if word in here else 1.0 for word in existing}
     if (trace.slices["phase"] == "data").any():
         factors["phase=data"] = 1.0

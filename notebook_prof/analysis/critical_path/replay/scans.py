@@ -1,4 +1,4 @@
-"""Scans: work done by threads up to each instant, and runs of work of one stream. Pure numpy."""
+"""Scans: the work that threads have done by each instant, and runs of work on one stream. Pure numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .constraints import Constraints
 
 
 class Clocks:
-    """Work of threads up to recorded instants, with self times scaled by `factor`; unowned time stays.
+    """Work of threads up to recorded instants, with self times scaled by `factor`; unowned time is kept.
 
     >>> from notebook_prof.testing import draw
     >>> from notebook_prof.analysis.critical_path.dependences import dependences
@@ -29,7 +29,7 @@ class Clocks:
         self._sums: dict[int, tuple[IntArray, IntArray, FloatArray] | None] = {}
 
     def work(self, thread: IntArray, instants: IntArray) -> IntArray:
-        """Return the work each thread had done by each instant; only differences count."""
+        """Return the work that each thread had done by each instant; only differences are meaningful."""
         out = instants.copy()
         for number in np.unique(thread):
             sums = self._of_thread(int(number))
@@ -63,20 +63,20 @@ class Clocks:
 
 @dataclass
 class Runs:
-    """Work cut where more than one thing can bind its start."""
+    """Work split where its start can have more than one cause."""
 
-    # Where a run begins.
+    # Whether a run begins at each piece of work.
     first: BoolArray
     # Run of each piece of work.
     number: IntArray
-    # Position of the first work of each.
+    # Index of the first work of each run.
     begins: IntArray
-    # Piece of a thread that launched it; -1 without.
+    # Piece of a thread that launched the run; -1 if there is none.
     piece: IntArray
 
 
 def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
-    """Cut work into runs: at `cut`, at a new launching piece, and where work is not one after another."""
+    """Split work into runs: at `cut`, at each new launching piece, and where work is not sequential."""
     work = edges.work
     count = len(work.rows)
     piece = np.full(count, -1)
@@ -84,7 +84,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
     piece[launched] = edges.piece(work.thread[launched], work.launched[launched])
     first = cut | (work.before != np.arange(count) - 1)
     first[:1] = True
-    # work without a launch belongs to the run before it
+    # work without a launch belongs to the previous run
     last = np.maximum.accumulate(np.where(piece >= 0, np.arange(count), -1))
     stream_begin = np.maximum.accumulate(np.where(work.before < 0, np.arange(count), 0))
     filled = np.where(last >= stream_begin, piece[last], -1)
@@ -94,7 +94,7 @@ def runs_of(edges: Constraints, cut: BoolArray) -> Runs:
 
 
 def running_maximum(value: IntArray, valid: BoolArray, run: IntArray) -> IntArray:
-    """Return the running maximum in each run; `-FAR` before the first valid value."""
+    """Return the running maximum within each run; `-FAR` before the first valid value."""
     order = np.argsort(np.where(valid, value, -FAR), kind="stable")
     rank = np.empty(len(value), np.int64)
     rank[order] = np.arange(len(value)) + run[order] * len(value)

@@ -22,7 +22,7 @@ from .forward import Change, replay
 from .spans import Spans
 
 BY: Final = ("name", "category", "resource", "track", "line", "phase", "module", "step")
-"""What slack can be summed by."""
+"""The columns by which slack can be summed."""
 
 SLACK: Final = Table(
     "slack",
@@ -52,7 +52,7 @@ def slack(
     step: Numbers = None,
     end: End = "host",
 ) -> pd.DataFrame:
-    """List how much later each slice could end without delaying the end of its step or a later one.
+    """List how much later each slice could end without delaying the end of its step or of a later one.
 
     Parameters
     ----------
@@ -60,22 +60,21 @@ def slack(
     by : str or sequence of str, optional
         Sum by any of ``name category resource track line phase module step`` instead.
     window, step, end
-        As `critical_path`: the ends of these steps, or of this window, must not move.
+        As in `critical_path`: the ends of these steps, or of this window, must not move.
 
     Returns
     -------
     DataFrame
         Without `by`, a row a slice of a thread or of device work, by start: ``slice step name category track
         resource line phase module start_ns dur_ns slack_ns``. A window has the slices that begin in it and
-        the device work launched in it. ``slack_ns`` Int64 is missing if no end depends on the slice: nothing
-        waits for it.
+        the device work launched in it. ``slack_ns`` Int64 is missing if no end depends on the slice.
 
         With `by`, its columns and, int64, ``slices``, ``critical`` (those with a slack of 0), ``unbound``
         (those without one); Int64 ``least_ns median_ns most_ns`` of the others: by `least_ns`, smallest
-        first. Slack holds for one slice at a time; for several at once, ask `what_if`.
+        first. Slack holds for one slice at a time; for several at once, use `what_if`.
 
         ``attrs["replay_error"]`` is that of `what_if` for the same steps: how well the dependences explain
-        the recording. Above 0.05 the causes of starts are not recorded, and slack is not reliable.
+        the recording. Above 0.05, causes of starts are missing and slack is not reliable.
 
     Raises
     ------
@@ -94,7 +93,7 @@ def slack(
 
     and the slack of a slice is that of its end. If it ends *d* later, and everything else takes as long as
     before, the last dependent end of a step moves by ``max(0, d - slack)``. Slices on the critical path have
-    a slack of 0. An operator that the path leaves before its end, by a launch, has the slack of its end.
+    a slack of 0. An operator that the path leaves early, through a launch, has the slack of its end.
 
     Examples
     --------
@@ -140,9 +139,9 @@ def _rows(trace: Trace, edges: Constraints, spans: Spans) -> IntArray:
 
 
 def _within_queues(edges: Constraints, spans: Spans, rows: IntArray) -> IntArray:
-    """Return the slack of slices when launches wait for room in full queues."""
-    # A launch waits for room only if the work that must begin first is so late, so only launches whose work
-    # has more slack matter.
+    """Return the slack of slices if launches wait for room in full queues."""
+    # A launch waits for room only if the work that must begin first is late, so only launches with more slack
+    # in that work matter.
     one = Backward(edges, spans)
     queues, resources = edges.queues, edges.graph.resources
     queued = (queues.binds == 1) | (queues.lag < one.work[queues.source])

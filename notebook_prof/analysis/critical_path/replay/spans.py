@@ -21,7 +21,7 @@ class Bounds:
 
     begin: IntArray
     until: IntArray
-    # Recorded row of the device work that ends each; -1 for those that end on the thread.
+    # Recorded row of the device work that ends each span; -1 for spans that end on the thread.
     last: IntArray
 
     @property
@@ -37,13 +37,13 @@ class Spans:
     edges: Constraints
     # Number of the step; -1 for a window.
     number: IntArray
-    # ns; on the main thread, in the recording.
+    # ns; times on the main thread, in the recording.
     begin: IntArray
     until: IntArray
     end: End
-    # The span that device work belongs to; -1 for none.
+    # The span to which each device work belongs; -1 if there is none.
     span_of_work: IntArray
-    # The rank of these steps, with several ranks in one Trace; else -1.
+    # The rank of these steps, if the Trace has several ranks; else -1.
     rank: int = -1
 
     @classmethod
@@ -60,18 +60,18 @@ class Spans:
 
     @property
     def are_steps(self) -> bool:
-        """Whether they are steps, not a window."""
+        """Whether the spans are steps, not a window."""
         return bool((self.number >= 0).any())
 
     def bounds(self, one: Replay | None = None) -> Bounds:
-        """Return begins and ends in a replay; without one, in the recording."""
+        """Return the begins and ends in a replay or, without one, in the recording."""
         begin, until = self._on_thread(one)
         if self.end == "host":
             return Bounds(begin, until, np.full(len(begin), -1))
         ends, work = self._work_ends(one), np.flatnonzero(self.span_of_work >= 0)
         work = work[np.argsort(ends[work], kind="stable")]
         last = np.full(len(begin), -1)
-        last[self.span_of_work[work]] = work  # the last of several is kept
+        last[self.span_of_work[work]] = work  # of several, the last one is kept
         done = np.append(ends, -FAR)[last]
         on_device = done > (until if self.end == "last" else begin)
         rows = np.append(self.edges.work.rows, -1)[np.where(on_device, last, -1)]
@@ -98,7 +98,7 @@ class Spans:
         return np.where(bounds.last >= 0, 0, growth)
 
     def error(self, one: Replay) -> float:
-        """Return the error of the lengths in a replay, as a share of the lengths."""
+        """Return the error of a replay's lengths as a share of the recorded lengths."""
         recorded = self.bounds().lengths
         return float(np.abs(self.bounds(one).lengths - recorded).sum() / max(int(recorded.sum()), 1))
 
@@ -112,7 +112,7 @@ class Spans:
         return round(float(lengths.sum()) / max(len(lengths), 1))
 
     def after(self, one: Replay, reference: Replay | None = None) -> int:
-        """Return the mean length in a replay, including what devices fall behind."""
+        """Return the mean length in a replay, including the time by which devices fall behind."""
         return self.mean(self.bounds(one).lengths + self.more_backlog(one, reference))
 
     def _on_thread(self, one: Replay | None) -> tuple[IntArray, IntArray]:
@@ -127,7 +127,7 @@ class Spans:
 
 
 def _span_of_work(edges: Constraints, number: IntArray, begin: IntArray, until: IntArray) -> IntArray:
-    """Return the span of device work: that of its step, or the window that launched it."""
+    """Return the span of each device work: that of its step, or the window that launched it."""
     work, resources = edges.work, edges.graph.resources
     out = np.full(len(work.rows), -1)
     if not len(number):

@@ -1,7 +1,7 @@
 """Answers to a page: small facts as JSON, and columns of numbers as buffers.
 
-A test checks the answers of `notebook_prof.service.answers`, `notebook_prof.views.tab_answers` and
-`notebook_prof.ranks.page` against these on every kind of recording.
+For every kind of recording, a test checks the answers of `notebook_prof.service.answers`,
+`notebook_prof.views.tab_answers` and `notebook_prof.ranks.page` against these types.
 """
 
 from __future__ import annotations
