@@ -154,7 +154,7 @@ def test_large_rows_are_cut_to_size_and_add_up(data: Path) -> None:
 def test_blocks_of_code_are_recorded_where_they_have_a_name(history: Path) -> None:
     for _ in range(2):
         with nbp.profile("python", name="block") as p:
-            sum(range(1000))
+            sum(i * i for i in range(2_000_000))
         assert writing.wait(60)
     with nbp.profile("python"):
         sum(range(1000))
