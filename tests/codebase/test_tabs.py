@@ -1,4 +1,4 @@
-"""The guide's table of tabs is made of their declarations.
+"""The table of tabs in `docs/views.md` is made of their declarations.
 
 ``python -m tests.codebase.test_tabs`` writes it.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from notebook_prof.views.tabs import TABS
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "views.md"
 TABLE = re.compile(r"\| tab \| what \| in Python \|\n\|---\|---\|---\|\n(?:\|.*\n)+")
 OPERATORS = (
     "| [operators](images/tab-operators.png) "
@@ -19,18 +19,18 @@ OPERATORS = (
 
 
 def table() -> str:
-    """The rows of the guide: the page's own table of operators, then every tab in the order of the rail."""
+    """The rows: the page's own table of operators, then every tab in the order of the rail."""
     rows = []
     for name, tab in TABS.items():
-        pictured = (GUIDE.parent / "images" / f"tab-{name}.png").exists()
+        pictured = (PAGE.parent / "images" / f"tab-{name}.png").exists()
         title = f"[{name}](images/tab-{name}.png)" if pictured else name
         calls = [*tab.calls, *(f"p.plot.{plot}()" for plot in tab.plots)]
         rows.append(f"| {title} | {tab.summary} | {', '.join(f'`{call}`' for call in calls)} |")
     return "\n".join(["| tab | what | in Python |", "|---|---|---|", rows[0], OPERATORS, *rows[1:], ""])
 
 
-def test_the_guide_has_every_tab_as_it_is_declared() -> None:
-    match = TABLE.search(GUIDE.read_text(encoding="utf-8"))
+def test_the_page_has_every_tab_as_it_is_declared() -> None:
+    match = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert match is not None
     assert match[0] == table(), "run python -m tests.codebase.test_tabs"
 
@@ -42,4 +42,4 @@ def test_every_tab_is_documented() -> None:
 
 
 if __name__ == "__main__":
-    GUIDE.write_text(TABLE.sub(lambda _: table(), GUIDE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(TABLE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
