@@ -24,5 +24,5 @@ def run() -> list[dict[str, Any]]:
 
     rows = figures(read(KEPT)[0].values())
     if not rows:
-        print("nothing was measured on a GPU yet: see docs/gpu.md", file=sys.stderr)
+        print("nothing was measured on a GPU yet: see benchmarks/gpu/README.md", file=sys.stderr)
     return rows
