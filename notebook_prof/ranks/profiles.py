@@ -89,8 +89,8 @@ class Ranks(RankAnswers[Profile]):
         Parameters
         ----------
         path : path
-            An existing file is replaced. The figures answer every selection of ranks, steps, process groups
-            and time, beginning with `selection`.
+            An existing file is replaced. The figures and the table show what is selected now, and do not
+            change.
         timelines : iterable of int, optional
             Ranks whose timelines are in the file; they are read again, and in memory together. Default: all
             of up to eight ranks with 1.5 million slices together; otherwise the selected ones, the latest,
