@@ -22,8 +22,7 @@ _CALLS: Final = ("cudamalloc", "cudafree", "hipmalloc", "hipfree", "cudahostallo
 
 def memory_growth_rule(run: Run) -> Finding | None:
     """Find blocks that every step leaves behind."""
-    table = memory_growth(run.trace)
-    if not len(table):
+    if not len(run.facts.peak) or not len(table := memory_growth(run.trace)):
         return None
     first = table.iloc[0]
     if first["source"] == "rss":

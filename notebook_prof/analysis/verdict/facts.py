@@ -303,6 +303,8 @@ def _growth(trace: Trace) -> dict[tuple[int, str], int]:
     # growth must be worth reporting; see `matters`.
     table = level_growth(trace)
     table = table[table["grows"] & (table["steps"] >= _ENOUGH_STEPS - 1)]
+    if not len(table):
+        return {}
     keys = list(zip(table["device"].tolist(), table["source"].astype("str").tolist(), strict=True))
     if any(source == "allocator" for _, source in keys):
         from ..memory.growth import memory_growth
