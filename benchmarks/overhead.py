@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import notebook_prof as nbp
-from notebook_prof.collectors.heap.memray_tracer import MemrayTracer
-from notebook_prof.collectors.heap.tracemalloc_tracer import TracemallocTracer
+from notebook_prof.collectors.heap.blocks import MemrayTracer, TracemallocTracer
 
 TITLE = "Overhead of recording"
 

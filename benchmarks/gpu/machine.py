@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import notebook_prof as nbp
 from notebook_prof.collectors.cuda import driver
-from notebook_prof.collectors.nvml.cards import visible
 from notebook_prof.collectors.nvml.collector import NvmlCollector
-from notebook_prof.collectors.nvml.metrics import METRICS, why_missing
+from notebook_prof.collectors.nvml.metrics import METRICS, visible, why_missing
 from notebook_prof.trace.clocks import Clock
 
 _LIBRARIES: Final = re.compile(

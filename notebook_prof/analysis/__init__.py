@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from .input.pipeline import input_pipeline as input_pipeline
     from .input.pipeline import loaders as loaders
     from .memory.blocks import memory_blocks as memory_blocks
+    from .memory.blocks import memory_heap as memory_heap
     from .memory.curve import memory as memory
     from .memory.curve import memory_peak as memory_peak
     from .memory.growth import memory_growth as memory_growth
-    from .memory.heap import memory_heap as memory_heap
     from .memory.level_growth import level_growth as level_growth
     from .memory.live import memory_by as memory_by
     from .memory.live import memory_live as memory_live
@@ -99,18 +99,18 @@ if TYPE_CHECKING:
     )
     from .source.event_log import event_log as event_log
     from .source.flame import flame as flame
+    from .source.flame import sandwich as sandwich
     from .source.hotspots import hotspots as hotspots
     from .source.line_calls import imports as imports
     from .source.line_calls import line_calls as line_calls
     from .source.lines import lines as lines
-    from .source.sandwich import sandwich as sandwich
     from .time.account import account as account
-    from .time.calls import calls as calls
     from .time.cpu import cpu as cpu
     from .time.cpu import cpu_use as cpu_use
     from .time.host_waits import host_waits as host_waits
     from .time.layers import layers as layers
     from .time.one_time import one_time as one_time
+    from .time.operators import calls as calls
     from .time.operators import operator_work as operator_work
     from .time.operators import operators as operators
     from .time.overhead import overhead as overhead
@@ -156,10 +156,9 @@ __all__ = lazy(
         "input.loader_bounds": "loader_bounds loader_throughput",
         "input.operators": "input_operators input_queues",
         "input.pipeline": "input_pipeline loaders",
-        "memory.blocks": "memory_blocks",
+        "memory.blocks": "memory_blocks memory_heap",
         "memory.curve": "memory memory_peak",
         "memory.growth": "memory_growth",
-        "memory.heap": "memory_heap",
         "memory.level_growth": "level_growth",
         "memory.live": "memory_by memory_live",
         "memory.names": "memory_left_behind memory_names",
@@ -168,18 +167,16 @@ __all__ = lazy(
         "source.call_tree": "bottom_up call_tree heaviest_stack",
         "source.compilations": "compilations fused_kernels graph_breaks",
         "source.event_log": "event_log",
-        "source.flame": "flame",
+        "source.flame": "flame sandwich",
         "source.hotspots": "hotspots",
         "source.line_calls": "imports line_calls",
         "source.lines": "lines",
-        "source.sandwich": "sandwich",
         "time.account": "account",
-        "time.calls": "calls",
         "time.cpu": "cpu cpu_use",
         "time.host_waits": "host_waits",
         "time.layers": "layers",
         "time.one_time": "one_time",
-        "time.operators": "operator_work operators",
+        "time.operators": "calls operator_work operators",
         "time.overhead": "overhead",
         "time.overview": "Overview overview",
         "time.phases": "phases",

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from ..comparison.comparison import Comparison, compare
-from ..comparison.text import comparison_text
+from ..comparison.verdict import comparison_text
 from ..expectations.outcomes import Expectations
 from .expect import add_expect_option, exit_code
 from .output import say

@@ -134,7 +134,7 @@ class Comparison(ComparedTables):
             file.write(text.encode("utf-8"))
 
     def __repr__(self) -> str:
-        from .text import comparison_text
+        from .verdict import comparison_text
 
         return comparison_text(self)
 

@@ -18,7 +18,7 @@ from .. import analysis
 from ..errors import SelectionError
 from ..profiles.profile import Profile
 from ..selection import Selection
-from ..selection.filtered import filtered
+from ..selection.frames import filtered
 from ..trace.schema import Column, Table
 from .parts import name_key
 from .run import TraceRun

@@ -14,10 +14,9 @@ from ..labels import short_names
 from ..statistics.shift import LEAST_RUNS, Shift, factor_of_runs, shift_of_runs, shift_of_steps, widened
 from ..statistics.steps import LEAST
 from ..trace.schema import Column, Table
-from .attribution import attribution, share_of_both
+from .attribution import attribution, missed_lines, share_of_both, undecided_lines
 from .conditions import conditions
 from .linked import LinkedSides
-from .missed_lines import missed_lines, undecided_lines
 from .parts import IDLE, KEYS, VIEWS, folded
 from .run import Side, TraceRun, stalls_of
 from .sources import labels_of_b, placed, source_changes

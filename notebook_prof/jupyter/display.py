@@ -11,7 +11,6 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from .cell import current_cell
-from .deferred_display import first_form, is_verdict_slow, show_when_ready, static_form
 from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
 
 if TYPE_CHECKING:
@@ -22,6 +21,154 @@ if TYPE_CHECKING:
 
     Other = RankBoard | Comparison
 
+
+from typing import TYPE_CHECKING
+
+from ..views.bundle import script, stylesheet
+
+if TYPE_CHECKING:
+    from ..comparison.comparison import Comparison
+    from ..ranks.page.board import RankBoard
+
+
+import contextvars
+import threading
+from collections.abc import Callable
+from html import escape
+
+from ..background import Pace, checkpoint, start_thread
+from ..session import current
+from ..units import format_count, format_ns
+from .widget import headline_of
+
+# Shows the slow parts of a Profile after its views: the verdict, and the static form for readers without a
+# kernel.
+
+LONG: Final = 100_000
+"""With more slices than this the verdict is shown after the views."""
+
+_PART_S: Final = 0.3
+"""Estimated duration of a part. It waits until the kernel is idle, but not for ever."""
+
+
+def is_verdict_slow(profile: Shown) -> bool:
+    """Return whether the verdict is so slow that the page should begin without it."""
+    return profile.pending is not None or len(profile.trace.slices) >= LONG
+
+
+def first_form(profile: Shown, uid: str) -> dict[str, str]:
+    """Return the short text shown until the static form is ready."""
+    if profile.pending is not None:
+        facts = "The recording is being assembled"
+    else:
+        trace = profile.trace
+        facts = f"{format_count(len(trace.slices))} slices over {format_ns(trace.span.dur)}"
+    explanation = "Its verdict and picture were still being made. Where this text stays, run the cell again."
+    html = f"<p><b>{escape(facts)}</b><br>{explanation}</p>"
+    return {
+        "text/plain": f"{facts}. {explanation}",
+        "text/html": f'<div class="nbp-static nbp-static-{escape(uid, quote=True)}">{html}</div>',
+    }
+
+
+def static_form(profile: Shown, uid: str) -> dict[str, Any]:
+    """Make a text, and HTML with a picture and a table, neither of which needs a kernel."""
+    from ..views.report.static_html import fragment  # imported late: no widget should wait for it
+
+    store = queries_of(profile).store  # its indexes serve the live views too
+    html = fragment(profile.trace, profile.selection, verdict=profile.headline, uid=uid, store=store)
+    return {"text/plain": repr(profile), "text/html": html}
+
+
+def show_when_ready(profile: Shown, widget: ProfileWidget, uid: str) -> threading.Thread | None:
+    """Compute the verdict and the static form in a thread, and show each when ready."""
+
+    # If the trace is not built yet, the thread waits for it; if it has no slices, the thread closes the
+    # widget. Closing the widget ends the work. `uid` is the display id of the first form. The thread works
+    # after the views are first drawn and not during recordings, and it does not keep the kernel alive. Where
+    # threads are not available, everything is done before this returns, and it returns None.
+    def tell_verdict() -> None:
+        widget.tell_headline(*headline_of(profile))
+
+    parts: tuple[Callable[[], None], ...] = (tell_verdict, lambda: _show_static(profile, uid))
+
+    def work() -> None:
+        if (pending := profile.pending) is not None:
+            pending.start()
+            pending.wait()
+            if widget.comm is None:
+                return
+            if not _has_slices(profile):
+                widget.close()
+                _show_static(profile, uid)
+                return
+            queries_of(profile).prefetcher.start()
+            widget.begin()
+        queries_of(profile).prefetcher.wait_drawn()
+        queries_of(profile).prefetcher.wait()
+        tell()
+
+    def tell() -> None:
+        with Pace(hold=lambda: current.running() is not None).kept():  # not during a recording
+            for part in parts:
+                checkpoint(_PART_S)
+                if widget.comm is None:
+                    return
+                part()
+
+    own = contextvars.copy_context()  # so that messages belong to the cell that showed the profile
+    thread = start_thread(lambda: own.run(work), "notebook_prof late")
+    if thread is None and widget.comm is not None:
+        tell()
+    return thread
+
+
+def _has_slices(profile: Shown) -> bool:
+    try:
+        return len(profile.trace.slices) > 0
+    except Exception:  # the trace could not be built: the static form says why
+        return False
+
+
+def _show_static(profile: Shown, uid: str) -> None:
+    try:
+        form = static_form(profile, uid)
+    except Exception:  # the first form stays and says what to do next
+        return
+    display(form, raw=True, display_id=uid, update=True)
+
+
+# The widgets of the page of many ranks and of the page of a comparison.
+
+
+class RankWidget(LinkedWidget):
+    """One display of the ranks' dashboard, and of the timelines opened in it."""
+
+    _esm = script("rank_widget")
+    _css = stylesheet() + stylesheet("ranks")
+
+    def __init__(self, board: RankBoard, uid: str = "") -> None:
+        from ..ranks.page import RankProtocol  # loads Bokeh
+
+        answers = RankProtocol(board)
+        settings = {**answers.settings(), "uid": uid}
+        super().__init__(lambda: answers, board.selection, answers.document(), settings)
+
+
+class ComparisonWidget(LinkedWidget):
+    """One display of a comparison of recordings."""
+
+    _esm = script("comparison_widget")
+    _css = stylesheet() + stylesheet("comparison")
+
+    def __init__(self, comparison: Comparison, uid: str = "") -> None:
+        from ..comparison.page.queries import ComparisonProtocol
+
+        answers = ComparisonProtocol(comparison)
+        settings = {**answers.settings(), "uid": uid}
+        super().__init__(lambda: answers, comparison.selection, answers.document(), settings)
+
+
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _SHOWN: Final[dict[str, list[weakref.ref[LinkedWidget]]]] = {}
 """Widgets by the cell that shows them."""
@@ -31,7 +178,7 @@ def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) ->
     """Show a Profile where it is evaluated. With `as_widget`, return the views for the front-end to show."""
     # There are two outputs: a static one (text, and HTML with a picture) that needs no kernel, and the live
     # views, which hide it while they exist. The views are sent first if a front-end is listening (see
-    # `deferred_display`). A shell without a front-end gets the text. marimo uses `as_widget`.
+    # `show_when_ready`). A shell without a front-end gets the text. marimo uses `as_widget`.
     if as_widget:
         return _widget(profile)
     shell = get_ipython()
@@ -48,12 +195,8 @@ def show(profile: Shown | Other, *, as_widget: bool = False, **_options: Any) ->
 
 def _widget(shown: Shown | Other) -> LinkedWidget:
     if _is_board(shown):
-        from .page_widgets import RankWidget
-
         return RankWidget(shown)
     if _is_comparison(shown):
-        from .page_widgets import ComparisonWidget
-
         return ComparisonWidget(shown)
     return ProfileWidget(cast("Shown", shown))
 
@@ -91,7 +234,6 @@ def _display(widget: LinkedWidget, cell: str, shell: InteractiveShell) -> None:
 
 def _board(board: RankBoard, uid: str) -> LinkedWidget:
     from ..ranks.page.report import rank_fragment
-    from .page_widgets import RankWidget
 
     html = rank_fragment(board.frames({}), board.headline, uid)
     display({"text/plain": repr(board), "text/html": html}, raw=True)
@@ -100,7 +242,6 @@ def _board(board: RankBoard, uid: str) -> LinkedWidget:
 
 def _comparison(comparison: Comparison, uid: str) -> LinkedWidget:
     from ..comparison.page.static_html import fragment
-    from .page_widgets import ComparisonWidget
 
     html = fragment(comparison, uid)
     display({"text/plain": repr(comparison), "text/html": html}, raw=True)

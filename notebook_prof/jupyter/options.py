@@ -13,7 +13,7 @@ from typing import NoReturn, cast, get_args
 
 from ..collectors.options import GONE, CollectorOptions, EngineName, PythonMode
 from ..errors import OptionError, nearest
-from ..session.interleaved import interleave
+from ..session.optimizer_loops import interleave
 from ..session.plan import recording_text
 from ..session.schedule import StepRange, step_range
 from ..session.sources import STEP_BY

@@ -6,8 +6,7 @@ import os
 from typing import ClassVar
 
 from .. import writers
-from .methods import method
-from .namespace import Namespace
+from .namespace import Namespace, method
 
 
 class Export(Namespace):

@@ -2,11 +2,76 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from types import MethodType
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
+from .. import selection
 from ..trace import Trace
+
+# Analyses as methods, with the docstring and parameters of the analysis function.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def method(load: Callable[[], Callable[Concatenate[Trace, P], R]]) -> Callable[Concatenate[Any, P], R]:
+    """Make a method of the analysis that `load` returns, with the Trace filled in.
+
+    >>> from notebook_prof import analysis
+    >>> class Holder:
+    ...     steps = method(lambda: analysis.steps)
+    >>> Holder.steps.__doc__ == analysis.steps.__doc__, list(inspect.signature(Holder.steps).parameters)
+    (True, ['self', 'window', 'step', 'where'])
+    """
+    # The analysis is loaded when the method is first looked up. A method that returns a table also accepts
+    # ``where=``, a filter for `notebook_prof.selection.Query`.
+    return cast("Callable[Concatenate[Any, P], R]", Method(load))
+
+
+class Method:
+    """Replaces itself with the method when first looked up. `analysis` is the name of the function."""
+
+    def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
+        self._load = load
+        code = getattr(load, "__code__", None)
+        # the name in ``lambda: analysis.steps``, read without loading the analysis
+        self.analysis: str = code.co_names[-1] if code else ""
+        self._owner: type = object
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = _method(self._load())
+        made.__name__, made.__qualname__ = self._name, f"{self._owner.__qualname__}.{self._name}"
+        setattr(self._owner, self._name, made)
+        return made if instance is None else MethodType(made, instance)
+
+
+def _method(analysis: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(analysis)
+    first, *further = signature.parameters.values()
+    takes_more = {"where", "options"}.isdisjoint(signature.parameters)
+    tabular = "DataFrame" in str(signature.return_annotation) and takes_more
+
+    @functools.wraps(analysis)
+    def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
+        where, trace = kwargs.pop("where", None) if tabular else None, trace_of(self)
+        if where is None:
+            return analysis(trace, *args, **kwargs)
+        return selection.filtered(analysis, trace, str(where), *args, **kwargs)
+
+    me = inspect.Parameter("self", first.kind)
+    if tabular:
+        further.append(
+            inspect.Parameter("where", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+        )
+    bound.__signature__ = signature.replace(parameters=[me, *further])  # type: ignore[attr-defined]
+    return bound
 
 
 class HasTrace(Protocol):

@@ -16,11 +16,11 @@ from .brief import brief
 from .deferred_trace import DeferredTrace
 from .display import display, widget_of
 from .export import Export
-from .methods import method
-from .other_tools import Compat, topic, topics
+from .namespace import method
 from .plot import Plot
 from .text import Text, operator_table, profile_text, summary_text, trust_lines, with_second_line
 from .topics import (
+    Compat,
     Compilations,
     Cpu,
     CriticalPath,
@@ -33,6 +33,8 @@ from .topics import (
     MindSpore,
     Operators,
     Steps,
+    topic,
+    topics,
 )
 
 _STYLES: Final = ("short", "paddle", "torch")

@@ -201,7 +201,7 @@ def replay(
     notebook_prof.errors.NotRecordedError: replay needs the shapes of the inputs of aten::mm, which are not \
     on record: record again with %%profile --shapes, or record_shapes=True
     """
-    from ..collectors.torch.replay.tries import tries_of
+    from ..collectors.torch.replay.isolation import tries_of
     from ..collectors.torch.replay.turns import replay as run_in_turns
 
     names = tries_of(tries)

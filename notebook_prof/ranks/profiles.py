@@ -12,11 +12,11 @@ from ..selection import Selection
 from ..trace import Trace
 from .analysis.answers import RankAnswers
 from .page.board import RankBoard
-from .plot import RankPlot
+from .pictures import RankPlot
 from .rankset import find_ranks
 from .reading.cache import Cache
 from .reading.files import Paths
-from .reading.progress import Progress
+from .reading.pool import Progress
 
 _MOST: Final = 8
 

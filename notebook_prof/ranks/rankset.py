@@ -13,12 +13,10 @@ import pandas as pd
 
 from ..errors import SelectionError
 from ..trace import ImportReport, Trace
-from .reading.cache import Cache, open_rank
+from .reading.cache import Analyses, Cache, Reduction, joined, open_rank, reduce_rank
 from .reading.cluster import find_there, run_there
 from .reading.files import Paths, RankFile, arranged, inspected, listed, numbered
-from .reading.pool import processes_for, run_here
-from .reading.progress import Bar, Progress
-from .reading.reduction import Analyses, Reduction, joined, reduce_rank
+from .reading.pool import Bar, Progress, processes_for, run_here
 
 T = TypeVar("T")
 _OPEN: Final = 2

@@ -12,9 +12,8 @@ from ..errors import HistoryError, OptionError, nearest
 from ..profiles.files import open_profile
 from ..profiles.profile import Profile
 from ..trace.schema import Column, Table
-from .entry import HistoryRun, read_run
+from .entry import HistoryRun, kept_path, read_run
 from .folder import VARIABLE, history_folder, notebook_path
-from .keeping import kept_path
 from .store import Store, damaged_files
 from .writing import losses, missing, wait
 

@@ -20,10 +20,9 @@ from ..own_processes import at_exit
 from ..profiles.profile import Profile
 from ..units import format_items
 from .before import RunBefore
+from .entry import keep, packed
 from .folder import history_folder, notebook_path, start_folder
 from .identity import Identity, cell_hash, is_dirty, kernel_id, revision_of
-from .keeping import keep
-from .packing import packed
 from .store import Row, Store
 
 THREAD: Final = "notebook_prof history"

@@ -9,7 +9,7 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .clauses import DIMENSIONS as DIMENSIONS
     from .clauses import Clause as Clause
-    from .filtered import filtered as filtered
+    from .frames import filtered as filtered
     from .frames import passing as passing
     from .query import Query as Query
     from .selection import Selection as Selection
@@ -18,8 +18,7 @@ __all__ = lazy(
     __name__,
     {
         "clauses": "DIMENSIONS Clause",
-        "filtered": "filtered",
-        "frames": "passing",
+        "frames": "filtered passing",
         "query": "Query",
         "selection": "Selection",
     },

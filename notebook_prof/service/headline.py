@@ -14,7 +14,7 @@ from .. import analysis
 from ..analysis import Claim
 from ..analysis.time.account import account_spans
 from ..trace import Trace
-from .patches import plain_patch
+from .packing import plain_patch
 
 Piece = tuple[str, dict[str, Any] | None]
 """A text, and what a click on it selects; None where it is only text."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from .. import analysis
-from ..analysis.device.launches import launching_rows
+from ..analysis.device.kernel_launches import launching_rows
 from ..analysis.grouping import merged_names
 from ..analysis.name_labels import module_classes
 from ..analysis.source.lines import LINE

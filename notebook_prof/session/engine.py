@@ -23,10 +23,10 @@ from ..trace.builder import TraceBuilder
 from ..trace.clocks import Clock
 from ..trace.report import ImportReport
 from ..trace.trace import Trace
-from . import budget, current, findings
+from . import current, findings
 from .cell import Cell
-from .interleaved import Interleaved, OverheadMeter
-from .plan import EndOfWindow, LoopInSource, Plan, loop_source
+from .optimizer_loops import Interleaved, OverheadMeter
+from .plan import EndOfWindow, LoopInSource, Plan, loop_source, spent, within
 from .records import EarlyEnd, Run, StepRecords
 from .schedule import ScheduleFunction
 from .size_watch import SizeWatch
@@ -81,7 +81,7 @@ class Session:
         self.report = ImportReport()
         self._source: str | None = self._metadata.get("cell_source")
         self._cell = Cell(self._source or "")
-        self._options = budget.within(plan.options, self._source, self.report)
+        self._options = within(plan.options, self._source, self.report)
         self._sources = StepSources(
             self.window, plan.step_by, self.report, self._after_tick, self._cell.location
         )
@@ -271,7 +271,7 @@ class Session:
         self._finished.append(cycle)
         recording.stop()
         if "torch" in recording.names:
-            budget.spent(self._source, stop_ns - self._start_ns, time.time_ns() - stop_ns)
+            spent(self._source, stop_ns - self._start_ns, time.time_ns() - stop_ns)
         if self._names is not None:
             cycle.names = self._names.now()
             self._names_at_end = cycle.names if self.window.closed else None

@@ -203,7 +203,7 @@ def remember_launch_delay(trace: Trace) -> None:
     # every recording that has it
     global _first_delay_ns
     if _first_delay_ns is None:
-        from ..analysis.device.launches import least_launch_delay  # imports all analyses
+        from ..analysis.device.kernel_launches import least_launch_delay  # imports all analyses
 
         _first_delay_ns = least_launch_delay(trace)
 

@@ -22,7 +22,7 @@ from ..trace.trace import Trace
 from ..units import parse_ns, parse_share
 from . import current
 from .engine import Session
-from .interleaved import interleave
+from .optimizer_loops import interleave
 from .plan import EndOfWindow, Plan, recording_text
 from .schedule import ScheduleFunction, StepsLike, WholeRun, step_range
 

@@ -1,14 +1,16 @@
-"""Types of common arrays, and the numbering of distinct rows."""
+"""Names and versions of the native format, shared by its writer and its reader."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Types of common arrays, and the numbering of distinct rows.
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 """Times in nanoseconds, row numbers, counts, bytes."""
@@ -29,3 +31,25 @@ def number_rows(*columns: npt.ArrayLike | pd.Series) -> tuple[IntArray, pd.Multi
         return np.empty(0, np.int64), rows
     codes, distinct = pd.factorize(rows)
     return codes.astype(np.int64), distinct
+
+
+FORMAT: Final = "notebook_prof"
+SCHEMA: Final = 1
+"""Increased with every change that an older reader would misread."""
+
+OLDEST_SCHEMA: Final = 1
+"""The oldest schema that is still read."""
+
+FIRST: Final = "format.json"
+"""Written first: identifies the format even if everything else is missing."""
+
+LAST: Final = "metadata.json"
+"""Written last: the final marker, with the sizes and checksums of all other files."""
+
+TABLE_SUFFIX: Final = ".parquet"
+
+TAG: Final = "$"
+"""Key of a JSON object that encodes a value that JSON lacks."""
+
+MAX_NESTING: Final = 64
+"""Maximum nesting of metadata; deeper values become text."""

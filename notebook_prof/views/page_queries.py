@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..service.answers import Ask
+from ..service.executor import QueryService
 from ..service.packing import Answer
-from ..service.query_service import QueryService
 from ..service.store import ViewStore
 
 

@@ -12,9 +12,8 @@ import pandas as pd
 from pandas.api import types
 
 from ..errors import OptionError, nearest
-from ..service.packing import Answer, pack
+from ..service.packing import Answer, pack, plain_patch
 from ..service.palette import NameStyles
-from ..service.patches import plain_patch
 from ..service.store import ViewStore
 from .tabs import TABS, Absent, Cards, Facts, Note, Panel, Picture, Source, Stack, Table, Tree
 from .tabs.base import MOST_ROWS

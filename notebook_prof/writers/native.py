@@ -2,19 +2,186 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import IO, Any, Final, cast
 
 import pandas as pd
 
-from ..trace.layout import FORMAT, LAST, SCHEMA, TABLE_SUFFIX
+from ..atomic_files import PRIVATE, cannot_write
+from ..errors import OptionError, WriteError
+from ..trace.arrays import FIRST, FORMAT, LAST, SCHEMA, TABLE_SUFFIX
 from ..trace.report import ImportReport
 from ..trace.schema import TABLES
 from ..trace.trace import Trace
 from .columns import Encoded, encode_column
-from .container import Container
 from .values import ValueEncoder
+
+# A folder or a zip of files that appears only when it is complete.
+
+
+class Container:
+    """Files written under a temporary name beside `path`, which they replace when all are written."""
+
+    # An interrupted write leaves an existing recording unchanged. Leftovers of a killed process lack their
+    # last file and are recognised by that. OptionError if anything but a recording is at `path`.
+    def __init__(self, path: Path) -> None:
+        self._target = path
+        self._zip = path.name.endswith(".zip")
+        self._part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+        self._archive: zipfile.ZipFile | None = None
+        self._raw_zip: IO[bytes] | None = None
+        self.files: dict[str, dict[str, int]] = {}
+        _check_target(path, self._zip)
+
+    def __enter__(self) -> Container:
+        try:
+            if self._zip:
+                # created exclusively, so that no existing link is followed
+                number = os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE)
+                self._raw_zip = os.fdopen(number, "w+b")
+                self._archive = zipfile.ZipFile(self._raw_zip, "w", zipfile.ZIP_STORED)
+            else:
+                self._part.mkdir(mode=0o700)
+            self.put(FIRST, {"format": FORMAT, "schema": SCHEMA})
+        except OSError as error:
+            self._leave()
+            raise cannot_write(self._target, error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        complete = kind is None and LAST in self.files
+        try:
+            if self._archive is not None and complete:
+                self._archive.close()
+                assert self._raw_zip is not None
+                self._raw_zip.flush()
+                os.fsync(self._raw_zip.fileno())
+            if complete:
+                self._replace()
+        except OSError as failure:
+            raise cannot_write(self._target, failure) from failure
+        finally:
+            self._leave()
+        if isinstance(error, OSError) and not isinstance(error, WriteError):
+            raise cannot_write(self._target, error) from error
+
+    def _leave(self) -> None:
+        """Close and remove incomplete files."""
+        raw, self._raw_zip = self._raw_zip, None
+        if self._archive is not None:
+            self._archive.fp = None  # it would write its end, again to a disk that may be full
+        if raw is not None:
+            with suppress(OSError):
+                raw.close()
+        _remove(self._part)
+
+    def put(self, name: str, content: dict[str, Any]) -> None:
+        """Write a file of JSON."""
+        with self.open(name) as file:
+            file.write(json.dumps(content, allow_nan=False).encode("ascii"))
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Write a file; its size and checksum are in `files` afterwards."""
+        with self._open_member(name) as raw:
+            counted = _Counted(raw)
+            yield cast("IO[bytes]", counted)
+        self.files[name] = {"bytes": counted.size, "crc32": counted.crc32}
+
+    @contextmanager
+    def _open_member(self, name: str) -> Iterator[IO[bytes]]:
+        if self._archive is not None:
+            with self._archive.open(name, "w", force_zip64=True) as member:
+                yield member
+            return
+        with (self._part / name).open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _replace(self) -> None:
+        if self._zip or not self._target.exists():
+            os.replace(self._part, self._target)
+            return
+        # a folder cannot be replaced atomically
+        old = self._part.with_suffix(".old")
+        os.replace(self._target, old)
+        try:
+            os.replace(self._part, self._target)
+        except BaseException:
+            os.replace(old, self._target)
+            raise
+        _remove(old)
+
+
+class _Counted:
+    """The stream for pyarrow and json: passes everything on and counts it."""
+
+    closed = False
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._open_member = raw
+        self.size = self.crc32 = 0
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self.size += len(view)
+        self.crc32 = zlib.crc32(view, self.crc32)
+        self._open_member.write(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._open_member.flush()
+
+    def close(self) -> None:
+        """Leave the file open for its owner."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _check_target(path: Path, is_zip: bool) -> None:
+    if not path.parent.is_dir():
+        raise OptionError(f"{path.name!r} cannot be written: there is no folder {str(path.parent)!r}")
+    if not path.exists():
+        return
+    ours = (path / FIRST).is_file() or not any(path.iterdir()) if path.is_dir() else False
+    if is_zip and path.is_dir():
+        raise OptionError(f"{path.name!r} is a folder, but a zip archive of that name was requested")
+    if not is_zip and not ours:
+        what = "a folder with other files" if path.is_dir() else "a file"
+        raise OptionError(
+            f"{path.name!r} is {what}, and is not overwritten with a recording, which is a folder: "
+            "choose another name, or one that ends in .zip"
+        )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
 
 _DICTIONARY_BYTES: Final = 1 << 30
 

@@ -14,7 +14,7 @@ from ..trace import Trace
 from ..trace.arrays import IntArray, TextArray
 from ..trace.intervals import as_ints
 from ..trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
-from .arguments import event_texts
+from .values import event_texts
 
 Rows: TypeAlias = Iterable[str]
 """Chunks of events, each joined with commas; a chunk may be empty."""

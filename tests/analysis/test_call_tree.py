@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import bottom_up, call_tree, event_log, heaviest_stack, operators
-from notebook_prof.analysis.device.launches import launching_rows
+from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.analysis.scope import on_device
 from notebook_prof.analysis.source.call_tree import from_below
 from notebook_prof.analysis.source.my_code import is_library_file, my_code

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.analysis import flame, operators
-from notebook_prof.analysis.device.launches import launching_rows
+from notebook_prof.analysis.device.kernel_launches import launching_rows
 from notebook_prof.errors import OptionError
 from notebook_prof.testing import draw, traces
 from notebook_prof.trace import TraceBuilder

@@ -16,7 +16,7 @@ from notebook_prof.formats.paddle.summary.events import Events
 from notebook_prof.formats.paddle.summary.operators import operator_table, user_table
 from notebook_prof.formats.paddle.summary.overview import memory_table
 from notebook_prof.formats.paddle.summary.text import VIEWS
-from notebook_prof.profiles.other_tools import Compat
+from notebook_prof.profiles.topics import Compat
 from notebook_prof.testing import draw
 from notebook_prof.trace import TraceBuilder
 

@@ -13,7 +13,7 @@ import pytest
 
 from notebook_prof import Profile, TraceBuilder, read_trace
 from notebook_prof.analysis import trust
-from notebook_prof.analysis.device.launches import least_launch_delay
+from notebook_prof.analysis.device.kernel_launches import least_launch_delay
 from notebook_prof.analysis.trust.device import CUPTI_FAULTS
 from notebook_prof.profiles.text import _SENTENCES, trust_lines
 from notebook_prof.testing import draw

@@ -17,8 +17,7 @@ import pytest
 from notebook_prof import Profile
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.namespace import Namespace
-from notebook_prof.profiles.other_tools import Compat
-from notebook_prof.profiles.topics import TOPICS
+from notebook_prof.profiles.topics import TOPICS, Compat
 from notebook_prof.testing import draw
 
 from .source import ROOT

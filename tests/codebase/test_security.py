@@ -10,7 +10,8 @@ from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers.codec import compression
 from notebook_prof.readers.folder import MAX_FILES
-from notebook_prof.runs import folder, keeping, store
+from notebook_prof.runs import folder, store
+from notebook_prof.runs.entry import FOLDER, LIMIT
 from notebook_prof.trace.sealing import LONGEST_TEXT
 
 from .source import FILES, ROOT, imports
@@ -27,14 +28,14 @@ def test_bounds_are_those_of_the_code() -> None:
         f"more than {MAX_FILES:,} files of a folder",
         f"{LONGEST} characters",
         f"mode 0{PRIVATE:o}",
-        f"at most {keeping.LIMIT >> 30} GiB",
+        f"at most {LIMIT >> 30} GiB",
     ):
         assert text in TEXT, text
 
 
 def test_places_and_names_are_those_of_the_code() -> None:
     assert f"`{folder.NAME}/{store.FILE}`" in TEXT
-    assert f"`{folder.NAME}/{keeping.FOLDER}/`" in TEXT
+    assert f"`{folder.NAME}/{FOLDER}/`" in TEXT
     assert f"`{folder.VARIABLE}` is `off`" in TEXT
     assert "off" in folder.OFF
     for name in re.findall(r"`p\.export\.(\w+)`", TEXT):

@@ -15,8 +15,7 @@ import notebook_prof as nbp
 from notebook_prof import analysis
 from notebook_prof.analysis.source.stack_nodes import working_threads
 from notebook_prof.comparison.comparison import Comparison, compare
-from notebook_prof.comparison.page.flame import flame_picture, stacks_of_both
-from notebook_prof.comparison.page.panel import compared
+from notebook_prof.comparison.page.panel import compared, flame_picture, stacks_of_both
 from notebook_prof.comparison.page.queries import ComparisonProtocol, can_be_shown, page_document
 from notebook_prof.comparison.page.report import comparison_report
 from notebook_prof.comparison.parts import name_key

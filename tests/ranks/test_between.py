@@ -13,7 +13,7 @@ from notebook_prof.analysis.distributed.collectives import operation_of
 from notebook_prof.errors import OptionError
 from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.folding import METRICS, fold
-from notebook_prof.ranks.analysis.matching import matched
+from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.testing import draw
 from notebook_prof.trace.taxonomy import is_collective_kernel, is_collective_range
 

@@ -14,7 +14,7 @@ from notebook_prof.cli.main import main
 from notebook_prof.errors import SelectionError
 from notebook_prof.ranks.page import RankProtocol
 from notebook_prof.ranks.page.board import RankBoard
-from notebook_prof.ranks.page.representative_ranks import worth_showing
+from notebook_prof.ranks.page.figures import worth_showing
 from notebook_prof.ranks.profiles import Ranks
 
 from ..unit.test_answer_types import check_answer

@@ -19,7 +19,7 @@ from notebook_prof.ranks.analysis.arrivals import arrivals, with_margins
 from notebook_prof.ranks.analysis.clocks import clock_offsets
 from notebook_prof.ranks.analysis.critical_path import path_table, spans_of_ranks
 from notebook_prof.ranks.analysis.joint import Joint, joint
-from notebook_prof.ranks.analysis.matching import matched
+from notebook_prof.ranks.analysis.tables import matched
 from notebook_prof.ranks.analysis.what_if import what_if_of_ranks
 from notebook_prof.testing import draw
 from notebook_prof.testing.programs import changed, joined

@@ -9,7 +9,7 @@ import numpy as np
 
 from notebook_prof.comparison.run import Summary, TraceRun, summary_of
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.runs.packing import packed
+from notebook_prof.runs.entry import packed
 from notebook_prof.runs.store import Row
 from notebook_prof.trace import TraceBuilder
 

@@ -16,10 +16,9 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.comparison.run import TraceRun, summary_of
 from notebook_prof.errors import NotRecordedError, OptionError
-from notebook_prof.runs import keeping, table, writing
-from notebook_prof.runs.entry import HistoryRun
+from notebook_prof.runs import entry, table, writing
+from notebook_prof.runs.entry import MOST_BYTES, HistoryRun, packed, unpacked
 from notebook_prof.runs.identity import revision_of, tokens
-from notebook_prof.runs.packing import MOST_BYTES, packed, unpacked
 from notebook_prof.runs.store import Store
 from notebook_prof.runs.table import COLUMNS
 
@@ -109,12 +108,12 @@ def test_kept_recordings_come_back_whole_and_are_bounded(
     assert isinstance(again, nbp.Profile)
     pd.testing.assert_frame_equal(again.trace.slices, last.trace.slices)
     assert nbp.history()["kept"].all()
-    size = max(file.stat().st_size for file in (history / keeping.FOLDER).iterdir())
-    keeping.keep(history, last, "one more", limit=2 * size + size // 2)
-    assert len(list((history / keeping.FOLDER).iterdir())) == 2
+    size = max(file.stat().st_size for file in (history / entry.FOLDER).iterdir())
+    entry.keep(history, last, "one more", limit=2 * size + size // 2)
+    assert len(list((history / entry.FOLDER).iterdir())) == 2
     assert isinstance(nbp.load("run 0"), HistoryRun), "what was evicted has its totals"
-    keeping.keep(history, last, "the only one", limit=0)
-    assert [file.name for file in (history / keeping.FOLDER).iterdir()] == ["the only one.nbprof.zip"]
+    entry.keep(history, last, "the only one", limit=0)
+    assert [file.name for file in (history / entry.FOLDER).iterdir()] == ["the only one.nbprof.zip"]
 
 
 @pytest.mark.parametrize("name", ["cnn_sgd", "lm_adamw", "threads", "odd_names", "empty"])

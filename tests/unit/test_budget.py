@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from notebook_prof.collectors.options import CollectorOptions
-from notebook_prof.session import budget
-from notebook_prof.session.budget import spent, within
+from notebook_prof.session import plan
+from notebook_prof.session.plan import spent, within
 from notebook_prof.trace import ImportReport
 
 CELL = "%%profile p\nloop()\n"
@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "_dear", {})
+    monkeypatch.setattr(plan, "_dear", {})
 
 
 def _decided(source: str | None, shapes: bool | None = None) -> tuple[bool | None, list[str]]:
@@ -63,5 +63,5 @@ def test_the_report_says_what_it_took_and_how_to_insist() -> None:
 def test_many_cells_are_not_kept_for_ever() -> None:
     for number in range(1100):
         spent(f"cell {number}", SECOND, 3 * SECOND)
-    assert len(budget._dear) == 1000
+    assert len(plan._dear) == 1000
     assert _decided("cell 1099")[0] is False

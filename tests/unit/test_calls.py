@@ -19,7 +19,7 @@ from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.collectors.python import PythonCollector
 from notebook_prof.collectors.python.tracing import monitoring, tracer, viztracer
-from notebook_prof.collectors.python.tracing.calls import Calls, Function
+from notebook_prof.collectors.python.tracing.monitoring import Calls, Function
 from notebook_prof.collectors.python.tracing.tracer import CallTracer
 from notebook_prof.optional import installed
 from notebook_prof.trace import Trace, TraceBuilder

@@ -12,7 +12,7 @@ import pytest
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import TraceBuilder
 from notebook_prof.writers import write_chrome
-from notebook_prof.writers.chrome_ranks import Shifted, write_chrome_ranks
+from notebook_prof.writers.chrome import Shifted, write_chrome_ranks
 
 START = 1_795_000_000_123_456_789
 

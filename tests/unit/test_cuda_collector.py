@@ -148,7 +148,7 @@ def test_cupy_without_torch_brings_kernels(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(
         sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), __spec__=1)
     )
-    monkeypatch.setattr("notebook_prof.collectors.cupy.collector.installed", lambda name: True)
+    monkeypatch.setattr("notebook_prof.collectors.cupy.installed", lambda name: True)
     monkeypatch.setattr(collector, "survey", lambda *_: Facts(GPU, torch_cuda="12.8"))
     assert [one.name for one in make()][:2] == ["cuda", "cupy"]
     monkeypatch.setattr(collector, "survey", lambda *_: Facts(NO_DRIVER))
@@ -268,7 +268,7 @@ def test_jax_on_a_gpu_and_cuda_want_the_same_place(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(collector, "survey", lambda *_: Facts(GPU, cupti=CUPTI))
     for plugin, together in (("jax_cuda13_plugin", False), ("none", True)):
         monkeypatch.setattr(
-            "notebook_prof.collectors.jax.collector.installed", lambda name, plugin=plugin: name == plugin
+            "notebook_prof.collectors.jax.installed", lambda name, plugin=plugin: name == plugin
         )
         recording = Recording([CudaCollector(), JaxCollector()])
         assert (recording.names == ["cuda", "jax"]) == together

@@ -18,7 +18,6 @@ from notebook_prof.analysis.device.kernels import kernel_origin
 from notebook_prof.collectors import cupy as cupy_room
 from notebook_prof.collectors.base import Recording
 from notebook_prof.collectors.cupy import CupyCollector
-from notebook_prof.collectors.cupy import collector as home
 from notebook_prof.optional import installed
 from notebook_prof.trace import Trace, TraceBuilder
 
@@ -45,7 +44,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
         get_default_pinned_memory_pool=lambda: pool,
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(home, "installed", lambda name: True)
+    monkeypatch.setattr(cupy_room, "installed", lambda name: True)
     MemoryHook.hooks.clear()
     yield pool
     assert not MemoryHook.hooks
@@ -84,7 +83,7 @@ def test_cards_that_are_not_used_are_left_alone(pool: Pool, monkeypatch: pytest.
     cupy = sys.modules["cupy"]
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 3)
     monkeypatch.setattr(cupy.cuda, "Device", lambda number: chosen.append(number) or nullcontext())
-    monkeypatch.setattr(home, "in_use", lambda: {0, 2} if chosen else {2})
+    monkeypatch.setattr(cupy_room, "in_use", lambda: {0, 2} if chosen else {2})
     pool.malloc(700, hooked=False)
     recording = Recording([CupyCollector()])
     recording.start()
@@ -212,7 +211,7 @@ def test_without_a_gpu_the_reason_is_reported(
 
 
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "installed", lambda name: False)
+    monkeypatch.setattr(cupy_room, "installed", lambda name: False)
     assert "pip install" in cupy_room.CupyCollector.availability().reason
 
 

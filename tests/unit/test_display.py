@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from ipywidgets.widgets import widget as ipywidgets_widget
 
-from notebook_prof.jupyter import deferred_display
 from notebook_prof.jupyter import display as display_module
 from notebook_prof.jupyter.display import show
 from notebook_prof.jupyter.widget import ProfileWidget
@@ -47,8 +46,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
         outputs.append(bundle)
 
-    for module in (display_module, deferred_display):
-        monkeypatch.setattr(module, "display", note)
+    monkeypatch.setattr(display_module, "display", note)
     yield outputs
     for widget in _widgets():
         widget.close()
@@ -86,7 +84,7 @@ def test_a_kernel_gets_the_views_and_a_static_form_under_one_id(monkeypatch: pyt
     for bundle in (text[0], static[0]):
         assert f"nbp-static-{uid}" in bundle["text/html"], "the live views hide it"
     assert "run the cell again" in text[0]["text/plain"]
-    assert static[0] == deferred_display.static_form(profile, uid)
+    assert static[0] == display_module.static_form(profile, uid)
     assert _begun(monkeypatch, widget)["verdict"] == profile.headline
     assert widget.settings["late"] is False
 
@@ -98,8 +96,7 @@ def _noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], str | 
     def note(bundle: dict[str, Any], raw: bool, display_id: str | None = None, update: bool = False) -> None:
         displays.append((bundle, display_id, update))
 
-    for module in (display_module, deferred_display):
-        monkeypatch.setattr(module, "display", note)
+    monkeypatch.setattr(display_module, "display", note)
     return displays
 
 
@@ -118,7 +115,7 @@ def _begun(monkeypatch: pytest.MonkeyPatch, widget: ProfileWidget) -> dict[str, 
 def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that show the rest; they wait for no page."""
     started: list[threading.Thread] = []
-    original = deferred_display.show_when_ready
+    original = display_module.show_when_ready
     monkeypatch.setattr(
         display_module, "show_when_ready", lambda *arguments: started.append(original(*arguments))
     )
@@ -130,7 +127,7 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
 def test_a_long_profile_shows_the_rest_after_its_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     displays = _noted(monkeypatch)
     monkeypatch.setattr(current, "running", lambda: "a recording")
-    monkeypatch.setattr(deferred_display, "LONG", 0)
+    monkeypatch.setattr(display_module, "LONG", 0)
     started, profile = _threads(monkeypatch), drawn_profile()
     _use(monkeypatch, _Shell())
     show(profile)

@@ -16,7 +16,7 @@ from notebook_prof.selection import Selection
 from notebook_prof.service.palette import MEMORY, NAMES, PHASES, rgba
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.views.pictures import CHOICES, scene, write_png, write_svg
-from notebook_prof.views.pictures.raster import pixels
+from notebook_prof.views.pictures.images import pixels
 from notebook_prof.views.pictures.scene import Line, Rect, Scene, Text
 
 from ..browser.drawn import drawn_trace

@@ -11,7 +11,7 @@ import pandas as pd
 from notebook_prof.readers import read_trace
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.event_tables import DEVICE_TABLES, slice_rows_of
-from notebook_prof.writers.arguments import event_texts
+from notebook_prof.writers.values import event_texts
 
 
 def trace_with_arguments() -> Trace:

@@ -16,9 +16,8 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis.source.lines import lines
-from notebook_prof.collectors.heap import collector
-from notebook_prof.collectors.heap.blocks import Blocks, HeapBlocks, StackLine, blocks_table
-from notebook_prof.collectors.heap.memray_tracer import MemrayTracer
+from notebook_prof.collectors import heap as heap_room
+from notebook_prof.collectors.heap.blocks import Blocks, HeapBlocks, MemrayTracer, StackLine, blocks_table
 from notebook_prof.collectors.options import CollectorOptions
 from notebook_prof.errors import OptionError
 from notebook_prof.profiles.profile import Profile
@@ -33,7 +32,7 @@ TRACERS = ("memray", "tracemalloc")
 def tracer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Record with one of the two."""
     name = str(request.param)
-    monkeypatch.setattr(collector, "installed", lambda module: module == name)
+    monkeypatch.setattr(heap_room, "installed", lambda module: module == name)
     return name
 
 
@@ -105,7 +104,7 @@ def test_without_the_option_nothing_is_traced() -> None:
 
 
 def test_only_what_the_user_traces_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "installed", lambda module: False)
+    monkeypatch.setattr(heap_room, "installed", lambda module: False)
     tracemalloc.start(5)
     try:
         before = bytearray(30 * MIB)
@@ -203,7 +202,7 @@ def test_a_profiler_that_the_code_leaves_at_work_stays() -> None:
 
 
 def test_tracemalloc_of_the_code_is_as_without_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "installed", lambda module: False)
+    monkeypatch.setattr(heap_room, "installed", lambda module: False)
     with nbp.profile("system", heap=True) as p:
         ours = np.ones(3 * MIB)
         before = tracemalloc.is_tracing(), tracemalloc.get_traced_memory()

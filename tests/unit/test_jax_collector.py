@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import notebook_prof as nbp
+from notebook_prof.collectors import jax as room
 from notebook_prof.collectors.base import Recording
-from notebook_prof.collectors.jax import JaxCollector, collector, session
+from notebook_prof.collectors.jax import JaxCollector, session
 from notebook_prof.optional import installed
 from notebook_prof.trace import TraceBuilder
 
@@ -118,14 +119,14 @@ def test_through_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "installed", lambda name: False)
+    monkeypatch.setattr(room, "installed", lambda name: False)
     assert "pip install" in JaxCollector.availability().reason
 
 
 def test_nothing_recorded_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(__version__="0", profiler=SimpleNamespace()))
     empty = SimpleNamespace(start=lambda: None, stop=lambda: b"")
-    monkeypatch.setattr(collector, "open_session", lambda jax, python: empty)
+    monkeypatch.setattr(room, "open_session", lambda jax, python: empty)
     recording = Recording([JaxCollector()])
     recording.start()
     recording.stop()

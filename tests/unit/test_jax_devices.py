@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from notebook_prof.analysis import trust
-from notebook_prof.collectors.jax.collector import of_devices
+from notebook_prof.collectors.jax import of_devices
 from notebook_prof.formats.jax.assemble import assemble
 from notebook_prof.formats.jax.columns import Line, Space, coded
 from notebook_prof.formats.jax.decoder import decode

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from notebook_prof.selection import Selection
-from notebook_prof.service.lod.overlaps import late_inside
+from notebook_prof.service.lod.launched import late_inside
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import nest
 from notebook_prof.views.page_queries import PageQueries

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from notebook_prof.errors import FormatError, NotebookProfError, OptionError
 from notebook_prof.readers import read_trace
-from notebook_prof.readers.codec import json_repair
 from notebook_prof.readers.codec.numbers import _one_number, to_ns
+from notebook_prof.readers.codec.tolerant_json import mend, split_rows
 from notebook_prof.trace import ImportReport, Trace
 from tests.frames import differences
 
@@ -141,7 +141,7 @@ def test_every_file_of_the_folder_is_tested_here(folder: Path) -> None:
 def test_repairs_stay_linear(hostile: bytes) -> None:
     started = time.thread_time()
     report = ImportReport()
-    json_repair.split_rows(json_repair.mend(hostile, "test", report))
+    split_rows(mend(hostile, "test", report))
     assert time.thread_time() - started < 60
 
 

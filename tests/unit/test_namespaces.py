@@ -12,8 +12,7 @@ from notebook_prof import Profile, analysis
 from notebook_prof.analysis.verdict.claims import METHODS, Claim
 from notebook_prof.profiles.export import Export
 from notebook_prof.profiles.namespace import Namespace
-from notebook_prof.profiles.other_tools import Compat
-from notebook_prof.profiles.topics import TOPICS
+from notebook_prof.profiles.topics import TOPICS, Compat
 from notebook_prof.testing import draw
 
 KINDS = (*TOPICS, Export, Compat)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from notebook_prof.collectors.nvml import collector as nvml
-from notebook_prof.collectors.nvml.cards import cuda_uuids, visible
 from notebook_prof.collectors.nvml.collector import NvmlCollector
+from notebook_prof.collectors.nvml.metrics import cuda_uuids, visible
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.clocks import Clock
 

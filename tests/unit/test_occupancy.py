@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from notebook_prof.collectors.cuda.occupancy import Device, read_devices
+from notebook_prof.collectors.cuda.records import Device, read_devices
 
 MOST_BLOCKS = {60: 32, 70: 32, 75: 16, 80: 32, 90: 32}
 """By compute capability; from the table of technical specifications in the CUDA programming guide."""

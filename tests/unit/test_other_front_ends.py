@@ -9,7 +9,7 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.jupyter import display as shown
-from notebook_prof.jupyter.page_widgets import RankWidget
+from notebook_prof.jupyter.display import RankWidget
 from notebook_prof.jupyter.widget import ProfileWidget
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw

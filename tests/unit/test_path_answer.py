@@ -14,7 +14,7 @@ import pytest
 
 from notebook_prof import Selection, analysis
 from notebook_prof.analysis.verdict.facts import judged_extent
-from notebook_prof.service.query_service import QueryService
+from notebook_prof.service.executor import QueryService
 from notebook_prof.testing import draw
 from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns, format_share

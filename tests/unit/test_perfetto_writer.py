@@ -22,7 +22,7 @@ from notebook_prof.testing import strategies
 from notebook_prof.trace import Trace, TraceBuilder
 from notebook_prof.trace.taxonomy import MODULE_PREFIX
 from notebook_prof.writers import write_perfetto
-from notebook_prof.writers.perfetto.lanes import lanes
+from notebook_prof.writers.perfetto.tracks import lanes
 from notebook_prof.writers.rows import KIND
 from tests.unit.test_chrome_writer import START, check_opened, trace  # noqa: F401
 

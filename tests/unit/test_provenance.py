@@ -7,7 +7,7 @@ from pathlib import Path
 import notebook_prof as nbp
 from notebook_prof import TraceBuilder
 from notebook_prof.testing import draw
-from notebook_prof.views.report.provenance import header, provenance
+from notebook_prof.views.report.report import header, provenance
 
 
 def test_of_a_file(data: Path, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import pytest
 
 import notebook_prof as nbp
 from notebook_prof.analysis.work.optimizer_steps import optimizer_steps
-from notebook_prof.collectors.torch.replay import tries, turns
+from notebook_prof.collectors.torch.replay import turns
 from notebook_prof.collectors.torch.replay.calls import CannotReplayError, Recorded, prepare
-from notebook_prof.collectors.torch.replay.isolation import isolated
+from notebook_prof.collectors.torch.replay.isolation import changed, isolated
 from notebook_prof.collectors.torch.replay.optimizers import RecordedStep, prepare_step
 from notebook_prof.collectors.torch.replay.turns import Measured
 from notebook_prof.profiles.replay import Replayed
@@ -204,7 +204,7 @@ def test_compiled_by_code_of_its_own(cnn: nbp.Profile) -> None:
         original = torch.compile
         try:
             torch.compile = lambda f, **kwargs: original(f, backend="aot_eager", **kwargs)
-            first, second = (tries.changed(torch, base, "compile") for _ in range(2))
+            first, second = (changed(torch, base, "compile") for _ in range(2))
         finally:
             torch.compile = original
         assert torch.equal(first(), base())

@@ -12,7 +12,7 @@ import pytest
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers.native.reader import NativeReader
 from notebook_prof.selection import Selection
-from notebook_prof.service.answers.detail import detail
+from notebook_prof.service.answers.find import detail
 from notebook_prof.service.answers.table import table
 from notebook_prof.service.store import ViewStore
 from notebook_prof.trace import Trace, TraceBuilder

@@ -16,7 +16,7 @@ import pytest
 import notebook_prof as nbp
 from notebook_prof.errors import FormatError
 from notebook_prof.formats.torch import TorchCompileReader
-from notebook_prof.formats.torch.compilations import compilation_row
+from notebook_prof.formats.torch.compile_log import compilation_row
 from notebook_prof.trace import TraceBuilder
 
 NAME = "dedicated_log_torch_trace_sample.log"

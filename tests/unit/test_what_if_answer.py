@@ -11,7 +11,7 @@ import pytest
 from notebook_prof import Selection, analysis
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.readers import read_trace
-from notebook_prof.service.query_service import QueryService
+from notebook_prof.service.executor import QueryService
 from notebook_prof.trace import Trace
 from notebook_prof.units import format_ns
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_asked_is_a_sentence(recorded: Trace, selected: dict[str,
 
 
 def test_a_long_recording_is_asked_in_python(recorded: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["notebook_prof.service.answers.what_if"], "MOST_SLICES", 10)
+    monkeypatch.setattr(sys.modules["notebook_prof.service.answers.path"], "MOST_SLICES", 10)
     content = ask(recorded, name="aten::conv2d")
     assert not content["found"]
     assert "p.what_if(scale={'aten::conv2d': 0.5})" in content["text"]

@@ -1,4 +1,4 @@
-// Step curves in a report: counters and memory. Twin of service/lod/curve.py and service/answers/curves.py.
+// Step curves in a report: counters and memory. Twin of service/lod/curve.py and service/answers/timeline.py.
 import {reply} from '../shared/packing.js';
 import {lowerBound} from '../shared/search.js';
 

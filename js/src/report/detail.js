@@ -1,4 +1,4 @@
-// Everything about one slice of a report: twin of service/answers/detail.py.
+// Everything about one slice of a report: twin of service/answers/find.py.
 import {reply} from '../shared/packing.js';
 import {lowerBound} from '../shared/search.js';
 import {createLocalArguments} from './arguments.js';

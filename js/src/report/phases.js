@@ -1,4 +1,4 @@
-// The step phases of a report under a selection: twin of service/answers/phases.py.
+// The step phases of a report under a selection: twin of service/answers/account.py.
 import {reply} from '../shared/packing.js';
 import {lowerBound} from '../shared/search.js';
 

@@ -497,6 +497,33 @@ interface NoWhatIf {
 interface NoSlice {
   found: false;
 }
+/** The table of the ranks; so many more are not in it. */
+interface RankTable {
+  heads: string[];
+  ranks: number[];
+  rows: string[][];
+  more: number;
+}
+/** A figure of the ranks: columns by source, ranges, texts under the pointer and what clicks select. `colours` are lowest and highest value, `scale` their texts. */
+interface RankPanelAnswer {
+  sources: Record<string, BokehObject>;
+  x: number[];
+  y: number[];
+  title?: string;
+  note?: string;
+  colours?: number[];
+  scale?: string[];
+  labels?: string[];
+  tips?: string[];
+  rank?: number[];
+  members?: number[][];
+  groups?: string[];
+}
+/** What the figures of many recordings show. */
+interface RanksAnswer {
+  panels: Record<string, RankPanelAnswer>;
+  table: RankTable;
+}
 /** A sentence or two. */
 interface NotePart {
   kind: 'note';
@@ -611,33 +638,6 @@ interface PanelAnswer {
 interface NoPanel {
   name: string;
   absent: string;
-}
-/** The table of the ranks; so many more are not in it. */
-interface RankTable {
-  heads: string[];
-  ranks: number[];
-  rows: string[][];
-  more: number;
-}
-/** A figure of the ranks: columns by source, ranges, texts under the pointer and what clicks select. `colours` are lowest and highest value, `scale` their texts. */
-interface RankPanelAnswer {
-  sources: Record<string, BokehObject>;
-  x: number[];
-  y: number[];
-  title?: string;
-  note?: string;
-  colours?: number[];
-  scale?: string[];
-  labels?: string[];
-  tips?: string[];
-  rank?: number[];
-  members?: number[][];
-  groups?: string[];
-}
-/** What the figures of many recordings show. */
-interface RanksAnswer {
-  panels: Record<string, RankPanelAnswer>;
-  table: RankTable;
 }
 /** What comes back. */
 interface Answers {

@@ -15,7 +15,7 @@ from ..busy_time import device_of
 from ..device.busy import device
 from ..device.copies import copies as copies_of
 from ..device.counters import device_attributes, uses_tensor_cores
-from ..device.launches import launch_calls
+from ..device.kernel_launches import launch_calls
 from ..distributed.communication import distributed
 from ..scope import Scope, ints
 from ..verdict.claims import Sentence, Source, cite, cite_ns, cite_share, say

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...trace import DEVICE_CATEGORIES, Trace
 from ...trace.arrays import BoolArray, IntArray
-from ..device.launches import launch_calls
+from ..device.kernel_launches import launch_calls
 from ..scope import ints, matching_codes
 from .segments import FAR, Segments, nested_segments, segments
 

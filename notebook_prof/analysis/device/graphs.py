@@ -13,7 +13,7 @@ from ...trace.schema import Column, Table
 from ..busy_time import device_of
 from ..scope import Numbers, Scope, WindowLike, many, on_device, texts
 from .counters import device_attributes
-from .launches import GRAPH_LAUNCH, launch_calls
+from .kernel_launches import GRAPH_LAUNCH, launch_calls
 
 GRAPH_NODES: Final = Table(
     "graph_nodes",

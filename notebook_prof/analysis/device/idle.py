@@ -16,11 +16,11 @@ from ..busy_time import device_of, device_window
 from ..critical_path.dependences import Dependences, dependences
 from ..critical_path.waits import waiting_calls
 from ..critical_path.walk import RUNS
-from ..critical_path.walks import ManyRuns, walk_each
+from ..critical_path.why import ManyRuns, walk_each
 from ..scope import Scope, WindowLike, ints, length_within, on_device, sharing
 from ..time.host_states import STATES, host_states
 from .busy import device
-from .launches import launch_calls
+from .kernel_launches import launch_calls
 
 CAUSES: Final = (*STATES, "host-bound", "launch-latency", "tail", "unknown")
 """``input sync memcpy communication host-bound launch-latency tail unknown``."""

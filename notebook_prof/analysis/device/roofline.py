@@ -15,7 +15,7 @@ from ...trace.arrays import IntArray
 from ..grouping import Groups, group
 from ..scope import Numbers, Scope, Texts, WindowLike, ints, many, of_kind, on_device, on_host
 from ..work.slices import KINDS, SliceWork, slice_work
-from .launches import launching_rows
+from .kernel_launches import launching_rows
 
 HOST: Final = "host"
 

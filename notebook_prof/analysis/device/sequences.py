@@ -19,7 +19,7 @@ from ..critical_path.replay.what_if import MOST_ERROR
 from ..critical_path.resources import LAUNCH
 from ..critical_path.waits import waiting_calls
 from ..scope import Numbers, WindowLike, ints, on_device, once, sharing
-from .launches import launching_rows
+from .kernel_launches import launching_rows
 
 SEQUENCES: Final = Table(
     "kernel_sequences",

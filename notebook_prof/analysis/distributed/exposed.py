@@ -9,7 +9,7 @@ import numpy as np
 from ...trace import Intervals, Trace, overlap, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
-from ..device.launches import launch_calls
+from ..device.kernel_launches import launch_calls
 from ..scope import Scope, on_device, on_host
 from ..time.host_states import waiting
 

@@ -11,7 +11,7 @@ from ...trace import Trace, inherit
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column
 from ...trace.source_lines import is_line, running_lines
-from ..device.launches import launching_rows
+from ..device.kernel_launches import launching_rows
 from ..memory.blocks import FOREVER, lives
 from ..memory.live import peak_instant
 from ..scope import Scope, WindowLike, ints, on_device, on_host

@@ -14,7 +14,7 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.source_lines import is_line
-from ..device.launches import launching_rows
+from ..device.kernel_launches import launching_rows
 from ..grouping import merged_names
 from ..scope import Scope, ints, texts
 from .lines import NOT_IN_LINES

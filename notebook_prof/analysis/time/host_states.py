@@ -10,7 +10,7 @@ import numpy as np
 from ...labels import variants
 from ...trace import Intervals, Trace, union
 from ...trace.arrays import BoolArray, IntArray
-from ..device.launches import launch_calls
+from ..device.kernel_launches import launch_calls
 from ..scope import Scope, WindowLike, on_host, once
 
 LATE_NS: Final = 1_000

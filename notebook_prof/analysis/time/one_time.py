@@ -12,7 +12,7 @@ from ...trace import Intervals, Trace, add, subtract, union
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.schema import Column, Table
 from ..busy_time import busy_within
-from ..device.launches import launch_calls
+from ..device.kernel_launches import launch_calls
 from ..scope import Scope, WindowLike, length_within, on_device, on_host, step_spans
 from .host_states import copy_calls, waiting
 from .host_waits import judged_span

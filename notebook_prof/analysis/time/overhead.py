@@ -11,7 +11,7 @@ import pandas as pd
 from ...trace import Trace
 from ...trace.arrays import IntArray
 from ...trace.schema import Column, Table
-from ..device.launches import launching_rows
+from ..device.kernel_launches import launching_rows
 from ..scope import WindowLike, on_host
 from ..verdict.facts import TINY_NS
 

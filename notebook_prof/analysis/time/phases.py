@@ -25,7 +25,7 @@ from ..scope import (
     sharing,
     step_spans,
 )
-from ..source.hot_lines import cell_track
+from ..source.hotspots import cell_track
 from .account import ACCOUNT
 from .host_states import waits_by_name
 

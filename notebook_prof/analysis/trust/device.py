@@ -13,7 +13,13 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...units import format_count, format_ns, format_share
 from ..device.counters import device_attributes
-from ..device.launches import GRAPH_LAUNCH, launch_calls, launch_names, launching_rows, least_launch_delay
+from ..device.kernel_launches import (
+    GRAPH_LAUNCH,
+    launch_calls,
+    launch_names,
+    launching_rows,
+    least_launch_delay,
+)
 from ..scope import Scope, WindowLike, on_device, on_host
 from .finding import Finding
 

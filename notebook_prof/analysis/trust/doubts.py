@@ -11,12 +11,12 @@ import pandas as pd
 
 from ...trace import Trace
 from ...trace.arrays import IntArray
-from ..device.launches import launching_rows, owning_rows
+from ..device.kernel_launches import launching_rows, owning_rows
 from ..grouping import Groups, group, inclusive
 from ..scope import Scope, WindowLike, ints, on_device, on_host, once
 from .device import device_findings
 from .finding import Finding
-from .run import card_findings, step_findings
+from .trust import card_findings, step_findings
 
 COLUMN: Final = "doubt"
 """Column of tables with codes of the trust report, present only if there are any."""

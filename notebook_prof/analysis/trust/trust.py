@@ -2,15 +2,279 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
+from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
-from ...trace import Trace
-from ..scope import WindowLike
+from ...trace import Trace, Window, length, overlap, union
+from ...trace.arrays import BoolArray
+from ...trace.intervals import Intervals
+from ...units import format_items, format_ns, format_share
+from ..scope import Scope, WindowLike, on_device, on_host, step_spans
+from ..source.lines import sample_times, sampled_slices
+from ..time.cpu import cores_were_lost, cpu_use
+from ..time.one_time import COMPILATION, LOADING, SLOW
+from ..time.phases import stepping_track
 from .device import device_findings
 from .finding import TRUST, Finding
-from .run import run_findings
+
+# Whether the run was representative: steps, warm-up, the card's condition, the cost of recording.
+
+FEW: Final = 0.8
+"""A first or last step with less than this part of the median step's work is a partial one."""
+COSTLY: Final = 0.1
+"""Overhead of the recording from which times of operators are no longer those of the plain run."""
+NOTICEABLE: Final = 0.01
+
+_MANY_SAMPLES: Final = 100
+"""This many samples give a share within ten points."""
+_SAMPLED: Final = 0.05
+"""Of the time of a thread; where less was sampled, nearly all of it was timed."""
+
+_ENOUGH: Final = 3
+_GPU: Final = re.compile(r"GPU (\d+) (.+)")
+
+
+def run_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+    """Yield what is wrong with the run, in the order of `trust`."""
+    yield from _partial_steps(trace, window)
+    yield from _compiling(trace, window)
+    yield from _slow_first_step(trace, window)
+    yield from card_findings(trace, window)
+    yield from _lost_cores(trace, window)
+    yield from few_samples(trace, window)
+    yield from _overhead(trace)
+
+
+def step_findings(trace: Trace, window: WindowLike = None) -> Iterator[Finding]:
+    """Yield the findings about single steps."""
+    yield from _partial_steps(trace, window)
+    yield from _slow_first_step(trace, window)
+
+
+def _partial_steps(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Find first and last steps that lack part of the work that other steps do."""
+    steps = step_spans(trace, window)
+    if len(steps) < _ENOUGH:
+        return
+    work = on_device(trace, window)
+    numbers = work.ints("step")
+    if not (numbers >= 0).any():
+        host = on_host(trace, window)
+        work = host.only(host.among("category", ("operator", "collective")))
+        numbers = work.ints("step")
+    count = pd.Series(numbers[numbers >= 0]).value_counts().reindex(steps["step"], fill_value=0).to_numpy()
+    usual = float(np.median(count[1:-1]))
+    total = int((work.end - work.ts).sum())
+    for at, which in ((0, "first"), (-1, "last")):
+        if count[at] < FEW * usual:
+            number = int(steps["step"].iloc[at])
+            own = numbers == number
+            yield Finding(
+                f"partial-{which}-step",
+                "loss",
+                1,
+                float((work.end - work.ts)[own].sum()) / total if total else float("nan"),
+                effect=f"step {number} looks shorter, and means over steps are too small",
+                advice=f"leave step {number} out",
+                example=f"step {number} has {count[at]} pieces of work, the middle ones {usual:g}",
+                step=number,
+            )
+
+
+def _compiling(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Find compilation and loading of code."""
+    host = on_host(trace, window)
+    words = [_compiles(str(name)) for name in host.slices["name"].cat.categories]
+    rows = host.only(np.asarray(np.array([*words, False])[host.codes("name")], dtype=bool))
+    if len(rows.rows):
+        spent = length(union(rows.ts, rows.end))
+        extent = max(int(host.end.max()) - int(host.ts.min()), 1)
+        first = rows.slices.loc[rows.rows[0]]
+        yield Finding(
+            "compilation-inside",
+            "loss" if spent >= NOTICEABLE * extent else "info",
+            len(rows.rows),
+            effect=f"{format_ns(spent)} ({format_share(spent / extent)} of the time) is compiling and "
+            "loading of code, which happens once",
+            advice="record later steps, as in --steps 3:14",
+            example=f"{first['name']} at {format_ns(first['ts'])}",
+        )
+
+
+def _compiles(name: str) -> bool:
+    return (COMPILATION.fullmatch(name) or LOADING.fullmatch(name)) is not None
+
+
+def _slow_first_step(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Yield a first step that is much longer than the others."""
+    steps = step_spans(trace, window)
+    if len(steps) < _ENOUGH + 1:
+        return
+    dur = steps["dur"].to_numpy()
+    usual = float(np.median(dur[1:]))
+    if dur[0] >= SLOW * usual and usual:
+        yield Finding(
+            "slow-first-step",
+            "loss",
+            1,
+            effect="one-time costs are in the sums and means over steps",
+            advice="begin a step later, as in --steps 3:14, or leave the first step out",
+            example=f"step {int(steps['step'].iloc[0])} took {format_ns(dur[0])}, "
+            f"the median of the others is {format_ns(usual)}",
+            step=int(steps["step"].iloc[0]),
+        )
+
+
+def card_findings(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Find throttling and other users of the card, by the counters of the `nvml` collector."""
+    work = on_device(trace, window)
+    if not len(work.rows):
+        return
+    busy = union(work.ts, work.end)
+    total = max(length(busy), 1)
+    cut = Window.of(window) if window is not None else trace.span
+    counters = _gpu_counters(trace)
+    if not counters:
+        if trace.metadata.get("source") == "recording":
+            yield Finding(
+                "counters-missing",
+                "info",
+                effect="whether the card was throttled or shared with another process is not known",
+                advice="pip install nvidia-ml-py; see nbp.list_collectors()",
+                example="no counters of a GPU were recorded",
+            )
+        return
+    for code, counter, effect, advice in (
+        (
+            "throttled",
+            "throttle reasons",
+            "kernels ran slower than the card can: times do not compare with other runs",
+            "see the counters of clocks, power and temperature; let the card cool, or raise its power limit",
+        ),
+        (
+            "card-shared",
+            "other processes",
+            "another process may have taken device time: gaps and slow kernels may be its",
+            "record on a card of its own",
+        ),
+    ):
+        intervals = [_above_zero(values, cut) for name, values in counters if name == counter]
+        during = (
+            union(*(np.concatenate(part) for part in zip(*intervals, strict=True))) if intervals else None
+        )
+        if during is not None and length(during):
+            share = length(overlap(busy, during)) / total
+            yield Finding(
+                code,
+                "loss" if share >= NOTICEABLE else "info",
+                len(during[0]),
+                share,
+                effect=effect,
+                advice=advice,
+                example=f"from {format_ns(int(during[0][0]))} on, {format_ns(length(during))} in all",
+                slices=work.rows[_overlaps(work, during)],
+            )
+
+
+def _overlaps(work: Scope, during: Intervals) -> BoolArray:
+    """Return a mask of the work that overlaps these intervals."""
+    begin, end = during
+    next_interval = np.searchsorted(end, work.ts, side="right")
+    return np.asarray((next_interval < len(begin)) & (np.append(begin, 0)[next_interval] < work.end))
+
+
+def _gpu_counters(trace: Trace) -> list[tuple[str, pd.DataFrame]]:
+    """Return the counters' names, without the GPU's number, and their readings by time."""
+    tracks = trace.tracks[trace.tracks["kind"] == "counter"]
+    matches = [
+        (int(key), _GPU.fullmatch(str(name)))
+        for key, name in zip(tracks["track"], tracks["name"], strict=True)
+    ]
+    groups = dict(list(trace.counters.groupby("track")))
+    return [(match[2], groups[key]) for key, match in matches if match and key in groups]
+
+
+def _above_zero(values: pd.DataFrame, cut: Window) -> Intervals:
+    """Return the time in which a counter is above zero; a reading holds until the next one."""
+    ts = np.clip(values["ts"].to_numpy(), cut.start, cut.end)
+    until = np.append(ts[1:], cut.end)
+    on = values["value"].to_numpy() > 0
+    return union(ts[on], until[on])
+
+
+def _lost_cores(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Yield a finding if threads waited long for cores that other programs had."""
+    use = cpu_use(trace, window=window)
+    if not cores_were_lost(use):
+        return
+    row = use.iloc[0]
+    yield Finding(
+        "cores-taken",
+        "info",  # the verdict has a line of it
+        effect="times are longer than on a quiet machine, and differ from run to run",
+        advice="record again when less runs beside it; %%profile_ab compares in turns",
+        example=f"threads waited for {format_ns(int(row['lost_ns']))} while other programs had the cores, "
+        f"{format_share(row['lost_ns'] / row['ready_ns'])} of the time in which they could run",
+    )
+
+
+def few_samples(trace: Trace, window: WindowLike) -> Iterator[Finding]:
+    """Yield the error of a share of sampled Python, if not everything is timed and samples are few."""
+    # With n independent samples, a share p has the standard error √(p (1 − p) / n); at p = ½, 95 % of them
+    # are within 0.98 / √n.
+    samples = sample_times(trace, window)
+    if samples is None:
+        return
+    at, track = samples
+    steps = step_spans(trace, window)
+    thread = stepping_track(trace)
+    host = on_host(trace, window)
+    host = host.only(host.ints("track") == thread)
+    own = track == thread
+    if len(steps):
+        begin, end = steps["ts"].to_numpy(), steps["ts"].to_numpy() + steps["dur"].to_numpy()
+        before = np.searchsorted(begin, at, side="right")
+        own &= (before > 0) & (at < np.append(0, np.maximum.accumulate(end))[before])
+        host = host.only(host.ints("step") >= 0)
+    sampled_ns = int(host.self_ns[sampled_slices(trace, host)].sum())
+    if sampled_ns < _SAMPLED * int(host.self_ns.sum()):
+        return
+    count = int(own.sum())
+    if 0 < count < _MANY_SAMPLES:
+        where = "in the steps" if len(steps) else "in all"
+        yield Finding(
+            "few-samples",
+            "info",
+            count,
+            effect=f"a share of a sampled line may be {98 / math.sqrt(count):.0f} points off",
+            advice="record more steps, or take the lines that were timed: p.lines().exact",
+            example=f"{format_items(count, 'sample')} of the Python code {where}",
+        )
+
+
+def _overhead(trace: Trace) -> Iterator[Finding]:
+    """Yield the cost of recording, if it was measured; see `overhead`."""
+    measured: Any = trace.metadata.get("overhead")
+    if not isinstance(measured, dict) or "ratio" not in measured:
+        return
+    ratio, low, high = (float(measured[key]) for key in ("ratio", "low", "high"))
+    if low <= 1 + COSTLY:
+        return
+    yield Finding(
+        "costly-recording",
+        "loss",
+        int(measured.get("pairs", 1)),
+        effect=f"recorded steps took {ratio:.2f} times as long as unrecorded ones "
+        f"(95 %: {low:.2f} to {high:.2f})",
+        advice="record without stacks and shapes (--no-shapes); shares move towards small operators",
+        example="measured by interleaved steps in this run",
+    )
+
 
 _COVERED_ELSEWHERE = frozenset({"device-work-without-launch", "partial-step", "no-warmup"})
 _ORDER = {"error": 0, "loss": 1, "info": 2}

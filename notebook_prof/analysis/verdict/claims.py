@@ -201,3 +201,19 @@ def cite_ns(value: float, source: Source, select: Mapping[str, Any] | None = Non
 def cite_share(value: float, source: Source, of: Source, select: Mapping[str, Any] | None = None) -> Claim:
     """Return a claim of a share, `value` between 0 and 1."""
     return cite(format_share(value), value, source, of, select)
+
+
+# A single judgement of a run.
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A kind of verdict with its sentence; the fields are those of `Verdict`."""
+
+    kind: str
+    sentence: Sentence
+    share: float
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    select: Mapping[str, Any] = field(default_factory=dict)
+    # Whether there is nothing to add to the sentence.
+    nothing_else: bool = False

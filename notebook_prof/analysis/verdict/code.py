@@ -10,15 +10,14 @@ import pandas as pd
 
 from ...units import format_items
 from ..source.frames import frames
-from ..source.hot_lines import hot_lines
+from ..source.hotspots import hot_lines
 from ..source.lines import LINE
 from ..time.cpu import cpu
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .code_lines import line_select, line_words
 from .facts import MOST, Facts
-from .finding import Finding
 from .lines import short
 from .python import library_of, python_verdict, spelled
 

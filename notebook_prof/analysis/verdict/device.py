@@ -13,9 +13,8 @@ from ..device.copies import copies
 from ..device.idle import idle_causes
 from ..time.host_waits import host_waits
 from ..time.one_time import one_time
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import MOST, Facts
-from .finding import Finding
 from .lines import short
 
 WAITING: Final = 0.25

@@ -19,7 +19,7 @@ from ..memory.curve import memory_peak
 from ..memory.level_growth import level_growth, matters
 from ..name_labels import name_labels
 from ..scope import Scope, WindowLike, on_device, on_host, step_spans
-from ..source.hot_lines import HotLines, hot_lines
+from ..source.hotspots import HotLines, hot_lines
 from ..time.account import ACCOUNT, account
 from ..time.phases import phases, stepping_track
 from ..time.thread_time import SMALL_NS, thread_time
@@ -157,7 +157,7 @@ class Facts:
     @property
     def _is_linked(self) -> bool:
         """Whether the launch of nearly all device work is known."""
-        from ..device.launches import launch_calls
+        from ..device.kernel_launches import launch_calls
 
         trace, work = self.trace, on_device(self.trace, self.extent)
         linked, track = launch_calls(trace)[work.rows] >= 0, work.ints("track")

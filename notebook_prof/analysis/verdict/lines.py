@@ -15,7 +15,7 @@ from ..memory.names import MAPPED, memory_names
 from ..time.cpu import cores_were_lost, cpu_use
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from ..trust.run import few_samples
+from ..trust.trust import few_samples
 from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .facts import OPERATORS, Facts
 

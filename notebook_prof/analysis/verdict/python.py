@@ -14,9 +14,8 @@ from ..scope import Scope, ints
 from ..source.frames import Frames, frames
 from ..time.host_states import waits_by_name
 from ..time.phases import stepping_track
-from .claims import Sentence, Source, cite_ns, cite_share, say
+from .claims import Finding, Sentence, Source, cite_ns, cite_share, say
 from .facts import Facts
-from .finding import Finding
 
 _LINE: Final = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+)  (?P<text>.+)")
 _LOOP: Final = re.compile(r"(?:async\s+)?(?:for|while)\b.*:\s*(?:#.*)?")

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...units import format_count, format_items
-from ..source.hot_lines import hot_lines
+from ..source.hotspots import hot_lines
 from ..source.lines import CELL
 from ..time.phases import stepping_track
-from .claims import Claim, Sentence, Source, cite, cite_ns, cite_share, joined, say
+from .claims import Claim, Finding, Sentence, Source, cite, cite_ns, cite_share, joined, say
 from .code_lines import line_select, line_words
 from .facts import MOST, OPERATORS, Facts
-from .finding import Finding
 from .lines import short
 from .python import python_verdict
 
@@ -98,7 +97,7 @@ def _line_share(facts: Facts, row: Any) -> Claim:
 
 
 def _on_the_cpu(facts: Facts, *, costly: bool) -> Finding:
-    from .runtime import runtime_verdict
+    from .waits import runtime_verdict
 
     if not facts.calls and (finding := runtime_verdict(facts)) is not None:
         return finding
@@ -250,7 +249,7 @@ def _judge_mixed(facts: Facts) -> Finding:
 
 
 def _python(facts: Facts) -> Finding:
-    from .runtime import runtime_verdict
+    from .waits import runtime_verdict
 
     return runtime_verdict(facts) or python_verdict(facts)
 

@@ -10,10 +10,38 @@ from typing import Any
 from ...trace import Trace
 from ..scope import WindowLike, sharing
 from ..time.account import ACCOUNT
-from .claims import Claim, Sentence, Source, cite_ns, say
+from ..time.operators import operators
+from .claims import Claim, Finding, Sentence, Source, cite_ns, cite_share, say
 from .facts import MOST, Facts, gather
-from .finding import Finding
-from .lines import supporting_lines
+from .lines import short, supporting_lines
+
+# The largest part of recordings that have durations but no time line.
+
+
+def judge_sums(facts: Facts) -> Finding | None:
+    """Name the largest part of all durations; None if all are zero. What bounds the run is unknown."""
+    table = operators(facts.trace)
+    total = int(table["self_ns"].sum())
+    if not total:
+        return None
+    row = table.iloc[int(table["self_ns"].to_numpy().argmax())]
+    name, spent = str(row["name"]), int(row["self_ns"])
+    select = {"name": name}
+    source, whole = Source("operators", "self_ns", select), Source("operators", "self_ns")
+    share = cite_share(spent / total, source, whole, select)
+    sentence = say(
+        f"Durations without a time line: {short(name)} takes ",
+        share,
+        " of their sum (",
+        cite_ns(spent, source, select),
+        " of ",
+        cite_ns(total, whole),
+        ").",
+    )
+    return Finding(
+        "mixed", sentence, share.value, {"name": name, "self_ns": spent}, select, nothing_else=True
+    )
+
 
 TRIFLE_NS = 5_000_000
 """A shorter cell has nothing worth reporting, unless it has steps."""
@@ -158,11 +186,8 @@ def _judge(facts: Facts) -> Finding:
         return _judge_clock_jump()
     if not facts.total_ns:
         return _nothing(facts)
-    if not facts.has_time_line:
-        from .sums import judge_sums
-
-        if (sums := judge_sums(facts)) is not None:
-            return sums
+    if not facts.has_time_line and (sums := judge_sums(facts)) is not None:
+        return sums
     if not _steps_matter(facts):
         from .code import judge_code
 

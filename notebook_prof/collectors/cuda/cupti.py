@@ -27,8 +27,7 @@ from ..torch.kept_rows import of_devices
 from ..torch.no_kernels import loaded_cupti
 from ..torch.result import live_threads
 from . import driver
-from .occupancy import Device, read_devices
-from .records import FIELDS, ON_DEVICE, joined, named, read
+from .records import FIELDS, ON_DEVICE, Device, joined, named, read, read_devices
 
 MOST_RECORDS: Final = 4_000_000
 BUFFER_BYTES: Final = 8 << 20

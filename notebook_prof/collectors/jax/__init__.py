@@ -1,5 +1,195 @@
 """Records JAX with JAX's profiler."""
 
-from .collector import JaxCollector
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...formats.jax.assemble import assemble
+from ...formats.jax.columns import Line, Space
+from ...formats.jax.decoder import decode
+from ...optional import installed, require
+from ...trace.builder import TraceBuilder
+from ...trace.clocks import Clock
+from ...trace.report import ImportReport
+from ...trace.strings import Coded
+from ..base import Availability, Collector
+from ..devices import tell_left_out
+from ..options import CollectorOptions
+from .session import Session, open_session
+
+# The jax collector: JAX's profiler around the window, its planes read in memory.
+
+# Gives way when the user's code starts JAX's profiler, which would otherwise raise in that code.
+
+_START: Final = "start_trace"
+
+
+class ConflictWatch:
+    """Calls `make_room` before ``jax.profiler.start_trace``, which ``jax.profiler.trace`` calls too."""
+
+    # JAX has room for one profiler and raises for a second one. So its public function is wrapped between
+    # `watch` and `unwatch`, in the module that defines it and in the one that exports it. A name imported
+    # earlier (``from jax.profiler import start_trace``) is not wrapped.
+    def __init__(self, jax: Any, make_room: Callable[[], None]) -> None:
+        self._make_room = make_room
+        original = getattr(jax.profiler, _START, None)
+        home = sys.modules.get(getattr(original, "__module__", ""), jax.profiler)
+        self._modules: list[Any] = [] if original is None else [jax.profiler, home]
+        self._original: Any = original
+        self._wrapper: Any = None
+
+    def watch(self) -> None:
+        """Start watching."""
+        original, make_room = self._original, self._make_room
+
+        def start_trace(*args: Any, **kwargs: Any) -> Any:
+            make_room()
+            return original(*args, **kwargs)
+
+        self._wrapper = start_trace
+        for module in self._modules:
+            setattr(module, _START, start_trace)
+
+    def unwatch(self) -> None:
+        """Restore the original."""
+        for module in self._modules:
+            if getattr(module, _START, None) is self._wrapper:
+                setattr(module, _START, self._original)
+
+
+_DEVICE: Final = re.compile(r"/device:[A-Za-z_]+:(\d{1,4})")
+_ID: Final = "correlation_id"
+
+
+def of_devices(space: Space, devices: Sequence[int] | None, report: ImportReport) -> Space:
+    """Drop the planes of other devices, and the calls that only launched work on those. None keeps
+    everything."""
+    if devices is None:
+        return space
+    number = [_DEVICE.match(line.plane) for line in space.lines]
+    other = [match is not None and int(match[1]) not in devices for match in number]
+    lines = [line for line, out in zip(space.lines, other, strict=True) if not out]
+    theirs = [line for line, out in zip(space.lines, other, strict=True) if out]
+    kept = _ids(line for line in lines if _DEVICE.match(line.plane))
+    launched = _ids(theirs) - kept
+    tell_left_out(report, devices, "device work", sum(len(line.ts) for line in theirs))
+    return replace(space, lines=[_without_launches(line, launched) for line in lines])
+
+
+def _ids(lines: Any) -> set[Any]:
+    return {value for line in lines for value in line.stats.get(_ID, ()) if value is not None}
+
+
+def _without_launches(line: Line, ids: set[Any]) -> Line:
+    """Return the line without the events of these launches."""
+    values = line.stats.get(_ID)
+    if values is None or not ids:
+        return line
+    keep = np.fromiter((value not in ids for value in values), bool, len(values))
+    return line if keep.all() else _subset(line, keep)
+
+
+def _subset(line: Line, keep: npt.NDArray[np.bool_]) -> Line:
+    args = line.args
+    return replace(
+        line,
+        ts=line.ts[keep],
+        dur=line.dur[keep],
+        names=Coded(line.names.codes[keep], line.names.values),
+        stats={
+            name: [values[i] for i in np.flatnonzero(keep).tolist()] for name, values in line.stats.items()
+        },
+        args=None if args is None else Coded(args.codes[keep], args.values),
+    )
+
+
+_CUDA_PLUGINS: Final = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+
+
+class JaxCollector(Collector):
+    """Records XLA operations, kernels, transfers and the host's calls with JAX's profiler."""
+
+    # Steps come from ``jax.profiler.StepTraceAnnotation``. Python calls are recorded only with `stack`, since
+    # they slow unjitted operations by half. JAX has room for one profiler: if one is running, this collector
+    # refuses; if the recorded code starts one, this collector stops first and reports that.
+    name: ClassVar[str] = "jax"
+    holds: ClassVar[frozenset[str]] = frozenset({"JAX profiler"})
+
+    def __init__(self, options: CollectorOptions | None = None) -> None:
+        self._options = options if options is not None else CollectorOptions()
+        self._session: Session | None = None
+        self._planes = b""
+        self._running = False
+        self._conflicts: ConflictWatch | None = None
+
+    @classmethod
+    def availability(cls) -> Availability:
+        """Return whether JAX is installed; it is not imported here."""
+        if not installed("jax"):
+            return Availability(False, 'jax is not installed: pip install "notebook-prof[jax]"')
+        loaded = "" if "jax" in sys.modules else "; JAX is not imported yet"
+        return Availability(True, f"operations and kernels by JAX's profiler{loaded}")
+
+    def claims(self) -> frozenset[str]:
+        """Also claim CUPTI if JAX's plugin for NVIDIA GPUs is installed."""
+        on_gpu = any(installed(plugin) for plugin in _CUDA_PLUGINS)
+        return self.holds | {"CUPTI"} if on_gpu else self.holds
+
+    def start(self, clock: Clock) -> None:
+        """Start recording. Raises RuntimeError if a JAX profiler is already running."""
+        jax: Any = require("jax", extra="jax", purpose="the jax collector")
+        self._session = open_session(jax, python=self._options.stack)
+        self._session.start()
+        self._running = True
+        self._conflicts = ConflictWatch(jax, self._make_room)
+        self._conflicts.watch()
+
+    def stop(self) -> None:
+        """Stop recording. JAX needs about 3 µs per event for that."""
+        if self._conflicts is not None:
+            self._conflicts.unwatch()
+            self._conflicts = None
+        if self._session is not None and self._running:
+            self._running = False
+            self._planes = self._session.stop()
+
+    def result(self, builder: TraceBuilder) -> None:
+        """Turn the planes into slices, flows and steps."""
+        planes, self._planes, self._session = self._planes, b"", None
+        if not planes:
+            self.report.add(
+                "no-planes",
+                "loss",
+                example="JAX's profiler gave nothing",
+                effect="nothing of JAX is recorded",
+            )
+            return
+        assemble(of_devices(decode(planes, self.report), self._options.devices, self.report), builder)
+        builder.metadata["jax_version"] = str(sys.modules["jax"].__version__)
+
+    def abandon(self) -> None:
+        """Stop recording and drop the data."""
+        self.stop()
+        self._planes, self._session = b"", None
+
+    def _make_room(self) -> None:
+        if not self._running:
+            return
+        self.stop()
+        self.report.add(
+            "profiler-overtaken",
+            "loss",
+            example="the code started JAX's profiler itself while this one was recording",
+            effect="JAX has room for one: nothing of it is recorded from then on",
+            advice="remove jax.profiler from the cell, or read its folder with read_trace()",
+        )
+
 
 __all__ = ["JaxCollector"]

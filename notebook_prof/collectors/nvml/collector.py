@@ -20,8 +20,18 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.clocks import Clock
 from ..base import Availability, Collector
-from .cards import Card, cuda_uuids, visible
-from .metrics import METRICS, PCIE, Metric, NoSamplesError, pcie_link, samples_since, why_missing
+from .metrics import (
+    METRICS,
+    PCIE,
+    Card,
+    Metric,
+    NoSamplesError,
+    cuda_uuids,
+    pcie_link,
+    samples_since,
+    visible,
+    why_missing,
+)
 
 FAST_S: Final = 0.05
 """Time between two readings of memory and power."""

@@ -18,10 +18,9 @@ from ..journal import Edges
 from ..lines.runs import LineRuns, WatchedCode
 from .frames import CELL, USER, Frame, Stacks
 from .line_names import fused_kernel, keep_source_files, line_name, short_file
-from .overlay import overlay
+from .overlay import Rows, hang, overlay
 from .sample_spans import NEVER, SampleSpans, bridged
 from .snapping import Ranges, beside_ranges
-from .statements import Rows, hang
 
 OTHER_CELLS: Final = "other_cells"
 """Metadata key for the displayed names, such as ``In[3]``, of the files of cells other than the profiled

@@ -25,11 +25,11 @@ from .engine import Engine, Recorded, ThreadSamples
 from .frames import CELL, Frame, Stacks, trim, trim_process, trim_thread
 from .garbage_collections import GARBAGE, GarbageCollections
 from .line_names import line_name
+from .overlay import Rows
 from .processes import Process, name_processes
 from .py_spy import attachment as py_spy
 from .py_spy.engine import PySpy
 from .snapping import Ranges
-from .statements import Rows
 from .thread.sampler import Sampler
 from .tracing.tracer import CallTracer
 

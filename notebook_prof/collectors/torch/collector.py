@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pandas as pd
 
-from ...formats.torch.compilations import COMPILATIONS, compilation_row
+from ...formats.torch.compile_log import COMPILATIONS, compilation_row
 from ...optional import installed, require
 from ...readers.kineto import KinetoColumns, assemble
 from ...trace.builder import TraceBuilder
@@ -27,8 +27,16 @@ from .loader.tables import put as put_loaders
 from .loader.watch import LoaderWatch
 from .modules import ModuleRanges, ParameterCounts
 from .no_kernels import Cupti, Reason, asked_once, tell, why_no_gpu
-from .profiler_conflict import ConflictWatch, profiling, release, stop_or_strand
-from .session import Session, device_kind, open_session, unrecorded_kinds
+from .session import (
+    ConflictWatch,
+    Session,
+    device_kind,
+    open_session,
+    profiling,
+    release,
+    stop_or_strand,
+    unrecorded_kinds,
+)
 
 MANY_EVENTS: Final = 400_000
 """With more events than this, a recording takes more than 1 GiB while it stops."""

@@ -20,7 +20,7 @@ from ...readers.kineto.column_builder import FirstCalls
 from ...readers.kineto.operator_arguments import to_json
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .details import DeviceActivities, details
+from .kept_rows import DeviceActivities, details
 
 _CHUNK: Final = 2048
 """Events read before the next property: they stay in the cache, which halves the time."""

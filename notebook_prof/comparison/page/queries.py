@@ -47,7 +47,7 @@ class ComparisonProtocol:
         """Answer ``compared``, ``align`` or ``shown``, or pass a question ``of`` a side (and ``run``) on to
         it.
 
-        The answer is that of `notebook_prof.service.query_service.QueryService.answer`.
+        The answer is that of `notebook_prof.service.executor.QueryService.answer`.
         """
         try:
             kind, side = request.get("t"), request.get("of")
@@ -70,7 +70,7 @@ class ComparisonProtocol:
             return {"failed": f"{type(error).__name__}: {error}", "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; see `notebook_prof.service.query_service.QueryService.select`."""
+        """Apply a page's patch; see `notebook_prof.service.executor.QueryService.select`."""
         try:
             self.c.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:

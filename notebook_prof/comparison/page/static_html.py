@@ -12,14 +12,12 @@ import pandas as pd
 
 from ...service.palette import PHASES
 from ...units import format_bytes, format_count, format_ns
-from ...views.pictures.images import data_uri
-from ...views.pictures.raster import pixels
+from ...views.pictures.images import data_uri, pixels
 from ...views.pictures.scene import MUTED, PAPER, Rect, Scene, Text, fit
 from ...views.pictures.views import tick_step_ns
 from ...views.report.static_html import without_kernel
 from ..tables import ComparedTables
-from ..text import label
-from ..verdict import interval_text, sentences, signed_ns, signed_percent
+from ..verdict import interval_text, label, sentences, signed_ns, signed_percent
 
 _ROWS: Final = 12
 _MOST_DOTS: Final = 600

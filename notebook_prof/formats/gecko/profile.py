@@ -16,11 +16,10 @@ from ...readers.codec.tolerant_json import decode_object
 from ...readers.stack_tree import add_tree_samples
 from ...trace.arrays import FloatArray, IntArray
 from ...trace.builder import TraceBuilder
-from .counters import CPU_SCALE, add_counters, add_cpu_use
 from .markers import add_markers
 from .stacks import GeckoCategory, GeckoStacks, gecko_categories, gecko_stacks
 from .tables import NO_TIME, GeckoTable, to_floats
-from .tracks import GeckoTracks
+from .tracks import CPU_SCALE, GeckoTracks, add_counters, add_cpu_use
 
 _NOTHING: Final = Raw(b"null")
 _BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
+import msgspec
+import numpy as np
+
+from ...trace.arrays import FloatArray
 from ...trace.builder import TraceBuilder
+from .tables import NO_TIME, GeckoTable
 
 _LARGEST = 2**62
 
@@ -83,3 +89,124 @@ def process_id(value: Any) -> int | None:
         return int(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
     return value if whole and 0 <= value < _LARGEST else None
+
+
+# Counters of the Firefox Profiler, and how much of a processor its threads used.
+
+CPU_SCALE: Final = {"ns": 1, "µs": 1_000, "us": 1_000, "ms": 1_000_000}
+"""Nanoseconds of what ``sampleUnits`` calls a unit of CPU time; cycles are none."""
+_SUMMED: Final = {"Memory", "Bandwidth"}
+_JOULES: Final = 3.6e-9
+"""Of a picowatt-hour."""
+
+
+def add_counters(
+    builder: TraceBuilder, tracks: GeckoTracks, counters: Sequence[Any], pid: Any, base: int, units: Any
+) -> None:
+    """Put the counters of a process into `builder`.
+
+    The file has what was added since the value before. Of memory and traffic the sum is shown in bytes, from
+    0 at its lowest; of power watts; of the process's CPU time the share of a processor; of anything else what
+    the file has.
+
+    Parameters
+    ----------
+    builder : TraceBuilder
+    tracks : GeckoTracks
+    counters : sequence of object
+    pid : object
+        Of counters that tell none.
+    base : int
+        Where times begin, in absolute ns.
+    units : object
+        ``sampleUnits`` of the profile.
+    """
+    for number, counter in enumerate(counters):
+        if not isinstance(counter, dict):
+            builder.report.add("broken-row", "loss", example=f"counter {number}", effect="left out")
+            continue
+        process = process_id(counter.get("pid", pid))
+        scale = CPU_SCALE.get(str(units.get("threadCPUDelta"))) if isinstance(units, dict) else None
+        for table in _samples(counter):
+            name = tracks.unique(str(counter.get("name") or "counter"), process)
+            _add(builder, name, process, str(counter.get("category", "")), table, base, scale)
+
+
+def _samples(counter: dict[str, Any]) -> list[GeckoTable]:
+    groups = counter.get("sampleGroups", counter.get("sample_groups"))
+    if groups is None:
+        groups = [counter]
+    listed = groups if isinstance(groups, list) else [groups]
+    parts = [each.get("samples") for each in listed if isinstance(each, dict)]
+    return [GeckoTable(msgspec.json.encode(part)) for part in parts]
+
+
+def _add(
+    builder: TraceBuilder,
+    name: str,
+    pid: int | None,
+    category: str,
+    table: GeckoTable,
+    base: int,
+    scale: int | None,
+) -> None:
+    ts, added = table.times(), table.numbers("count")
+    ok = (ts != NO_TIME) & np.isfinite(added)
+    builder.report.add_where(
+        "broken-row", "loss", ~ok, lambda i: f"value {i} of the counter {name}", "these values are left out"
+    )
+    order = np.argsort(ts[ok], kind="stable")
+    ts, added = ts[ok][order], added[ok][order]
+    if not len(ts):
+        return
+    unit, value = "", added
+    if category in _SUMMED:
+        total = np.cumsum(added)
+        unit, value = "bytes", total - min(float(total.min()), 0.0)
+    elif category.lower() == "power":
+        ts, value = _rate(ts, added * _JOULES * 1e9)
+        unit = "W"
+    elif category == "CPU" and scale:
+        ts, value = _rate(ts, added * scale)
+        unit = "1"
+    builder.counter(builder.track(name, "counter", pid=pid, unit=unit), ts + base, value)
+
+
+def _rate(ts: Any, added: FloatArray) -> tuple[Any, FloatArray]:
+    """Return where each stretch between two values begins, and what was added in it a nanosecond."""
+    dur = np.diff(ts)
+    value = np.divide(added[1:], dur, out=np.zeros(len(dur)), where=dur > 0)
+    return ts[:-1][dur > 0], value[dur > 0]
+
+
+def add_cpu_use(
+    builder: TraceBuilder, thread: GeckoThread, samples: GeckoTable, scale: int | None, base: int
+) -> None:
+    """Put the share of a processor that a thread used between two samples into `builder`.
+
+    Examples
+    --------
+    >>> b = TraceBuilder()
+    >>> thread = GeckoThread(b.track("main"), "main", None)
+    >>> rows = GeckoTable(b'{"time": [0, 2, 4], "threadCPUDelta": [9, 1000, 2000]}')
+    >>> add_cpu_use(b, thread, rows, 1_000, 0)
+    >>> b.seal().counters[["ts", "value"]].values.tolist()
+    [[0.0, 0.5], [2000000.0, 1.0]]
+    """
+    if "threadCPUDelta" not in samples:
+        return
+    ts, used = samples.times(), samples.numbers("threadCPUDelta")
+    ok = (ts != NO_TIME) & np.isfinite(used)
+    if scale is None:
+        builder.report.add(
+            "cpu-use-not-told",
+            "info",
+            int(ok.sum()),
+            example=thread.name,
+            effect="CPU use in cycles has no share of a processor: it is left out",
+        )
+        return
+    ts, value = _rate(ts[ok], used[ok] * scale)
+    if len(ts):
+        track = builder.track(f"CPU of {thread.name}", "counter", pid=thread.pid, unit="1")
+        builder.counter(track, ts + base, value)

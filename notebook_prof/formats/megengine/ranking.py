@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.time.calls import calls
+from ...analysis.time.operators import calls
 from ...errors import OptionError, nearest
 from ...trace import Trace
 

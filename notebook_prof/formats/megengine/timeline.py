@@ -14,9 +14,8 @@ from ...trace.arrays import IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.nesting import nest
 from ...trace.taxonomy import is_collective_kernel
-from .nodes import Nodes, physical_nodes
+from .nodes import Nodes, Operators, operators, physical_nodes, tensors
 from .rows import File, Ranges, Row, Timed, links, ranges, thread_track, timed
-from .tensors import Operators, operators, tensors
 
 ALIASES: Final = {
     "gpu_usgae_ratio": "gpu_usage_ratio",

@@ -10,8 +10,7 @@ import pandas as pd
 
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
-from .names import distinct_parts, is_collective
-from .shapes import executed_shapes
+from .shapes import distinct_parts, executed_shapes, is_collective
 from .staging import Staging, ns_of
 from .texts import csv_frame
 

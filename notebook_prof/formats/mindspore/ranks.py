@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from . import minddata, raw
+from . import minddata
 from .files import File, Source
 from .lanes import lanes
-from .names import split
 from .operators import clock_of, device_executions, host_executions, stage_device, stage_host
 from .placement import Placement, place_timeline
-from .rows import Timeline, timeline
+from .rows import Timeline, aicpu_lines, aicpu_records, timeline, training_trace
+from .shapes import split
 from .staging import Staging, ns_of
 from .steps import named_points, stage_steps, step_trace
 from .summaries import summary_tables
@@ -70,7 +70,7 @@ class Rank:
         """Read the AI CPU's executions from the files behind MindSpore's table, if that is missing."""
         if "aicpu" in self.files:
             return
-        for kind, read in (("aicpu_text", raw.aicpu_lines), ("raw_aicpu", raw.aicpu_records)):
+        for kind, read in (("aicpu_text", aicpu_lines), ("raw_aicpu", aicpu_records)):
             if kind in self.files and len(table := read(self._data(kind))):
                 self._aicpu(table)
                 return
@@ -220,7 +220,7 @@ class Rank:
             steps, average, reduces = step_trace(self._data("step_trace"), self.report)
             self.staging.table("step_trace_average", average, self.rank)
         elif "raw_training_trace" in self.files:
-            steps, reduces = raw.training_trace(self._data("raw_training_trace"), self.report)
+            steps, reduces = training_trace(self._data("raw_training_trace"), self.report)
         elif self._host_steps is not None:
             steps, reduces, clock = (
                 self._host_steps,

@@ -75,10 +75,9 @@ def _read_tables(source: TableSource, builder: TraceBuilder) -> None:
         report_diagnostics,
     )
     from .device import add_device_work
-    from .host import add_calls, add_overhead, add_system_calls
     from .ranges import add_ranges
     from .session import Session
-    from .stacks import add_stack_samples
+    from .stacks import add_calls, add_overhead, add_stack_samples, add_system_calls
 
     session = Session(source, builder)
     work = add_device_work(session)

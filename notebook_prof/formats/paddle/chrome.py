@@ -14,10 +14,17 @@ from ...errors import FormatError
 from ...readers.codec.numbers import to_ns
 from ...readers.codec.tolerant_json import decode_events
 from ...trace.report import ImportReport
-from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
+from .columns import (
+    DEVICE_COLUMNS,
+    INPUT_COLUMNS,
+    MEMORY_COLUMNS,
+    ROW_COLUMNS,
+    PaddleColumns,
+    frame,
+    shapes_text,
+)
 from .kinds import DEVICE_TYPES, MEMORY_TYPES, RUNTIME_TYPES, has_category
 from .settle import settle, starts_in_ns
-from .shapes import shapes_text
 
 _NOTHING: Final = Raw(b"")
 

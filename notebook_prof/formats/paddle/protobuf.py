@@ -10,9 +10,17 @@ import msgspec
 from ...errors import FormatError
 from ...readers.codec.protobuf import Span, WireError, fields, float32, mapping, numbers, signed, text
 from ...trace.report import ImportReport
-from .columns import DEVICE_COLUMNS, INPUT_COLUMNS, MEMORY_COLUMNS, ROW_COLUMNS, PaddleColumns, frame
+from .columns import (
+    DEVICE_COLUMNS,
+    INPUT_COLUMNS,
+    MEMORY_COLUMNS,
+    ROW_COLUMNS,
+    Inputs,
+    PaddleColumns,
+    frame,
+    shapes_text,
+)
 from .kinds import DEVICE_TYPES, EVENT_TYPES, MEMORY_TYPES, event_type
-from .shapes import Inputs, shapes_text
 
 _LIMIT: Final = 1 << 62
 _OPERATOR: Final = EVENT_TYPES.index("Operator")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...analysis.work.calls import Call, Shape, Work
-from ...analysis.work.pointwise import elementwise
+from ...analysis.work.formulas import elementwise
 
 Formula = Callable[[Call], "Work | None"]
 _NORM_FLOPS: Final = {False: 5, True: 8}

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from ...analysis.device.launches import launching_rows
+from ...analysis.device.kernel_launches import launching_rows
 from ...analysis.scope import WindowLike, ints, on_device, on_host
 from ...analysis.time.operators import redispatched
 from ...errors import OptionError, nearest

@@ -12,9 +12,8 @@ from ...errors import OptionError, nearest
 from .arrivals import stragglers
 from .communication import communication, imbalance
 from .folding import Folding, fingerprints, fold
-from .links import POINT_TO_POINT, links
+from .links import POINT_TO_POINT, links, pipeline
 from .paths import RankPaths
-from .pipeline import pipeline
 
 T = TypeVar("T")
 _COMPARED: Final = {
@@ -98,7 +97,7 @@ class RankAnswers(RankPaths[T]):
         return square.reindex(index=every, columns=every)
 
     def pipeline(self) -> pd.DataFrame:
-        """Return stages and bubbles of pipelines; see `notebook_prof.ranks.analysis.pipeline.pipeline`."""
+        """Return stages and bubbles of pipelines; see `notebook_prof.ranks.analysis.links.pipeline`."""
         work, clocks = self._frame("stages"), self.clocks().set_index("rank")
         if not len(work):
             return pipeline(work, self.links())

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...errors import SelectionError
 from ...trace import Trace
-from ...writers.chrome_ranks import Shifted, write_chrome_ranks
+from ...writers.chrome import Shifted, write_chrome_ranks
 from .clocks import on_common_clock
 from .stacking import RankClock, retimed, stacked
 from .tables import RankTables

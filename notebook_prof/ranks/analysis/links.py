@@ -8,6 +8,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ...analysis.distributed.collectives import collectives, operation_of
+from ...analysis.grouping import covered
+from ...analysis.scope import Scope, on_device
+from ...analysis.time.recorded_steps import recorded_table
+from ...trace import Trace
+from ...trace.arrays import BoolArray, IntArray
+from ...trace.intervals import as_ints
+
 POINT_TO_POINT: Final = ("send", "recv")
 
 
@@ -94,3 +102,186 @@ def _has_other_end(rows: pd.DataFrame) -> Any:
     sends = rows[rows["operation"] == "send"].groupby(["src", "dst"]).size()
     count = pd.MultiIndex.from_arrays([rows["src"], rows["dst"]]).map(sends).to_numpy()
     return (rows["operation"] == "recv").to_numpy() & (np.nan_to_num(count.astype(np.float64)) > 0)
+
+
+# Pipelines of ranks: stages, computation and bubbles.
+
+_DIRECT: Final = ("send", "recv", "send_recv")
+COLUMNS: Final = ("step", "first_ns", "last_ns", "compute_ns", "other_ns", "sends", "receives")
+
+
+def stage_work(trace: Trace) -> pd.DataFrame:
+    """Return computation and messages of each step, for ranks that send to or receive from single other
+    ranks.
+
+    ``first_ns`` and ``last_ns`` are the start of the first and the end of the last kernel in the trace's
+    time;
+    ``other_ns`` is collectives between them (no sends and receives) without computation.
+    """
+    work = on_device(trace)
+    step = work.ints("step")
+    communicates = work.among("category", ("collective",))
+    moves = work.among("category", ("memcpy", "memset"))
+    computes = ~communicates & ~moves & (step >= 0)
+    direct = _messages(trace, work.only(communicates)) if computes.any() else None
+    if direct is None or not len(direct):
+        return pd.DataFrame({name: np.empty(0, np.int64) for name in COLUMNS}).astype({"step": "int32"})
+    steps, code = np.unique(step, return_inverse=True)
+    first, last = np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), np.iinfo(np.int64).min)
+    np.minimum.at(first, code[computes], work.ts[computes])
+    np.maximum.at(last, code[computes], work.end[computes])
+    others = communicates & ~np.isin(work.rows, direct["slice"].to_numpy()) & (last[code] > first[code])
+    start = np.maximum(work.ts, np.where(others, first[code], work.ts))
+    end = np.minimum(work.end, np.where(others, last[code], work.end))
+    others &= end > start
+
+    def during(keep: BoolArray) -> IntArray:
+        spent = covered(code[keep], start[keep], end[keep])
+        return as_ints(np.bincount(code[keep], spent, minlength=len(steps)))
+
+    table = pd.DataFrame(
+        {
+            "step": steps.astype(np.int32),
+            "first_ns": first,
+            "last_ns": last,
+            "compute_ns": during(computes),
+            "other_ns": during(computes | others) - during(computes),
+            "sends": _count(direct, "send", steps),
+            "receives": _count(direct, "recv", steps),
+        }
+    )
+    return table[last > first].reset_index(drop=True)
+
+
+def _messages(trace: Trace, communication: Scope) -> pd.DataFrame | None:
+    """Return sends and receives on devices; None without names or arguments that show any."""
+    words = trace.slices["name"].cat.categories
+    names = {operation_of(str(words[code])) for code in np.unique(communication.codes("name")) if code >= 0}
+    recorded = recorded_table(trace, "collectives")
+    if recorded is not None and "operation" in recorded:
+        names |= {operation_of(str(word)) for word in recorded["operation"].cat.categories}
+    if names.isdisjoint(_DIRECT):
+        return None
+    table = collectives(trace)
+    return table[table["operation"].isin(_DIRECT) & (table["device"] >= 0)]
+
+
+def _count(direct: pd.DataFrame, operation: str, steps: IntArray) -> IntArray:
+    counts = direct.loc[direct["operation"] == operation, "step"].value_counts()
+    return as_ints(counts.reindex(steps).fillna(0).to_numpy(np.int64))
+
+
+_PARTS: Final = ("warmup_ns", "between_ns", "drain_ns")
+
+
+def pipeline(work: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
+    """Find the bubbles of pipeline parallelism.
+
+    Parameters
+    ----------
+    work : DataFrame
+        One row per rank and step: ``rank step compute_ns other_ns sends receives``, ``first_ns`` and
+        ``last_ns`` (first and last kernel) on one clock, and ``aligned`` bool: whether that clock is the
+        common one.
+    links : DataFrame
+        Who sends to whom: ``src dst``; see `notebook_prof.ranks.analysis.links.links`.
+
+    Returns
+    -------
+    DataFrame
+        One row per rank and step, by `pipeline`, `stage` and `step`; empty if no rank sends to another.
+
+        - ``pipeline`` int64: lowest of the ranks connected by messages; ``stage`` int64: index in the
+          pipeline, by first computation; ``rank`` int32; ``step`` int32;
+        - ``window_ns`` int64: from the step's first kernel on any of the pipeline's ranks to the end of the
+          last kernel; for a rank whose clock cannot be compared, its own;
+        - ``compute_ns`` int64; ``warmup_ns``, ``between_ns``, ``drain_ns`` int64: idle before the rank's
+          first kernel, between its first and last, and after its last; ``other_ns`` int64: collectives in
+          between. These five sum to `window_ns`;
+        - ``bubble_share`` float64: warm-up, between and drain as a share of the window; ``microbatches``
+          int64: messages from the first stage to the next in a step; ``ideal_share`` float64: ``(p - 1) / (m
+          + p - 1)`` for *p* stages and *m* microbatches; NaN without counted messages.
+
+    Notes
+    -----
+    Source of the ideal share: Huang et al., *GPipe* (2019), section 2.3, for stages of equal length.
+
+    Examples
+    --------
+    >>> work = pd.DataFrame({"rank": [0, 1], "step": 0, "first_ns": [0, 10], "last_ns": [60, 50]})
+    >>> work = work.assign(compute_ns=[20, 20], other_ns=0, sends=2, receives=2, aligned=True)
+    >>> table = pipeline(work, pd.DataFrame({"src": [0, 1], "dst": [1, 0], "count": 2}))
+    >>> table[["stage", "warmup_ns", "between_ns", "drain_ns"]].values.tolist()
+    [[0, 0, 40, 0], [1, 10, 20, 10]]
+    """
+    if not len(work) or not len(links):
+        return _nothing()
+    group = _connected(np.unique(work["rank"].to_numpy(np.int64)), links)
+    table = work.assign(pipeline=work["rank"].map(group))
+    table = table[table["pipeline"].notna()].reset_index(drop=True)
+    if not len(table):
+        return _nothing()
+    table["pipeline"] = table["pipeline"].astype("int64")
+    table["stage"] = _stages(table)
+    start, end = _windows(table)
+    first, last = table["first_ns"].to_numpy(np.int64), table["last_ns"].to_numpy(np.int64)
+    table["window_ns"] = end - start
+    table["warmup_ns"], table["drain_ns"] = first - start, end - last
+    busy = table["compute_ns"].to_numpy(np.int64) + table["other_ns"].to_numpy(np.int64)
+    table["between_ns"] = last - first - busy
+    idle = table[list(_PARTS)].sum(axis=1)
+    table["bubble_share"] = idle / table["window_ns"].where(table["window_ns"] > 0)
+    table["microbatches"] = _microbatches(table, links)
+    many = table["microbatches"].where(table["microbatches"] > 0)
+    more = table.groupby("pipeline")["rank"].transform("nunique") - 1
+    table["ideal_share"] = (more / (many + more)).astype("float64")
+    ordered = table.sort_values(["pipeline", "stage", "rank", "step"], kind="stable")
+    return ordered.reset_index(drop=True)[list(_nothing().columns)].astype(_nothing().dtypes.to_dict())
+
+
+def _connected(ranks: IntArray, links: pd.DataFrame) -> dict[int, int]:
+    """Return, for every rank with messages, the lowest rank that messages connect it to."""
+    lowest = {int(rank): int(rank) for rank in {*links["src"], *links["dst"]} & set(ranks.tolist())}
+    changed = True
+    while changed:
+        changed = False
+        for src, dst in zip(links["src"].tolist(), links["dst"].tolist(), strict=True):
+            if src in lowest and dst in lowest and lowest[src] != lowest[dst]:
+                lowest[src] = lowest[dst] = min(lowest[src], lowest[dst])
+                changed = True
+    sizes = pd.Series(lowest).value_counts()
+    return {rank: group for rank, group in lowest.items() if sizes[group] > 1}
+
+
+def _stages(table: pd.DataFrame) -> Any:
+    """Return the stage of each row's rank in its pipeline, by its median start after the step's first."""
+    after = table["first_ns"] - table.groupby(["pipeline", "step"])["first_ns"].transform("min")
+    middle = after.groupby([table["pipeline"], table["rank"]]).median().rename("after").reset_index()
+    middle = middle.sort_values(["pipeline", "after", "rank"], kind="stable")
+    stage_of_rank = dict(zip(middle["rank"], middle.groupby("pipeline").cumcount(), strict=True))
+    return table["rank"].map(stage_of_rank).to_numpy(np.int64)
+
+
+def _windows(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
+    aligned = table["aligned"].to_numpy(bool)
+    alone = np.where(aligned, -1, table["rank"])
+    groups = table.groupby(["pipeline", "step", alone])
+    return as_ints(groups["first_ns"].transform("min")), as_ints(groups["last_ns"].transform("max"))
+
+
+def _microbatches(table: pd.DataFrame, links: pd.DataFrame) -> Any:
+    """Count messages of the first stage to its most frequent partner in a step, for each row."""
+    heads = table[table["stage"] == 0]
+    partners = links.groupby("src")["dst"].nunique()
+    sends = heads["sends"] / heads["rank"].map(partners)
+    by_step = dict(zip(zip(heads["pipeline"], heads["step"], strict=True), sends, strict=True))
+    keys = zip(table["pipeline"], table["step"], strict=True)
+    return np.nan_to_num(np.array([by_step.get(key, 0.0) for key in keys], np.float64)).astype(np.int64)
+
+
+def _nothing() -> pd.DataFrame:
+    whole = ["window_ns", "compute_ns", *_PARTS, "other_ns"]
+    kinds = {"pipeline": "int64", "stage": "int64", "rank": "int32", "step": "int32"}
+    kinds |= {**dict.fromkeys(whole, "int64"), "bubble_share": "float64", "microbatches": "int64"}
+    kinds["ideal_share"] = "float64"
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})

@@ -21,7 +21,7 @@ from ...units import format_ns, format_share
 from ..analysis.answers import RankAnswers
 from ..analysis.communication import communication
 from ..analysis.links import POINT_TO_POINT, links
-from .representative_ranks import worth_showing
+from .figures import worth_showing
 
 if TYPE_CHECKING:
     from . import PageFrames, PageSums

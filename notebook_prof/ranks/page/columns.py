@@ -11,8 +11,7 @@ import pandas as pd
 from ...units import format_bytes, format_count, format_ns, format_share
 from ..pictures import MAX_CELLS, PARTS
 from .figures import BUBBLES, TALK
-from .frames import PageFrames
-from .selected_tables import medians
+from .frames import PageFrames, medians
 
 FADED: Final = 0.18
 MAX_LINES: Final = 1_000

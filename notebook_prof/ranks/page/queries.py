@@ -77,7 +77,7 @@ class RankProtocol:
     def answer(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """Answer a question: ``ranks``, ``open`` (stack timelines), or one ``of`` an opened timeline.
 
-        The answer is as for `notebook_prof.service.query_service.QueryService.answer`.
+        The answer is as for `notebook_prof.service.executor.QueryService.answer`.
         """
         if "of" in request:
             opened = self._opened
@@ -91,7 +91,7 @@ class RankProtocol:
             return {"failed": str(error), "columns": []}, []
 
     def select(self, patch: Mapping[str, Any], source: str, base_revision: int | None) -> dict[str, Any]:
-        """Apply a page's patch; see `notebook_prof.service.query_service.QueryService.select`."""
+        """Apply a page's patch; see `notebook_prof.service.executor.QueryService.select`."""
         try:
             self.selection.apply_patch(patch, source, base_revision)
         except NotebookProfError as error:

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from ...optional import require
 from ...trace import ImportReport
-from .cache import Cache
+from .cache import Analyses, Cache, Reduction, reduce_rank
 from .files import RankFile, inspected, listed
-from .reduction import Analyses, Reduction, reduce_rank
 
 _CHUNK: Final = 32
 _RETRIES: Final = 2

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from ...errors import FormatError, OptionError
 from ...trace import ImportReport
-from ...trace.layout import LAST
+from ...trace.arrays import LAST
 
 _HEAD: Final = 64 * 1024
 _GZIP: Final = b"\x1f\x8b"

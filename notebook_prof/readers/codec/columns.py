@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -11,6 +11,29 @@ import pandas as pd
 
 from ...trace.arrays import BoolArray, FloatArray, IntArray
 from ...trace.strings import Coded
+from .numbers import packed
+
+# Numbers for distinct values, as columns of codes.
+
+
+class Interner(dict[Any, int]):
+    """Number every distinct value, in order of appearance.
+
+    Examples
+    --------
+    >>> interner = Interner()
+    >>> interner.column(["a", "b", "a"]).tolist(), list(interner)
+    ([0, 1, 0], ['a', 'b'])
+    """
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = code = len(self)
+        return code
+
+    def column(self, values: Iterable[Any]) -> npt.NDArray[np.int32]:
+        """Return the codes of many values."""
+        return packed(tuple(map(self.__getitem__, values)), np.int32)
+
 
 Kind: TypeAlias = Literal["ints", "floats", "texts"]
 INTS: Final = "ints"

@@ -2,13 +2,223 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final, TypeVar
 
 import msgspec
 
 from ...errors import FormatError
 from ...trace.report import ImportReport
-from . import json_repair
+
+# Mend the invalid JSON that torch has written, and take apart what cannot be mended.
+
+# A name ends where the next key of the row, or the end of its object, follows the quote.
+_NAME: Final = re.compile(rb'"name":\s*"')
+_NAME_END: Final = re.compile(rb'"\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|id|args|bp|s)":|\})')
+# A top-level line `"key": "value",` as add_metadata writes it.
+_LINE: Final = re.compile(rb'^([ \t]*"(?!name")[^"\n]+":[ \t]*")([^\n]*)$', re.MULTILINE)
+_TWO_KEYS: Final = re.compile(rb'",?\s*"[^"\n]+":')
+_BARE_QUOTE: Final = re.compile(rb'(?<!\\)((?:\\\\)*)"')
+_BAD_ESCAPE: Final = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_NOT_A_NUMBER: Final = re.compile(rb'(":\s*)-?(?:inf(?:inity)?|nan)(?=\s*[,}\]])', re.IGNORECASE)
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_PATIENCE: Final = 4
+_MORE_PATIENCE: Final = 50_000_000
+_DEEP_COST: Final = 10_000
+_BRACKET_COST: Final = 20
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_SEPARATORS: Final = re.compile(r"[ \t\r\n,]*")
+_EVENTS: Final = re.compile(r'"traceEvents"\s*:\s*\[')
+
+
+def mend(data: bytes, reason: str, report: ImportReport) -> bytes:
+    """Repair text that is not JSON, and count the repairs as ``invalid-json``.
+
+    Known causes: quotes and line breaks in names (torch 2.0 to 2.13), backslashes (2.0 on Windows),
+    ``inf`` and ``nan`` (before 2.1), control characters, bytes that are not UTF-8.
+
+    Parameters
+    ----------
+    data : bytes
+    reason : str
+        What the JSON decoder said.
+    report : ImportReport
+
+    Returns
+    -------
+    bytes
+        Better, but perhaps still not JSON.
+    """
+    count = 0
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode(errors="replace").encode()
+        count += 1
+    for pattern, replacement in ((_CONTROL, b" "), (_BAD_ESCAPE, rb"\\\\"), (_NOT_A_NUMBER, rb"\1null")):
+        data, n = pattern.subn(replacement, data)
+        count += n
+    data, named = _mend_names(data)
+    data, lines = _mend_lines(data)
+    report.add(
+        "invalid-json",
+        "info",
+        count + named + lines,
+        example=reason,
+        effect="repaired: the characters of some names are a guess",
+        advice="torch writes names with quotes wrongly; avoid them in record_function()",
+    )
+    return data
+
+
+def _mend_names(data: bytes) -> tuple[bytes, int]:
+    """Escape quotes and line breaks in names. Each end is searched once, so that it stays linear."""
+    parts: list[bytes] = []
+    at = count = 0
+    for start in _NAME.finditer(data):
+        if start.start() < at:
+            continue
+        if (end := _NAME_END.search(data, start.end())) is None:
+            break
+        text = data[start.end() : end.start()]
+        fixed = _escaped(text)
+        count += fixed != text
+        parts += [data[at : start.end()], fixed]
+        at = end.start()
+    return b"".join([*parts, data[at:]]), count
+
+
+def _mend_lines(data: bytes) -> tuple[bytes, int]:
+    count = 0
+
+    def escape(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        value = match[2].rstrip().removesuffix(b"}").rstrip().removesuffix(b",").rstrip()
+        text = value[:-1]
+        if not value.endswith(b'"') or _TWO_KEYS.search(text):
+            return match[0]
+        fixed = _escaped(text)
+        count += fixed != text
+        return match[1] + fixed + match[2][len(text) :]
+
+    return _LINE.sub(escape, data), count
+
+
+def _escaped(text: bytes) -> bytes:
+    if b'"' not in text and b"\n" not in text:
+        return text
+    return _BARE_QUOTE.sub(rb'\1\\"', text).replace(b"\r", b"").replace(b"\n", b"\\n")
+
+
+def split_rows(data: bytes) -> tuple[bytes, list[bytes], bool]:
+    """Take the list of events apart without decoding it as a whole.
+
+    Parameters
+    ----------
+    data : bytes
+
+    Returns
+    -------
+    head : bytes
+        The object around the list as far as it could be told, with an empty list of events.
+    rows : list of bytes
+        JSON of each element that can be delimited.
+    complete : bool
+        Whether the list's end was found. The array form may legally lack it. Also False where damage was
+        so dense that the rest was given up.
+    """
+    text = data.decode(errors="replace")
+    match = _EVENTS.search(text)
+    array = match is None and text.lstrip().startswith("[")
+    if match is None and not array:
+        return b"{}", [], True
+    start = match.end() if match is not None else text.index("[") + 1
+    rows, at, complete = row_texts(text, start)
+    complete = complete or (array and at >= len(text))
+    tail = text[at + 1 :] if complete else ""
+    head = text[: match.start()] + '"traceEvents": []' + (tail or "}") if match is not None else "{}"
+    return head.encode(), rows, complete
+
+
+def row_texts(text: str, at: int) -> tuple[list[bytes], int, bool]:
+    """Take apart a list of events.
+
+    Parameters
+    ----------
+    text : str
+    at : int
+        Where the first event begins.
+
+    Returns
+    -------
+    rows : list of bytes
+        JSON of each element that can be delimited.
+    end : int
+        Where the list's closing bracket is, or the end of the text; before it where damage was so dense
+        that the rest was given up.
+    complete : bool
+        Whether there is a closing bracket.
+
+    Examples
+    --------
+    >>> row_texts('[{"a": 1}, 2]', 1)
+    ([b'{"a": 1}', b'2'], 12, True)
+    """
+    # numbers need not be read to know where a row ends, and Python refuses to read long ones
+    scan = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
+    rows: list[bytes] = []
+    patience = _PATIENCE * len(text) + _MORE_PATIENCE
+    while patience > 0:
+        at = _SEPARATORS.match(text, at).end()  # type: ignore[union-attr]
+        if at >= len(text) or text[at] == "]":
+            return rows, at, at < len(text)
+        try:
+            _, end = scan(text, at)
+        except json.JSONDecodeError as error:
+            patience -= error.pos - at  # nested rows would each be read to the end again
+            end = _next_row(text, at)
+        except RecursionError:
+            closing = _closing_bracket(text, at)
+            patience -= _DEEP_COST + _BRACKET_COST * ((closing or len(text)) - at)
+            end = closing or _next_row(text, at)
+        rows.append(text[at:end].encode())
+        at = end
+    return rows, at, False
+
+
+def add_broken_row(report: ImportReport, error: Exception, row: bytes) -> None:
+    """Count a row that cannot be decoded, and say which one it was and why."""
+    start = row[:80].decode(errors="replace")
+    if isinstance(error, RecursionError):
+        report.add(
+            "nested-too-deep",
+            "loss",
+            example=start,
+            effect="these rows are left out: values in them lie in one another too often to be read",
+            advice="no profiler writes such rows: look at what wrote or changed the file",
+        )
+        return
+    report.add("broken-row", "loss", example=f"{error}: {start}", effect="these rows are left out")
+
+
+def _closing_bracket(text: str, at: int) -> int:
+    """Return the position behind the bracket that closes the one at a position; 0 if there is none."""
+    depth = 0
+    for token in _BRACKETS.finditer(text, at):
+        sign = token[0]
+        if sign[0] != '"':
+            depth += 1 if sign in "[{" else -1
+            if depth <= 0:
+                return token.end() if depth == 0 else 0
+    return 0
+
+
+def _next_row(text: str, at: int) -> int:
+    """Return where the row after a broken one begins."""
+    row = re.compile(r",\s*(?=\{\s*(?:\"|\}))").search(text, at + 1)
+    return row.end() if row else len(text)
+
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -58,7 +268,7 @@ def decode_events(
     except msgspec.ValidationError:
         pass
     except _UNDECODABLE as error:
-        data = json_repair.mend(data, str(error), report)
+        data = mend(data, str(error), report)
         try:
             return _decode_whole(data, envelope, row, listed)
         except _UNDECODABLE:
@@ -104,7 +314,7 @@ def _decode_whole(
 def _one_by_one(
     data: bytes, envelope: type[E], row: type[R], report: ImportReport
 ) -> tuple[E | None, list[R]]:
-    head, texts, complete = json_repair.split_rows(data)
+    head, texts, complete = split_rows(data)
     if not complete:
         report.add(
             "truncated-file",
@@ -122,7 +332,7 @@ def _one_by_one(
             try:
                 rows.append(loose.decode(text))
             except _UNDECODABLE as error:
-                json_repair.add_broken_row(report, error, text)
+                add_broken_row(report, error, text)
     if not texts:
         raise FormatError(f"no events can be read from it; it starts with {data[:40]!r}")
     try:

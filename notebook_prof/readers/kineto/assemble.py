@@ -14,10 +14,11 @@ from ...trace.arrays import BoolArray, IntArray
 from ...trace.builder import TraceBuilder
 from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, DEVICE_CATEGORIES, MODULE_PREFIX, STEP_PREFIX
-from . import links, phase_seeds
+from . import phase_seeds
 from .activity_metadata import attribute_tables, named_calls, stream_priorities
 from .activity_types import categories, module_name, rows_of
 from .columns import MAX_DEVICE, KinetoColumns, MemoryColumns
+from .instant_events import backward_nodes, forward_links, launch_links
 from .operator_arguments import argument_table, compiled_arguments, stack_frames
 from .profiler_ranges import range_counters, range_table
 
@@ -58,12 +59,12 @@ def assemble(columns: KinetoColumns, builder: TraceBuilder) -> IntArray:
     track = _tracks(columns, builder, stream_priorities(tables.get("device_events")))
     is_a = {word: np.asarray(category.codes) == i for i, word in enumerate(CATEGORIES)}
     checkpoint()
-    nodes = links.backward_nodes(columns)
-    forward = links.forward_links(columns, nodes, is_a["operator"])
+    nodes = backward_nodes(columns)
+    forward = forward_links(columns, nodes, is_a["operator"])
     work = (columns.device >= 0) & np.logical_or.reduce([is_a[word] for word in DEVICE_CATEGORIES])
     calls = (columns.device < 0) & (is_a["launch"] | is_a["sync"])
     checkpoint()
-    launch = links.launch_links(columns, calls, work)
+    launch = launch_links(columns, calls, work)
     checkpoint()
     handles = builder.slices(
         ts=columns.ts,

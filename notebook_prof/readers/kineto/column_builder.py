@@ -13,7 +13,7 @@ from msgspec import Raw
 from ...trace.arrays import IntArray
 from ...trace.pairing import pair
 from ...trace.report import ImportReport
-from ..codec.interner import Interner
+from ..codec.columns import Interner
 from ..codec.numbers import exact_ns, identifiers, integers, number_of, to_ns
 from .activity_types import (
     ANY,

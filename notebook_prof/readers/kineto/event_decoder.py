@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ...trace.report import ImportReport
-from ..codec import json_repair
 from ..codec.event_list import CHUNK_BYTES, EventText
+from ..codec.tolerant_json import add_broken_row, mend, row_texts
 from .column_builder import ColumnBuilder
 from .event_types import (
     UNDECODABLE,
@@ -125,7 +125,7 @@ def decode(
     except UNDECODABLE as error:
         reason = str(error)
     trial = ImportReport()
-    mended = json_repair.mend(bytes(chunk), reason, trial)
+    mended = mend(bytes(chunk), reason, trial)
     try:
         decoded = _decode_list(mended, variant, last)
     except msgspec.ValidationError:
@@ -167,7 +167,7 @@ def _decode_one_by_one(
 ) -> Decoded:
     """Decode every event by itself; slow, and only for chunks that do not decode as a whole."""
     text = bytes(chunk).decode(errors="replace")
-    event_texts, end, complete = json_repair.row_texts(text, 1)
+    event_texts, end, complete = row_texts(text, 1)
     if not complete and not (is_array and end >= len(text)):
         report.add(
             "truncated-file",
@@ -187,7 +187,7 @@ def _decode_event(text: bytes, report: ImportReport) -> Any:
     try:
         event = loose_decoder.decode(text)
     except UNDECODABLE as error:
-        json_repair.add_broken_row(report, error, text)
+        add_broken_row(report, error, text)
         return None
     if event.ph != "X":
         report.add(
@@ -198,7 +198,7 @@ def _decode_event(text: bytes, report: ImportReport) -> Any:
         )
         return None
     if not isinstance(event.name, str | int | float):
-        json_repair.add_broken_row(report, TypeError("the name is not text"), text)
+        add_broken_row(report, TypeError("the name is not text"), text)
         return None
     return _complete_event(event)
 

@@ -15,7 +15,7 @@ from ...trace.strings import Coded
 from ...trace.taxonomy import CATEGORIES, EVALUATION_SUFFIX, MODULE_PREFIX, PHASES, phase_of
 from .activity_types import module_name, rows_of
 from .columns import KinetoColumns
-from .links import Links
+from .instant_events import Links
 
 _OPTIMIZER_STEP = "Optimizer.step#"
 _MODULE = CATEGORIES.index("module")

@@ -15,9 +15,9 @@ from ...trace.builder import TraceBuilder
 from ...trace.report import ImportReport
 from ...trace.strings import Coded
 from ..base import PiecesReader, Probe
-from ..codec import json_repair
+from ..codec.columns import Interner
 from ..codec.event_list import EventText
-from ..codec.interner import Interner
+from ..codec.tolerant_json import mend
 from .activity_metadata import extra_text
 from .activity_types import BOOKKEEPING_TYPES, DEVICE, UNKNOWN, is_known, rows_of
 from .assemble import assemble
@@ -238,7 +238,7 @@ def _top_level(head: bytes, tail: bytes, report: ImportReport) -> dict[str, Any]
             return _object(text)
         except UNDECODABLE as error:
             trial = ImportReport()
-            mended = json_repair.mend(text, str(error), trial)
+            mended = mend(text, str(error), trial)
         try:
             top_level = _object(mended)
         except UNDECODABLE:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import FormatError
-from ...trace.layout import FIRST, FORMAT, LAST, OLDEST_SCHEMA, SCHEMA
+from ...trace.arrays import FIRST, FORMAT, LAST, OLDEST_SCHEMA, SCHEMA
 from ...units import format_bytes
 from ..codec.compression import MAX_BYTES
 

@@ -9,14 +9,11 @@ from typing import ClassVar, Final
 from ...trace.builder import TraceBuilder
 from ..base import Probe, Reader
 from .arguments import Arguments
-from .asyncs import add_asyncs
-from .counters import add_counters
-from .events import Events, columns, number
-from .flows import add_flows
+from .events import Events, Tracks, columns, number
+from .flows import add_asyncs, add_flows
 from .rows import Envelope, decode
-from .samples import Stacks, add_sampled
+from .samples import Stacks, add_counters, add_sampled
 from .slices import FrameOf, add_slices
-from .tracks import Tracks
 
 _MARKS: Final = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"|"stackFrames"\s*:')
 _EMPTY: Final = re.compile(rb"\s*\[[\s\x00\]]*\Z")

@@ -15,9 +15,8 @@ from ...trace.taxonomy import CATEGORIES, STEP_PREFIX, phase_of
 from ..call_tree import Frame
 from ..matching import match
 from .arguments import Arguments
-from .events import Events
+from .events import Events, Tracks
 from .rows import Row
-from .tracks import Tracks
 
 FrameOf = Callable[[str], Frame | None]
 

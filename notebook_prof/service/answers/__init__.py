@@ -7,18 +7,12 @@ from typing import Any, Final
 
 from ..packing import Answer
 from ..store import ViewStore
-from .account import account
-from .curves import counters, memory
-from .detail import detail
-from .find import calls, find, neighbour, search
-from .legend import legend
-from .meta import doubts, meta, names
-from .path import path
-from .phases import phases
+from .account import account, phases
+from .find import calls, detail, find, neighbour, search
+from .meta import doubts, legend, meta, names
+from .path import path, what_if, why
 from .table import table, table_is_slow
-from .timeline import MAX_ROWS, lod, selected, strip
-from .what_if import what_if
-from .why import why
+from .timeline import MAX_ROWS, counters, lod, memory, selected, strip
 
 Ask = Callable[[ViewStore, Mapping[str, Any], Mapping[str, Any]], Answer]
 

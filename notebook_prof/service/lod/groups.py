@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ...trace.arrays import BoolArray, IntArray
 from ..cached import is_cached, locked_cached_property
-from .launched import LaunchedIndex
-from .overlaps import Codes, late_inside, late_when_sorted
+from .launched import Codes, LaunchedIndex, late_inside, late_when_sorted
 from .rows import RowIndex, grouped_order, running_sum, sums_by_code
 
 

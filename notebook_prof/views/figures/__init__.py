@@ -16,8 +16,6 @@ from .sizes import LANE_PX as LANE_PX
 from .sizes import MARGIN_PX as MARGIN_PX
 
 if TYPE_CHECKING:
-    from .bars import kernels_figure as kernels_figure
-    from .bars import operators_figure as operators_figure
     from .canvas import (
         memory_figure as memory_figure,
     )
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from .flame import flame_difference as flame_difference
     from .flame import flame_figure as flame_figure
     from .idle import idle_figure as idle_figure
+    from .idle import layers_figure as layers_figure
     from .input import (
         input_figure as input_figure,
     )
@@ -44,11 +43,12 @@ if TYPE_CHECKING:
     from .input import (
         queues_figure as queues_figure,
     )
-    from .layers import layers_figure as layers_figure
     from .memory import levels_figure as levels_figure
     from .memory import memory_flow_figure as memory_flow_figure
     from .roofline import roofline_figure as roofline_figure
     from .steps import distributed_figure as distributed_figure
+    from .steps import kernels_figure as kernels_figure
+    from .steps import operators_figure as operators_figure
     from .steps import steps_figure as steps_figure
 
 __all__ = [
@@ -59,16 +59,14 @@ __all__ = [
     *lazy(
         __name__,
         {
-            "bars": "kernels_figure operators_figure",
             "canvas": "memory_figure overview_figure phase_figure timeline_figure",
             "drawn": "Drawn standalone",
             "flame": "flame_difference flame_figure",
-            "idle": "idle_figure",
+            "idle": "idle_figure layers_figure",
             "input": "input_figure pipeline_figure queues_figure",
-            "layers": "layers_figure",
             "memory": "levels_figure memory_flow_figure",
             "roofline": "roofline_figure",
-            "steps": "distributed_figure steps_figure",
+            "steps": "distributed_figure kernels_figure operators_figure steps_figure",
         },
     ),
 ]

@@ -3,31 +3,159 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from bokeh.models import BasicTicker, Range1d
 
 from ... import analysis
+from ...analysis.device.kernels import LAUNCH
 from ...errors import OptionError, nearest
 from ...selection import Selection
-from ...service.palette import CATEGORIES, PHASES
+from ...service.palette import CATEGORIES, PHASES, RESOURCE, name_styles
 from ...trace import Trace
-from ...units import format_ns
+from ...units import format_count, format_ns, format_share
 from .drawn import (
     Drawn,
+    bar_ends,
     canvas,
+    counts,
     label_axis,
     opacity,
     patches,
+    row_figure,
     scope,
     shares,
+    shortened,
     source,
     tell,
     time_unit,
     tip_columns,
 )
+
+# Bars of the longest operators and kernels.
+
+TOP: Final = 20
+SIDES: Final = {"host": "self_ns", "device": "device_self_ns"}
+_SELECTABLE: Final = ("name", "category", "phase", "step")
+
+
+def operators_figure(
+    trace: Trace, selection: Selection, *, side: str = "host", by: str = "name", top: int = TOP
+) -> Drawn | None:
+    """Draw the longest operators, by self time on the host or by the device time that they launched.
+
+    A click selects the operator. None if there are no operators; OptionError for an unknown `side` or `by`.
+    """
+    if side not in SIDES:
+        raise OptionError(f"operators have no {side!r} time to draw: {nearest(side, tuple(SIDES))}")
+    table = analysis.operators(trace, by=by, **scope(selection, "window", "step", "phase", "category"))
+    spent = SIDES[side]
+    table = table[table[spent] > 0].sort_values(spent, ascending=False, kind="stable")
+    if not len(table):
+        return None
+    whole, first = int(table[spent].sum()), table.head(top)
+    values = [None if pd.isna(value) else value for value in first[by].tolist()]
+    whole_names = [f"no {by}" if value is None else str(value) for value in values]
+    labels, colours = _look(trace, whole_names, by, side)
+    columns: dict[str, Any] = {
+        "name": whole_names,
+        "label": labels,
+        "length": first[spent].to_numpy(),
+        "colour": colours,
+        "alpha": opacity(values, selection.name if by == "name" else None),
+        "select": patches(by, values) if by in _SELECTABLE else [""] * len(first),
+    }
+    tooltips = {"calls": counts(first["count"])}
+    others = len(table) - len(first)
+    what = "Self time on the host" if side == "host" else "Device time"
+    title = f"{what} of {format_count(len(table))} operators: {format_ns(whole)}"
+    return _drawn(columns, tooltips, whole, others, title)
+
+
+def kernels_figure(
+    trace: Trace, selection: Selection, *, by: str = "name", top: int = TOP, category: str | None = "kernel"
+) -> Drawn | None:
+    """Draw the longest kernels, with their occupancy and use of tensor cores.
+
+    Bars are by ``name``, or by ``launch`` attributes; `category` None adds copies, fills and collectives.
+    None if there are no kernels; OptionError for an unknown grouping.
+    """
+    if by not in ("name", "launch"):
+        raise OptionError(f"kernels cannot be drawn by {by!r}: {nearest(by, ('name', 'launch'))}")
+    keys = ["name", *LAUNCH] if by == "launch" else ["name"]
+    narrowed = scope(selection, "window", "step", "phase")
+    table = analysis.kernels(trace, by=keys, category=category, **narrowed)
+    if not len(table):
+        return None
+    whole, first = int(table["total_ns"].sum()), table.head(top)
+    names = [str(name) for name in first["name"]]
+    labels, colours = _look(trace, names, "name", "device")
+    columns: dict[str, Any] = {
+        "name": names,
+        "label": labels,
+        "length": first["total_ns"].to_numpy(),
+        "colour": colours,
+        "note": ["tensor cores" if used else "" for used in first["tensor_cores"]],
+        "alpha": opacity(names, selection.name),
+        "select": patches("name", names),
+    }
+    tooltips = {"calls": counts(first["count"]), "mean": [format_ns(value) for value in first["mean_ns"]]}
+    if "occupancy" in first:
+        tooltips["occupancy"] = [format_share(value) for value in first["occupancy"]]
+    if by == "launch":
+        tooltips["launched with"] = _launches(first)
+    used = float(table.loc[table["tensor_cores"], "total_ns"].sum()) / max(whole, 1)
+    title = f"{format_count(len(table))} kernels: {format_ns(whole)} · {format_share(used)} on tensor cores"
+    return _drawn(columns, tooltips, whole, len(table) - len(first), title)
+
+
+def _look(trace: Trace, names: list[str], by: str, side: str) -> tuple[list[str], list[str]]:
+    """Return the label and the colour of each bar."""
+    if by == "name":
+        styles = name_styles(trace)
+        return [styles.label(name) for name in names], [styles.colour(name) for name in names]
+    own = {"phase": PHASES, "category": CATEGORIES}.get(by, {})
+    return names, [own.get(name, RESOURCE[side]) for name in names]
+
+
+def _drawn(
+    columns: dict[str, Any], tooltips: dict[str, list[str]], whole: int, others: int, title: str
+) -> Drawn:
+    """Draw bars of `columns`; the title says what is left out."""
+    length = [int(value) for value in columns["length"]]
+    if others:
+        title += f" · these {len(length)} are {format_share(sum(length) / max(whole, 1))} of it"
+    share = shares(length, whole)
+    tooltips = {
+        "": [shortened(name, 200) for name in columns["name"]],
+        "in all": [format_ns(value) for value in length],
+        "of all": share,
+        **tooltips,
+    }
+    scale, unit = time_unit(max(length))
+    notes = columns.get("note", [""] * len(share))
+    ends = [f"{text} · {note}" if note else text for text, note in zip(share, notes, strict=True)]
+    columns |= {"length": np.array(length) / scale, "place": np.arange(len(length)), "share": ends}
+    data = source(columns | tip_columns(tooltips))
+    plot = row_figure(columns["label"], unit, max(length) / scale * (1.24 if any(notes) else 1.12))
+    bars = plot.hbar(
+        y="place", right="length", height=0.8, source=data, fill_color="colour", fill_alpha="alpha",
+        line_color=None,
+    )  # fmt: skip
+    bar_ends(plot, data)
+    tell(plot, bars, tooltips)
+    return Drawn(plot, title)
+
+
+def _launches(table: pd.DataFrame) -> list[str]:
+    parts = zip(*(table[name] for name in LAUNCH), strict=True)
+    return [
+        f"grid {grid}, block {block}, {registers:g} registers, {shared:g} B shared"
+        for grid, block, registers, shared in parts
+    ]
+
 
 _HEIGHT: Final = 240
 _MOST: Final = 600

@@ -10,8 +10,7 @@ from ...errors import OptionError, nearest
 from ...selection import Selection
 from ...service.store import ViewStore
 from ...trace import Trace
-from .images import png
-from .raster import pixels
+from .images import pixels, png
 from .scene import THEMES, Scene
 from .views import VIEWS
 

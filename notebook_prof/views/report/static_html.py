@@ -23,8 +23,7 @@ from ...service.store import ViewStore
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_items, format_ns, format_share
 from ..pictures.account import STRIP, account_colours, account_strip, has_strip
-from ..pictures.images import MOST_ROWS, data_uri, density_picture
-from ..pictures.raster import pixels
+from ..pictures.images import MOST_ROWS, data_uri, density_picture, pixels
 from ..pictures.scene import MUTED, Scene, Text, fit
 from ..pictures.views import GUTTER, MARGIN, time_axis
 from ..tabs.lines import without_lines

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ... import analysis
 from ...selection import filtered
-from ...selection.filtered import ARGUMENTS
+from ...selection.frames import ARGUMENTS
 from ...trace import Trace
 from ...units import format_bytes, format_count, format_ns, format_share
 from .analyses import followed

@@ -11,7 +11,7 @@ import numpy as np
 from ... import analysis
 from ...analysis.time.recorded_steps import recorded_table
 from ...selection import Selection
-from ...selection.filtered import ARGUMENTS
+from ...selection.frames import ARGUMENTS
 from ...trace import Trace
 
 NO_STEPS = (

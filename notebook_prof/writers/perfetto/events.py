@@ -13,10 +13,9 @@ from ...trace import Trace
 from ...trace.arrays import BoolArray, IntArray
 from ...trace.intervals import as_ints
 from ...trace.taxonomy import MODULE_PREFIX, STEP_PREFIX
-from ..arguments import event_texts
 from ..rows import KIND, ON_DEVICE
-from .lanes import lanes
-from .tracks import Descriptions
+from ..values import event_texts
+from .tracks import Descriptions, lanes
 from .wire import (
     FIXED64,
     LENGTH,

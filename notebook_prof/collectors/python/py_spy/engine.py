@@ -18,11 +18,9 @@ from ..engine import Recorded, join
 from ..frames import Frame
 from ..thread.sampler import Sampler
 from .attachment import Attachment
-from .file import CallPaths, Changes, parse, stacks_of
-from .functions import Functions
+from .file import CallPaths, Changes, Functions, parse, stacks_of
 from .heartbeat import CALM_S, Offset, align
-from .lifetimes import Children, ended
-from .threads import samples_by_thread
+from .threads import Children, ended, samples_by_thread
 
 NET_NS: Final = round(CALM_S * 1e9)
 """Interval of the samples taken from inside, for what py-spy may miss."""

@@ -12,7 +12,7 @@ import numpy as np
 from ....trace.arrays import IntArray
 from ....trace.strings import readable
 from ..frames import FOLDED, KEPT_FRAMES, Frame, Stacks, owner_of
-from ..py_spy.functions import Functions
+from ..py_spy.file import Functions
 from .walk import Place
 
 _FOLD: Final = -1

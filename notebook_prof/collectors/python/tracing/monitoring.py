@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,7 +16,46 @@ from ....trace.clocks import Clock
 from ....trace.pairing import pair
 from ....trace.strings import readable
 from ..frames import CELL, USER, owner_of
-from .calls import Calls, Function
+
+# Finished calls, which every tracing backend returns.
+
+
+class Function(NamedTuple):
+    """The called function; `file` is empty for functions written in C."""
+
+    name: str
+    file: str
+    line: int
+
+
+class Calls(NamedTuple):
+    """Finished calls."""
+
+    # absolute begin and duration in ns, and the native id of the thread
+    ts: IntArray
+    dur: IntArray
+    tid: IntArray
+    function: IntArray  # positions in `functions`
+    functions: list[Function]
+    threads: dict[int, str]  # names by native id
+    lost: int  # number of calls dropped for lack of room
+
+
+class Backend(Protocol):
+    """Traces calls."""
+
+    slot: int  # the `sys.monitoring` tool number that it uses; -1 for none
+    sets_profile: bool  # whether it needs the interpreter's profile function
+
+    def start(self) -> None:
+        """Install the hooks."""
+
+    def stop(self) -> None:
+        """Remove the hooks; safe to repeat."""
+
+    def calls(self, clock: Clock) -> Calls:
+        """Return the traced calls."""
+
 
 MOST_EVENTS: Final = 2_000_000
 """Limit on the begins and ends of calls. Beyond it, the tracer records nothing."""

@@ -18,7 +18,7 @@ from ...giving_way import GivingWay
 from ..frames import CELL, MACHINERY, NOTEBOOK, OURS, owner_of
 from ..thread.thread_stacks import is_servant
 from . import monitoring, viztracer
-from .calls import Backend, Calls, Function
+from .monitoring import Backend, Calls, Function
 
 
 class CallTracer:

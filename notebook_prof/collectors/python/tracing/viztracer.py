@@ -13,7 +13,7 @@ import pandas as pd
 
 from ....optional import installed, require
 from ....trace.clocks import Clock
-from .calls import Calls, Function
+from .monitoring import Calls, Function
 
 ENTRIES: Final = 1_000_000
 """Number of calls that are kept. Older ones are dropped."""

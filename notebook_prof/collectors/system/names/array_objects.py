@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from typing import Any, Final
 
-from .type_access import Fields, derives, fields_of, is_leaf, mro, own_values, type_module, type_name
+from .buffers import Fields, derives, fields_of, is_leaf, mro, own_values, type_module, type_name
 from .walk import Plan, Walk
 
 ARRAY, COLUMN, FILE, ARROW = "array", "column", "file", "arrow"

@@ -9,8 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from .buffers import HOST
-from .type_access import Fields, fields_of, mro, type_dict, type_module, type_name
+from .buffers import HOST, Fields, fields_of, mro, type_dict, type_module, type_name
 from .walk import Plan, Walk
 
 ARRAY: Final = "array"

@@ -10,7 +10,7 @@ from inspect import CO_OPTIMIZED
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from .type_access import derives, type_dict
+from .buffers import derives, type_dict
 from .walk import Walk
 
 _OF_SHELL: Final = ("In", "Out", "get_ipython", "exit", "quit", "open")

@@ -9,8 +9,7 @@ from functools import partial
 from types import GetSetDescriptorType
 from typing import Any, Final
 
-from .buffers import HOST
-from .type_access import Fields, derives, fields_of, mro, referents, type_dict, type_module, type_name
+from .buffers import HOST, Fields, derives, fields_of, mro, referents, type_dict, type_module, type_name
 from .walk import Plan, Walk
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER, SAVED, TENSOR = (

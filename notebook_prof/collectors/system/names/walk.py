@@ -14,9 +14,10 @@ from functools import partial
 from operator import length_hint
 from typing import Any, Final, Protocol
 
-from .buffers import LEAST_OBJECTS_BYTES, BufferLog
-from .type_access import (
+from .buffers import (
+    LEAST_OBJECTS_BYTES,
     LEAVES,
+    BufferLog,
     Fields,
     derives,
     fields_of,

@@ -14,9 +14,8 @@ from ....errors import OptionError
 from ....optional import require
 from ....statistics.intervals import FloatArray
 from .calls import CannotReplayError, Prepared, Recorded, prepare
-from .isolation import isolated
+from .isolation import changed, first_line, isolated, threads_of
 from .optimizers import RecordedStep, prepare_step
-from .tries import changed, first_line, threads_of
 
 LEAST_ROUNDS: Final = 3
 MOST_ROUNDS: Final = 24

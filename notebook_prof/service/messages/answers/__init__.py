@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..base import Declared, Header
-from . import ranks, slices, tabs, timeline, trace
+from . import slices, tabs, timeline, trace
 
-MODULES: Final = (trace, timeline, slices, tabs, ranks)
+MODULES: Final = (trace, timeline, slices, tabs)
 """In the order in which their Structs are written for TypeScript."""
 
 ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
@@ -35,7 +35,7 @@ ANSWERS: Final[Mapping[str, tuple[type[Declared], ...]]] = {
     "search": (slices.Match, slices.NoMatch),
     "calls": (slices.CallsAnswer,),
     "panel": (tabs.PanelAnswer, tabs.NoPanel),
-    "ranks": (ranks.RanksAnswer,),
+    "ranks": (tabs.RanksAnswer,),
     "path": (slices.PathAnswer, slices.NoPath),
     "selected": (timeline.SelectedAnswer,),
 }
