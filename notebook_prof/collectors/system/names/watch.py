@@ -14,8 +14,8 @@ import pandas as pd
 from ....trace.builder import TraceBuilder
 from ....trace.report import ImportReport
 from ....trace.schema import Column, Table
-from ..polling import resident_bytes
 from ..heap import freed_bytes
+from ..polling import resident_bytes
 from .array_objects import ArrayObjects
 from .buffers import EARLIER, HOST, NEW, NOT_COMPARED
 from .device_arrays import DeviceArrays, device_levels
