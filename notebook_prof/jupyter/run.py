@@ -124,14 +124,12 @@ def _begin(
     ends: list[int] = []
 
     def done(result: Any) -> None:
-        if (
-            ends or session.is_of_parent
-        ):  # an interrupt right after the start, or this process is a fork of the cell's
-            return
         early = 0
-        while not ends:
+        while not ends:  # it has ended already after an interrupt right after the start
             try:
                 with interrupt:
+                    if session.is_of_parent:  # this process is a fork of the cell's
+                        return
                     ends.append(time.time_ns())
                     interrupt.count += early
                     finish(result, ends[0])

@@ -17,7 +17,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 SHOW = """
 import threading
 import numpy as np
-from notebook_prof.jupyter import deferred_display
+from notebook_prof.jupyter import display
 from notebook_prof.profiles.profile import Profile
 from notebook_prof.testing import draw
 from notebook_prof.service import executor
@@ -33,7 +33,7 @@ def computes(profile, np=np):  # a kernel that ends takes the names of its cells
     while True:
         np.sort(np.arange(1_000_000) % 97)
 
-deferred_display.headline_of, executor.COMES_S = {how}, 0
+display.headline_of, executor.COMES_S = {how}, 0
 Profile(draw("main: [step mm mm]"))
 """
 LATE = "print(sorted(t.name for t in threading.enumerate() if t.name.startswith('notebook_prof')))"

@@ -327,12 +327,12 @@ def test_the_first_view_needs_no_models_of_bokeh() -> None:
     code = """
 import sys
 from notebook_prof.profiles.profile import Profile
-from notebook_prof.jupyter import deferred_display
+from notebook_prof.jupyter import display
 from notebook_prof.jupyter.widget import ProfileWidget, queries_of
 from notebook_prof.testing import draw
 profile = Profile(draw("main: [mm]"))
 ProfileWidget(profile)._start()
-deferred_display.static_form(profile, "uid")
+display.static_form(profile, "uid")
 for question in ("meta", "names", "lod", "strip", "memory", "phases", "table"):
     content, _ = queries_of(profile).answer({"t": question, "a": 0, "b": 1, "px": 9, "rows": [0]})
     assert "failed" not in content, content
