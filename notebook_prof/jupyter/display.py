@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextvars
 import sys
+import threading
 import uuid
 import weakref
+from collections.abc import Callable
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from ..background import Pace, checkpoint, start_thread
+from ..session import current
+from ..units import format_count, format_ns
+from ..views.bundle import script, stylesheet
 from .cell import current_cell
-from .widget import LinkedWidget, ProfileWidget, Shown, queries_of
+from .widget import LinkedWidget, ProfileWidget, Shown, headline_of, queries_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -20,26 +28,6 @@ if TYPE_CHECKING:
     from ..ranks.page.board import RankBoard
 
     Other = RankBoard | Comparison
-
-
-from typing import TYPE_CHECKING
-
-from ..views.bundle import script, stylesheet
-
-if TYPE_CHECKING:
-    from ..comparison.comparison import Comparison
-    from ..ranks.page.board import RankBoard
-
-
-import contextvars
-import threading
-from collections.abc import Callable
-from html import escape
-
-from ..background import Pace, checkpoint, start_thread
-from ..session import current
-from ..units import format_count, format_ns
-from .widget import headline_of
 
 # Shows the slow parts of a Profile after its views: the verdict, and the static form for readers without a
 # kernel.

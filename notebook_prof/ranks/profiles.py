@@ -12,7 +12,7 @@ from ..selection import Selection
 from ..trace import Trace
 from .analysis.answers import RankAnswers
 from .page.board import RankBoard
-from .pictures import RankPlot
+from .plot import RankPlot
 from .rankset import find_ranks
 from .reading.cache import Cache
 from .reading.files import Paths

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ...optional import installed, require
-from ...trace.builder import TraceBuilder
-from ...trace.clocks import Clock
-from ..base import Availability, Collector
-from ..devices import in_use
+from ..optional import installed, require
+from ..trace.builder import TraceBuilder
+from ..trace.clocks import Clock
+from .base import Availability, Collector
+from .devices import in_use
 
 # The cupy collector: records allocations in CuPy's memory pool through CuPy's memory hook.
 
