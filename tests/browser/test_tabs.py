@@ -113,7 +113,7 @@ def test_rows_and_bars_select_steps_and_the_tab_follows_the_others(shown: Notebo
     shown.wait_views("v.panels.snapshot().scope === 'of the selected step'")
     shown.kernel("p.selection.update(step=None, name='aten::relu')")
     shown.wait_tab_rows(20)
-    shown.wait_views("v.panels.snapshot().scope === 'whatever the selected name'")
+    shown.wait_views("v.panels.snapshot().scope === 'all names'")
     shown.kernel("p.selection.clear()")
     shown.wait_views("v.store.isEmpty()")
     shown.settle()

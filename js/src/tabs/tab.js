@@ -7,6 +7,8 @@ import {createParts} from './parts.js';
 const LATE_MS = 150; // after which a word says that something is being worked out
 /** @type {Partial<Record<Dimension, string>>} */
 const SELECTED = {window: 'time', name: 'name', category: 'category', track: 'track', step: 'step', phase: 'phase', rank: 'rank', line: 'line'};
+/** @type {Partial<Record<Dimension, string>>} */
+const ALL = {window: 'the whole time', name: 'all names', category: 'all categories', track: 'all tracks', step: 'all steps', phase: 'all phases', rank: 'all ranks', line: 'all lines'};
 
 /** What stands in a tab. */
 export class Tab {
@@ -150,7 +152,7 @@ export class Tab {
     if (whole) return 'of the whole recording: this file cannot work it out for the selection';
     const followed = chosen.filter((d) => under.includes(d)),
       rest = chosen.filter((d) => !under.includes(d));
-    return [followed.length ? `of the selected ${words(followed)}` : '', rest.length ? `whatever the selected ${words(rest)}` : '']
+    return [followed.length ? `of the selected ${words(followed)}` : '', ...rest.map((d) => ALL[d])]
       .filter(Boolean)
       .join(' · ');
   }

@@ -1,1 +1,1 @@
-import{b as o}from"./chunks/R2LRCUCW.js";import{a as r}from"./chunks/RYBP7MEN.js";import"./chunks/NQZTTGRK.js";import"./chunks/CKVT6NA3.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
+import{b as o}from"./chunks/IRZFGK7C.js";import{a as r}from"./chunks/BEAMO2CF.js";import"./chunks/F5Q3PXRL.js";import"./chunks/JHP3JB5X.js";import"./chunks/3U7PF2R7.js";var m=r(o,!0);export{m as default};
