@@ -128,17 +128,24 @@ def _python_in_steps(facts: Facts, python: float) -> Finding:
     inner = table[~((table["file"] == CELL) & table["line"].isin(heads))]
     inner = inner[inner["total_ns"] <= facts.total_ns]
     share = cite_share(python, _thread(facts, "python"), _thread(facts))
-    sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
+    # torch's operators ran, and nothing recorded them: what they took counts as their caller's
+    late = any(issue.code == "torch-imported-late" for issue in facts.trace.report)
+    kind = "mixed" if late else "python-bound"
+    if late:
+        sentence = say("Operators were not recorded, since torch was imported in this cell")
+    else:
+        sentence = say("Python-bound: ", share, f" of {facts.whole} is Python, not operators")
     select: dict[str, Any] = {"category": "python"}
     if len(inner):
         row = inner.iloc[0]
         select = line_select(row)
         sentence = sentence + say("; ", *line_words(row), " takes ", _line_share(facts, row))
+        sentence = sentence + say(f" of {facts.whole}" if late else "")
         row = _innermost(facts, row)
         if row is not None:
             sentence = sentence + say(", of that ", _line_share(facts, row), " is in ", *line_words(row))
     evidence = {"python_share": python}
-    return Finding("python-bound", sentence + ".", python, evidence, select)
+    return Finding(kind, sentence + ".", python, evidence, select)
 
 
 def _innermost(facts: Facts, row: Any) -> Any:
